@@ -82,7 +82,7 @@ class App:
         config = Path(given) if given else None
         settings, base = read_settings(config)
         prepare_process(settings, config)
-        logging.getLogger("hypercorn.error").addFilter(_remove_handlers)
+        logging.getLogger("hypercorn.error").addFilter(remove_handlers)
         if settings.server.tls.certificate:
             logger.warning(
                 "server.tls is not used", fix="Give hypercorn the files: --certfile and --keyfile."
@@ -110,7 +110,7 @@ class App:
         api.gateway.outbound.listens_on([f"http://{host}:{port}" for host, port in hosts])
 
 
-def _remove_handlers(_record: logging.LogRecord) -> bool:
+def remove_handlers(_record: logging.LogRecord) -> bool:
     # hypercorn adds a handler to this logger when it writes its first line, and passes the line on, too.
     hypercorn = logging.getLogger("hypercorn.error")
     for handler in tuple(hypercorn.handlers):

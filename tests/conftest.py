@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from trio.testing import MockClock
 
-from hookgw.config.file_permissions import everything_in
-from hookgw.kernel.schema_parts import Schema
+from hookgw.config import everything_in
+from hookgw.kernel import Schema
 from hookgw.plugins import discovery, loading, startup_hooks
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.schema import migrate
-from hookgw.web.app import Application
+from hookgw.store.postgresql import Server, migrate
+from hookgw.testing.pytest_plugin import run_on
+from hookgw.web import AppApplication as Application
+from hookgw.web import Route, build_document
 from hookgw.web.openapi import routes
-from hookgw.web.openapi.document import Route, build_document
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.first_party_modules import FirstPartyModules
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
@@ -151,6 +152,18 @@ def _documents_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routes, "build_document", known)
         yield
+
+
+@pytest.fixture
+def autojump_clock(request: pytest.FixtureRequest) -> MockClock:
+    """pytest-trio's, but ``usefixtures`` suffices for it."""
+    return run_on(MockClock(autojump_threshold=0), request)
+
+
+@pytest.fixture
+def mock_clock(request: pytest.FixtureRequest) -> MockClock:
+    """pytest-trio's, but ``usefixtures`` suffices for it."""
+    return run_on(MockClock(), request)
 
 
 @pytest.fixture

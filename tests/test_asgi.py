@@ -17,7 +17,7 @@ import trio
 
 import hookgw.asgi
 from hookgw.asgi import App
-from hookgw.kernel.errors import StartError
+from hookgw.kernel import StartError
 from tests.support.gateway_process import write_config
 
 LIFESPAN = {"type": "lifespan", "asgi": {"version": "3.0"}}
@@ -211,7 +211,7 @@ def test_hypercorns_lines_are_written_once(
 ) -> None:
     """hypercorn adds its handler with its first line, after the start."""
     to_file = logging.FileHandler(tmp_path / "log")
-    hypercorns.addFilter(hookgw.asgi._remove_handlers)
+    hypercorns.addFilter(hookgw.asgi.remove_handlers)
     hypercorns.handlers = [logging.StreamHandler(sys.stderr), to_file]
     hypercorns.warning("Running")
     to_file.close()

@@ -14,10 +14,8 @@ import msgspec
 import pytest
 
 import hookgw.config.settings
-from hookgw.config.load import load_settings, variable_of
-from hookgw.config.settings import Section, Settings
-from hookgw.config.typed import KeyInfo, known_keys
-from hookgw.config.yaml_reader import join, read_yaml
+from hookgw.config import KeyInfo, Section, Settings, known_keys, load_settings, read_yaml, variable_of
+from hookgw.config import join_yaml as join
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "config.example.yaml"

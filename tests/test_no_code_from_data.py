@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import hookgw
-from hookgw.plugins.discovery import first_party_folder
-from hookgw.store.shelves import RecordShelf
+from hookgw.plugins import first_party_folder
+from hookgw.store import RecordShelf
 
 PACKAGE = Path(hookgw.__file__).parent
 FOLDERS = [PACKAGE, first_party_folder() or PACKAGE]

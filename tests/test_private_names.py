@@ -21,7 +21,6 @@ DOCUMENTED = {"os._exit", "sys._current_frames", "sys._getframe"}
 """Names of Python's standard library that its documentation describes, in spite of the underscore."""
 EXEMPT = {
     "tests/simulation/trio_internals.py": "Trio has no public name for it; the file says why",
-    "tests/store/sqlite/data/make_ae348e0.py": "runs only with a former version of hookgw, and its libraries",
 }
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 

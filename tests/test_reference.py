@@ -9,7 +9,7 @@ import pytest
 
 import hookgw
 import hookgw.testing
-from hookgw.plugins.hook_implementation import HOOKS
+from hookgw.plugins import HOOKS
 from tests.support import reference
 
 PAGES = reference.pages()

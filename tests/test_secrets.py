@@ -14,10 +14,9 @@ import click.testing
 import pytest
 import trio
 
-from hookgw.command.group import main as command
-from hookgw.command.logging_setup import configure_logging
-from hookgw.command.process import run_to_end
-from hookgw.config.load import load_settings
+from hookgw.command import configure_logging, run_to_end
+from hookgw.command import main as command
+from hookgw.config import load_settings
 from hookgw.testing import Receiver, open_receiver
 from tests.support.logs import log_kept
 from tests.support.secrets_world import SHOWN, World, bodies, fill, look_at_pages, open_world, settle, walk

@@ -18,6 +18,7 @@ from hookgw.core.jobs import Jobs
 from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.core.registry import Registry
 from hookgw.core.this_node import Refresh, ThisNode
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
@@ -27,6 +28,7 @@ from hookgw.events.erasure import Erasures
 from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.peers import Peers
 from hookgw.instances.connectors.ingest import IngestService
+from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.server_search import ServerSearch
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
@@ -85,6 +87,8 @@ class Gateway:
         node: this node, and what it may do.
         refresh: reads the records that other nodes have changed.
         peers: the other nodes; ``None`` with a storage that only one process uses.
+        registry: the instances and registrations of this node.
+        connectors: runs the connector of each instance.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
@@ -114,6 +118,8 @@ class Gateway:
     dispatcher: Dispatcher
     backlog: Backlog
     disk: DiskSpaceWatch
+    registry: Registry
+    connectors: Connectors
     settings: Settings
     catalog: Catalog
     hooks: Hooks

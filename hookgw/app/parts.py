@@ -72,6 +72,8 @@ def gateway_of(parts: Parts) -> Gateway:
         dispatcher=core.dispatcher,
         backlog=core.backlog,
         disk=core.disk,
+        registry=core.registry,
+        connectors=parts.instances.connectors,
         settings=core.settings,
         catalog=core.catalog,
         hooks=core.hooks,

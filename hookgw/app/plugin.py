@@ -21,7 +21,7 @@ from hookgw.command.output import say
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 30
 _TEMPLATES = "plugin_templates"
-_IS_BINARY = getattr(sys, "frozen", False)
+IS_BINARY = getattr(sys, "frozen", False)
 # Each file of the package, and its template. The suffix keeps tools from taking them for Python.
 _COMMON = {
     "pyproject.toml": "common/pyproject.toml",
@@ -104,7 +104,7 @@ def new(name: str, connector: bool, folder: Path) -> None:
         raise Failed(f"{error.filename}: {error.strerror}.") from error
     nox = f"HOOKGW={shlex.quote(source)} nox" if (source := installed_from()) else "nox"
     install = "pip install -e .    # beside hookgw"
-    if _IS_BINARY:  # pip cannot install anything beside it
+    if IS_BINARY:  # pip cannot install anything beside it
         install = f"cp -r {values['module']} {Path('plugins').absolute() / plugin_name}    # once it works"
     code = f"{values['module']}/{'connector' if connector else '__init__'}.py"
     say(
@@ -134,7 +134,7 @@ def _names_of_first_party() -> set[str]:
 
 def installed_from() -> str:
     """Return the source that pip installed hookgw from, for another ``pip install``; empty for an index."""
-    if _IS_BINARY:
+    if IS_BINARY:
         return ""
     try:
         found: Any = json.loads(metadata.distribution("hookgw").read_text("direct_url.json") or "{}")

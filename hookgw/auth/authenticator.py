@@ -26,7 +26,7 @@ class Authenticator:
         now: Callable[[], float],
         on_limited: Callable[[str], None],
     ) -> None:
-        self._keyring = keyring
+        self.keyring = keyring
         self._on_limited = on_limited
         limit = settings.failed_attempts
         self._failed_keys = FailedKeyLimiter(limit, settings.failed_window, now) if limit else None
@@ -46,7 +46,7 @@ class Authenticator:
         """
         if not key:
             return None
-        holder = known if known is not None and self._keyring.is_held(known) else self._keyring.find(key)
+        holder = known if known is not None and self.keyring.is_held(known) else self.keyring.find(key)
         # Over a Unix socket failures are not limited: the file's mode decides who may connect.
         if self._failed_keys is not None and address is not None:
             try:
@@ -80,6 +80,6 @@ class Authenticator:
 
     def divide(self, nodes: int) -> None:
         """Divide the limits among the nodes of a fleet."""
-        self._keyring.rates.divide(nodes)
+        self.keyring.rates.divide(nodes)
         if self._failed_keys is not None:
             self._failed_keys.divide(nodes)

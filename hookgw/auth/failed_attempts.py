@@ -49,7 +49,7 @@ class FailedKeyLimiter:
         self._length = window
         self._now = now
         # All windows have the same length, so insertion order is the order in which they end.
-        self._windows: dict[str, _Window] = {}
+        self.windows: dict[str, _Window] = {}
 
     def divide(self, nodes: int) -> None:
         """Divide the limit among the nodes of a fleet, to which an address may show keys in turn."""
@@ -61,7 +61,7 @@ class FailedKeyLimiter:
         Raises:
             TooManyRequests: the address failed too often.
         """
-        now, window = self._now(), self._windows.get(_cached_rate_limit_key(address))
+        now, window = self._now(), self.windows.get(_cached_rate_limit_key(address))
         if window is not None and window.failures >= self._limit and (wait := window.until - now) > 0:
             raise TooManyRequests("Too many wrong keys from this address. Retry later.", retry_after=wait)
 
@@ -80,16 +80,16 @@ class FailedKeyLimiter:
         if holder is not None:
             holder.note_used_from(source)
             return
-        now, window = self._now(), self._windows.get(source)
+        now, window = self._now(), self.windows.get(source)
         if window is None or window.until <= now:
             # Removed first: assigning to an existing key would keep its place in the order.
-            self._windows.pop(source, None)
-            while self._windows:
-                oldest_source, oldest = next(iter(self._windows.items()))
-                if oldest.until > now and len(self._windows) < MAX_SOURCES:
+            self.windows.pop(source, None)
+            while self.windows:
+                oldest_source, oldest = next(iter(self.windows.items()))
+                if oldest.until > now and len(self.windows) < MAX_SOURCES:
                     break
-                del self._windows[oldest_source]
-            window = self._windows[source] = _Window(now + self._length)
+                del self.windows[oldest_source]
+            window = self.windows[source] = _Window(now + self._length)
         window.failures += 1
         if window.failures == self._limit:
             logger.warning("too many wrong keys", source=source, seconds=round(window.until - now))

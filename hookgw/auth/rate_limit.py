@@ -51,13 +51,13 @@ class TokenBucket:
     If the pace changes, tokens stay as far as there is room for them.
     """
 
-    __slots__ = ("__weakref__", "_changes", "_most", "_pace", "_tokens", "_updated_at")
+    __slots__ = ("__weakref__", "_changes", "_most", "_pace", "tokens", "updated_at")
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self._changes = pace.changes
-        self._tokens = self._most = pace.capacity
-        self._updated_at = pace.now()
+        self.tokens = self._most = pace.capacity
+        self.updated_at = pace.now()
 
     def take(self) -> float:
         """Take a token, and return 0; or take none, and return the seconds until there will be one."""
@@ -65,18 +65,18 @@ class TokenBucket:
         now = pace.now()
         if self._changes != pace.changes:
             # What had come back until the change, at the former rate: a change gives no tokens.
-            tokens = self._tokens + (pace.changed_at - self._updated_at) * pace.former_rate
-            self._tokens, self._most = min(tokens, self._most), pace.capacity
-            self._updated_at, self._changes = pace.changed_at, pace.changes
-        tokens = self._tokens + (now - self._updated_at) * pace.rate
+            tokens = self.tokens + (pace.changed_at - self.updated_at) * pace.former_rate
+            self.tokens, self._most = min(tokens, self._most), pace.capacity
+            self.updated_at, self._changes = pace.changed_at, pace.changes
+        tokens = self.tokens + (now - self.updated_at) * pace.rate
         if tokens > self._most:
             tokens = self._most
-        self._updated_at = now
+        self.updated_at = now
         if tokens < 1:
             # A refused request takes nothing, so a client that retries too fast does not wait longer.
-            self._tokens = tokens
+            self.tokens = tokens
             return (1 - tokens) / pace.rate
-        self._tokens = tokens - 1
+        self.tokens = tokens - 1
         return 0.0
 
 

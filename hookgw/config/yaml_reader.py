@@ -16,7 +16,7 @@ import yaml
 # libyaml parses a file at the size limit in 0.3 s; the Python parser, for platforms without it, takes 6 s.
 # This module reads events and not nodes because PyYAML's C composer recurses: 100,000 opening brackets
 # overflow the stack and kill the process.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # Far below Python's recursion limit, far above any real configuration.
 _MAX_DEPTH = 32
 # int() refuses more than 4,300 digits; a longer number is text, and the type check reports it.
@@ -59,7 +59,7 @@ def read_yaml(text: str, expand: Expand = str) -> Document:
         expand: applied to every scalar that is not a key. A plain scalar is converted (to a number, …) after
             it, a quoted one stays text.
     """
-    events = yaml.parse(text, _LOADER)
+    events = yaml.parse(text, LOADER)
     reader = _Reader(expand, events)
     value, documents = None, 0
     try:

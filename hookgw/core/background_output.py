@@ -30,7 +30,7 @@ AT_ONCE = 2**16
 FLUSH_WITHIN = 2.0
 """Seconds in which the lines of the end may be written."""
 
-_START_AGAIN = 1.0
+START_AGAIN = 1.0
 """Seconds after which a thread that could not be started is tried again."""
 
 logger = logging.getLogger("hookgw.log")
@@ -167,7 +167,7 @@ class BackgroundOutput(io.TextIOBase):
         now = time.monotonic()
         if now < self._start_at:
             return
-        self._start_at = now + _START_AGAIN
+        self._start_at = now + START_AGAIN
         thread = threading.Thread(target=self._run, name=f"output {self._descriptor}", daemon=True)
         # Without a thread, even a line that says so would have to wait.
         with suppress(RuntimeError, MemoryError):

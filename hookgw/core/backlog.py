@@ -59,7 +59,7 @@ Amount = tuple[int, int]
 Need = dict[tuple[str, str], Amount]
 """How much is to be appended, by registration id and instance."""
 
-_LEAST_SWEPT = 1000
+LEAST_SWEPT = 1000
 _LEAST_PARTS_SWEPT = 64
 
 _UNITS = ("deliveries", "bytes")
@@ -204,7 +204,7 @@ class Backlog:
         self._observer = observer
         self._registrations: dict[str, Tally] = {}
         self._instances: dict[str, InstanceTally] = {}
-        self._sweep_at = _LEAST_SWEPT
+        self._sweep_at = LEAST_SWEPT
         self._noted: Need | None = None
         self.is_tight = False
         self.count = 0
@@ -488,7 +488,7 @@ class Backlog:
         }
         for holder in self._instances.values():
             holder.sweep()
-        self._sweep_at = max(_LEAST_SWEPT, 2 * len(self._instances))
+        self._sweep_at = max(LEAST_SWEPT, 2 * len(self._instances))
 
     def watch(self, need: Iterable[tuple[str, str]]) -> None:
         """Report registrations and instances whose backlog has become high."""

@@ -19,7 +19,7 @@ MOST_SESSIONS = 100
 LINK_LIFETIME = 300.0
 """Seconds for which a link can log in."""
 MOST_LINKS = 16
-_NOTE_USE_EVERY = 600.0
+NOTE_USE_EVERY = 600.0
 """Seconds between two writes of a session's last use."""
 
 
@@ -117,7 +117,7 @@ class BrowserSessions:
         if session is None or holder is None or session.has_ended(self._clock.wall()):
             raise Unauthorized("Your session has ended. Log in again.")
         now = self._clock.wall()
-        if now - session.used_at >= _NOTE_USE_EVERY:
+        if now - session.used_at >= NOTE_USE_EVERY:
             session = msgspec.structs.replace(session, used_at=now)
             # In memory first: requests that arrive meanwhile must not write it as well.
             self._sessions[session.id] = session

@@ -25,5 +25,9 @@ class KeyedLocks:
             if lock.value == self._most and self._locks.get(name) is lock:
                 del self._locks[name]
 
+    def __len__(self) -> int:
+        """Return how many locks somebody holds."""
+        return len(self._locks)
+
     def is_held(self, name: Hashable) -> bool:
         return name in self._locks

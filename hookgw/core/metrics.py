@@ -132,9 +132,9 @@ class Metrics:
         self._held: Callable[[], Held] = Held
         self._node: tuple[str, Callable[[], int]] | None = None
         self._pools: Callable[[int], PoolStatistics] | None = None
-        self._memory: Callable[[], int] = int
+        self.memory: Callable[[], int] = int
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        self._sources = Sources()
+        self.sources = Sources()
         self._registration: Callable[[str], Registration | None] = lambda _: None
         self._failing_tasks: Callable[[], Iterable[FailingTask]] = tuple
         # Memory, CPU and open files, as other exporters name them.
@@ -215,7 +215,7 @@ class Metrics:
 
     def watch_lanes(self, lanes: Callable[[], Iterable[LaneStatistics]], now: Callable[[], float]) -> None:
         """``lanes`` may be paused between two lanes; ``now`` is by the clock of their ``head_since``."""
-        self._sources.lanes, self._sources.now = lanes, now
+        self.sources.lanes, self.sources.now = lanes, now
 
     def watch_registrations(
         self,
@@ -224,7 +224,7 @@ class Metrics:
         failing: Callable[[], Iterable[tuple[Registration, float]]],
     ) -> None:
         self._registration = find
-        self._sources.backlogs, self._sources.failing = backlogs, failing
+        self.sources.backlogs, self.sources.failing = backlogs, failing
 
     def watch_failing_tasks(self, failing: Callable[[], Iterable[FailingTask]]) -> None:
         self._failing_tasks = failing
@@ -246,11 +246,11 @@ class Metrics:
         self, size: Callable[[], int], instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]]
     ) -> None:
         """``size`` returns the bytes of payload, ``instances`` the deliveries and bytes of each instance."""
-        self._backlog_bytes, self._sources.instances = size, instances
+        self._backlog_bytes, self.sources.instances = size, instances
 
     def watch_pools(self, pools: Callable[[int], PoolStatistics], memory: Callable[[], int]) -> None:
         """``pools`` is called with the most hosts to show; ``memory`` returns the bytes that lanes hold."""
-        self._pools, self._memory = pools, memory
+        self._pools, self.memory = pools, memory
 
     def render(self) -> tuple[bytes, str]:
         """Return the metrics in the text format of Prometheus, and its content type."""
@@ -261,7 +261,7 @@ class Metrics:
         return await run_in_slices("", self._rendering())
 
     def _rendering(self) -> Generator[None, None, tuple[bytes, str]]:
-        found = yield from survey(self._sources)
+        found = yield from survey(self.sources)
         parts = []
         for family in (*self.families(found), *self._process.collect()):
             parts.append(generate_latest(_Families([family])))
@@ -270,7 +270,7 @@ class Metrics:
 
     async def collect(self) -> list[Metric]:
         """Return all metrics except the process's, and let other tasks run meanwhile."""
-        return list(self.families(await run_in_slices("", survey(self._sources))))
+        return list(self.families(await run_in_slices("", survey(self.sources))))
 
     def families(self, found: Survey) -> Iterator[Metric]:
         yield _counter(
@@ -299,7 +299,7 @@ class Metrics:
         yield GaugeMetricFamily(
             "hookgw_delivery_memory_bytes",
             "Bytes of memory that are counted for the deliveries that lanes hold.",
-            value=self._memory(),
+            value=self.memory(),
         )
         yield GaugeMetricFamily(
             "hookgw_backlog_bytes", "Bytes of payload of all pending deliveries.", value=self._backlog_bytes()
@@ -393,7 +393,7 @@ class Metrics:
             "Stored deliveries that wait for an older transaction in the database.",
             value=held.count,
         )
-        oldest, now = held.oldest_queued_at, self._sources.now()
+        oldest, now = held.oldest_queued_at, self.sources.now()
         yield GaugeMetricFamily(
             "hookgw_deliveries_held_oldest_seconds",
             "Age of the oldest of these.",

@@ -20,6 +20,8 @@ from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
 
+NO_INSTANCE = "The instance {name!r} does not exist."
+
 
 class Registry:
     """All instances and registrations.
@@ -91,7 +93,7 @@ class Registry:
     def instance(self, name: str) -> Instance:
         instance = self._instances.get(name)
         if instance is None:
-            raise NotFound(f"The instance {name!r} does not exist.")
+            raise NotFound(NO_INSTANCE.format(name=name))
         return instance
 
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:

@@ -33,7 +33,7 @@ class DeliveryHistory:
     def __init__(self, store: History, on_limited: Callable[[str], None]) -> None:
         self._store = store
         self._on_limited = on_limited
-        self._turns = KeyedLocks(MOST_READS)
+        self.turns = KeyedLocks(MOST_READS)
 
     async def list(self, query: DeliveryQuery) -> DeliveryPage:
         """Return a page of an instance's deliveries; raise ``Invalid`` if the cursor is not one of a page."""
@@ -71,7 +71,7 @@ class DeliveryHistory:
         async with AsyncExitStack() as stack:
             try:
                 with trio.fail_after(TURN_TIMEOUT):
-                    await stack.enter_async_context(self._turns.hold((instance, is_tenant)))
+                    await stack.enter_async_context(self.turns.hold((instance, is_tenant)))
             except trio.TooSlowError:
                 self._on_limited("instance_reads")
                 raise TooManyRequests(

@@ -63,7 +63,7 @@ async def run(settings: Settings, once: bool) -> bool:
         async with open_server(settings, base=Path(), hooks=hooks) as server:
             # With --once it is over before anybody has opened a link.
             key = settings.auth.global_key
-            invitation = None if once or key is None else Invitation(server, key, _program())
+            invitation = None if once or key is None else Invitation(server, key, program_name())
             with open_screen(Console(highlight=False), invitation) as screen:
                 stage = Stage(server.gateway, receivers, observer, screen)
                 await stage.register(FAST if once else MESSAGES_PER_SECOND)
@@ -75,7 +75,7 @@ async def run(settings: Settings, once: bool) -> bool:
     return all(receiver.ledger.flawless for receiver in receivers)
 
 
-def _program() -> str:
+def program_name() -> str:
     """Return how to call this program in another terminal."""
     if shutil.which("hookgw"):
         return "hookgw"

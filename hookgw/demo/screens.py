@@ -65,13 +65,13 @@ class LiveScreen:
     async def run(self, read_board: ReadBoard) -> None:
         try:
             while True:
-                self._painter.draw(self._picture(read_board))
+                self._painter.draw(self.picture(read_board))
                 await trio.sleep(0.2)
         finally:
             # The last picture stays on the terminal: show the final counts, and no link that is dead.
             self._painter.draw(table(read_board()[1], self._console.width))
 
-    def _picture(self, read_board: ReadBoard) -> Group:
+    def picture(self, read_board: ReadBoard) -> Group:
         width = self._console.width
         board: list[RenderableType] = [table(read_board()[1], width), Text(), self._message]
         end: list[RenderableType] = [Text(), Text("Ctrl-C ends the demo.", style="dim")]

@@ -127,7 +127,7 @@ def _lines(body: bytes) -> Iterator[bytes | None]:
         at = yield from skip_blank(body, end)
 
 
-def _items(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901 -- a list from left to right
+def items_of(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901 -- a list from left to right
     """Yield the items of a JSON list; ``None`` is a pause.
 
     The time between two items does not grow with the list: only ``longest`` limits it.
@@ -251,7 +251,7 @@ class EventReader:
         problems: list[str] = []
         unexplained: list[str] = []
         index = 0
-        for item in _lines(body) if lines else _items(body, longest):
+        for item in _lines(body) if lines else items_of(body, longest):
             if item is None:
                 yield
                 continue

@@ -90,15 +90,15 @@ class BacklogExchange:
         self._has_begun = False
         self._telling: BacklogNews | None = None
         # The last number that was heard of each other node.
-        self._known: dict[int, int] = {}
-        self._must_count = False
+        self.known: dict[int, int] = {}
+        self.must_count = False
         # By holder, how many changes the present count may have missed or counted twice.
         self._unsure: Counter[tuple[str, str]] = Counter()
         # When this node told or heard what, for about as long as it takes until all know.
         self._recent: deque[tuple[float, PendingChange]] = deque()
-        self._told_at = self._rest_until = -math.inf
-        self._count_at = math.inf
-        self._is_counting = self._is_away = False
+        self._told_at = self.rest_until = -math.inf
+        self.count_at = math.inf
+        self.is_counting = self._is_away = False
         # Since the count in progress has begun.
         self._told: list[PendingChange] = []
         self._heard: list[BacklogNews] = []
@@ -110,16 +110,16 @@ class BacklogExchange:
                 has_others = self._look()
                 if has_others:
                     self._prepare()
-                elif self._must_count and not self._is_counting:
+                elif self.must_count and not self.is_counting:
                     self._backlog.take_noted()  # nobody else needs it
-                elif not self._is_counting:
+                elif not self.is_counting:
                     self._backlog.stop_noting()
                 now = trio.current_time()
-                is_late = has_others and bool(self._unsure) and now >= self._count_at
-                if (is_late or (self._must_count and now >= self._rest_until)) and not self._is_counting:
+                is_late = has_others and bool(self._unsure) and now >= self.count_at
+                if (is_late or (self.must_count and now >= self.rest_until)) and not self.is_counting:
                     # No checkpoint since the node's own changes were taken: later ones are noted.
-                    nursery.start_soon(partial(self._count, is_check=not self._must_count))
-                    self._must_count, self._is_counting = False, True
+                    nursery.start_soon(partial(self._count, is_check=not self.must_count))
+                    self.must_count, self.is_counting = False, True
                     self._told, self._heard = [], []
                 if has_others:
                     await self._exchange()
@@ -135,9 +135,9 @@ class BacklogExchange:
         """Look which nodes are there; return whether there are others."""
         view, generation = self._node.view, self._node.generation
         others = {node.generation for node in view.nodes} - {generation}
-        if self._known.keys() - others:
-            self._must_count = True  # a node that is gone may have changed more than it has told
-        self._known = {other: self._known.get(other, UNKNOWN) for other in others}
+        if self.known.keys() - others:
+            self.must_count = True  # a node that is gone may have changed more than it has told
+        self.known = {other: self.known.get(other, UNKNOWN) for other in others}
         if generation != self._generation:
             self._generation, self._number, self._telling = generation, 0, None
             self._has_begun = False
@@ -152,11 +152,11 @@ class BacklogExchange:
             return
         noted = self._backlog.take_noted()
         self._remember(noted)
-        if self._is_counting and noted:
+        if self.is_counting and noted:
             self._told.append(noted)
         if not self._has_begun:
             # What has changed until now, the others count when they hear this.
-            self._has_begun, self._must_count = True, True
+            self._has_begun, self.must_count = True, True
             self._number += 1
             self._telling = BacklogNews(self._generation, self._number, None)
         elif noted:  # also that of which nothing is left: a count in this moment may have seen a part
@@ -164,7 +164,7 @@ class BacklogExchange:
             self._telling = BacklogNews(self._generation, self._number, noted)
 
     async def _exchange(self) -> None:
-        known = {other: max(number, 0) for other, number in self._known.items()}
+        known = {other: max(number, 0) for other, number in self.known.items()}
         try:
             news = await self._shared.exchange(self._telling, known)
         except StorageUnavailable as error:
@@ -181,22 +181,22 @@ class BacklogExchange:
             self._hear(one)
 
     def _hear(self, news: BacklogNews) -> None:
-        known = self._known[news.generation]
-        self._known[news.generation] = news.number
+        known = self.known[news.generation]
+        self.known[news.generation] = news.number
         if news.changes is None or news.number != known + 1:
-            self._must_count = True
+            self.must_count = True
         # What was told before this node came is in its count.
         if news.changes is not None and known != UNKNOWN:
             self._backlog.heard({of: amount for of, amount in news.changes.items() if amount != (0, 0)})
             self._remember(news.changes)
             if self._removed is not None:
                 self._with_less.update(name for (name, _), (count, _) in news.changes.items() if count < 0)
-            if self._is_counting:
+            if self.is_counting:
                 self._heard.append(news)
 
     def _remember(self, changes: PendingChange) -> None:
         now = trio.current_time()
-        while not self._is_counting and self._recent and self._recent[0][0] < now - TOLD_WITHIN:
+        while not self.is_counting and self._recent and self._recent[0][0] < now - TOLD_WITHIN:
             self._recent.popleft()
         if changes:
             self._recent.append((now, changes))
@@ -235,13 +235,13 @@ class BacklogExchange:
                 unsure = Counter({holder: min(unsure[holder], n) for holder, n in self._unsure.items()})
             self._unsure = +unsure
             now = trio.current_time()
-            self._count_at = now + max(COUNT_EVERY, COUNT_PART * took)
-            self._rest_until = now + REST * took
+            self.count_at = now + max(COUNT_EVERY, COUNT_PART * took)
+            self.rest_until = now + REST * took
         except StorageUnavailable as error:
             self._refused(error)
-            self._must_count = True
+            self.must_count = True
         finally:
-            self._is_counting = False
+            self.is_counting = False
 
     def _brought_up_to_date(self, found: PendingChange, last: Mapping[int, int]) -> Need:
         """Update a count of a moment ago with all changes but those that this node has noted and not told

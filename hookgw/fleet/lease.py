@@ -26,16 +26,16 @@ MARGIN = 0.25
 """Seconds by which a node stops before it is dead for others: more than clocks drift apart during a lease."""
 
 
-_BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def seconds_asleep() -> float:
     """Return how long this machine was asleep since its start; 0 if no clock tells."""
-    if _BOOT_TIME is None:
+    if BOOT_TIME is None:
         return 0.0
     # In this order: if the process is frozen between the two, the result is too small. So a heartbeat is
     # never taken for younger than it is. Rounded, because the two are not read at the same moment.
-    boot_time = time.clock_gettime(_BOOT_TIME)
+    boot_time = time.clock_gettime(BOOT_TIME)
     return round(boot_time - time.clock_gettime(time.CLOCK_MONOTONIC), 3)
 
 

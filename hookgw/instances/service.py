@@ -271,7 +271,7 @@ class InstanceService:
     @completes
     async def _connect(self, name: str) -> ConnectorSession:
         async with self._registry.changing_existing(name):
-            instance = await self._store_connected(self._with_connector(name))
+            instance = await self.store_connected(self._with_connector(name))
             if self._connectors.is_closed(name):
                 return await self._connectors.restart(instance)
             return self._connectors.start(instance)
@@ -295,7 +295,7 @@ class InstanceService:
     @completes
     async def _restart(self, name: str, instance_id: str) -> ConnectorSession:
         async with self._registry.changing_existing(name, instance_id=instance_id):
-            instance = await self._store_connected(self._with_connector(name))
+            instance = await self.store_connected(self._with_connector(name))
             return await self._connectors.restart(instance)
 
     async def logout(self, name: str) -> None:
@@ -359,7 +359,7 @@ class InstanceService:
             if instance.integration in known:
                 try:
                     # An update may have brought the connector its method `ingest`.
-                    instance = await self._store_connected(instance)
+                    instance = await self.store_connected(instance)
                 except StorageUnavailable as error:
                     logger.warning("no ingestUrl made", instance=instance.name, reason=str(error))
                 # The write ends also if the start is cancelled; the connectors' task has ended by then.
@@ -465,7 +465,7 @@ class InstanceService:
             return instance
         return msgspec.structs.replace(instance, ingest_token=new_ingest_token())
 
-    async def _store_connected(self, instance: Instance) -> Instance:
+    async def store_connected(self, instance: Instance) -> Instance:
         """Store that an instance is connected, with the token of its ``ingestUrl``."""
         connected = msgspec.structs.replace(self._with_token(instance), connected=True)
         if connected != instance:

@@ -34,7 +34,7 @@ _SPELLING_FORM = f"use 1 to {MAX_NAME} letters, digits, '.', '_' and '-', and be
 _PATH = re.compile(rf"[A-Za-z0-9-]{{1,{MAX_NAME}}}", re.ASCII)
 # The arguments of a connector's methods; those after "*" are passed by name.
 _CONNECTOR_METHODS = {"run": "session", "send": "session, message, *, key"}
-_OPTIONAL_METHODS = {
+OPTIONAL_METHODS = {
     "ingest": "session, request",
     "mark_read": "session, keys",
     "set_presence": "session, presence, *, number, delay",
@@ -181,7 +181,7 @@ def check_connector(  # noqa: C901 -- one rule after the other
     # Duck-typed: a connector need not inherit from anything of hookgw's.
     name = getattr(connector, "name", None)
     methods = {
-        method: getattr(connector, method, None) for method in (*_CONNECTOR_METHODS, *_OPTIONAL_METHODS)
+        method: getattr(connector, method, None) for method in (*_CONNECTOR_METHODS, *OPTIONAL_METHODS)
     }
     if name is None and not any(methods.values()):
         raise WrongResult(f"its list contains {_type_of(connector)}; return a list of Connector")
@@ -195,9 +195,9 @@ def check_connector(  # noqa: C901 -- one rule after the other
             f"a connector cannot be called {name}: clients of Evolution API send this name for no connector"
         )
     found: dict[str, Callable[..., Any]] = {}
-    for method, arguments in (_CONNECTOR_METHODS | _OPTIONAL_METHODS).items():
+    for method, arguments in (_CONNECTOR_METHODS | OPTIONAL_METHODS).items():
         function = methods[method]
-        if function is None and method in _OPTIONAL_METHODS:
+        if function is None and method in OPTIONAL_METHODS:
             continue
         wanted = f"async def {method}(self, {arguments})"
         if not callable(function):

@@ -37,8 +37,8 @@ _SIMILAR = 0.6
 """The least similarity of a suggestion, from 0 to 1; the default of ``difflib.get_close_matches``."""
 
 # os.urandom releases the interpreter lock, which costs a switch of threads for each event.
-_random = random.Random()  # noqa: S311 -- seeded by the system; event ids are not secret
-_random_bits = _random.getrandbits
+random_ids = random.Random()  # noqa: S311 -- seeded by the system; event ids are not secret
+_random_bits = random_ids.getrandbits
 
 
 # dict=True: cached_property stores the decoded payload in __dict__.

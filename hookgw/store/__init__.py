@@ -1,5 +1,8 @@
 """Everything that lasts. The rest of hookgw uses the Protocols and records only; no other code knows SQL."""
 
+from typing import TYPE_CHECKING
+
+from hookgw._lazy import public_names
 from hookgw.store.engines import open_storage
 from hookgw.store.protocol.history import History
 from hookgw.store.protocol.outbox import Outbox, StoreListener
@@ -33,6 +36,11 @@ from hookgw.store.records import (
     Tally,
 )
 from hookgw.store.sqlite.store import open_store
+
+if TYPE_CHECKING:
+    from hookgw.store.public import *
+else:
+    __getattr__ = public_names(__name__)
 
 __all__ = [
     "Append",

@@ -84,6 +84,8 @@ class FakeConnector:
         files: content and type of each inbound file, by its reference.
         pictures: the URL of each profile's picture, by its number.
         groups: the groups of every account, with their participants.
+        script: what each run begins with; the test may replace it between two runs.
+        answer_ingest: the argument ``ingest``; the test may replace it between two requests.
     """
 
     def __init__(
@@ -108,13 +110,17 @@ class FakeConnector:
         self.files: dict[str, tuple[bytes, str]] = {}
         self.pictures: dict[str, str] = {}
         self.groups: list[dict[str, Any]] = []
-        self._script = script
-        self._ingest = ingest
+        self.script = script
+        self.answer_ingest = ingest
         self._open_media = open_media
         self._running: dict[str, tuple[Session, trio.Event]] = {}
         for method in without:
             # hookgw looks the methods up once, at start.
             setattr(self, method, None)
+
+    def is_running(self, instance: str) -> bool:
+        """Return whether an instance is connected now."""
+        return instance in self._running
 
     def session(self, instance: str) -> Session:
         """Return the session of a running instance.
@@ -144,7 +150,7 @@ class FakeConnector:
         log_out = trio.Event()
         self._running[session.instance] = (session, log_out)
         try:
-            await self._script(session)
+            await self.script(session)
             await log_out.wait()
         finally:
             # Also after cancellation: session() must never return a session that is over.
@@ -172,7 +178,7 @@ class FakeConnector:
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Answer a request of the network, by default with an empty 200."""
         await self._note(session, "ingest", request=request)
-        return await self._ingest(session, request) if self._ingest else IngestResponse()
+        return await self.answer_ingest(session, request) if self.answer_ingest else IngestResponse()
 
     async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
         """Record the call."""

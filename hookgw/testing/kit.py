@@ -37,7 +37,7 @@ from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.webhooks.change import RegistrationChange, body_of, parse_registration
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
-_SETTLE_TIMEOUT = 10.0
+SETTLE_TIMEOUT = 10.0
 """Real seconds that :meth:`GatewayKit.settled` waits."""
 _POLL_INTERVAL = 0.002
 _KEY = "test-key"
@@ -66,7 +66,7 @@ async def open_kit(
     clock = trio.lowlevel.current_clock()
     if not isinstance(clock, MockClock):
         raise StartError(
-            "The test gateway needs Trio's mock clock: name hookgw_clock among the test's own arguments."
+            "The test gateway needs Trio's mock clock: add the fixture hookgw_clock to the test."
         )
     merged: dict[str, Any] = {"storage": {}, "delivery": {}, "auth": {"global_key": _KEY}, **(settings or {})}
     # A test needs little space, and its clock may jump over days: no look at the disk once a second.
@@ -88,7 +88,7 @@ async def open_kit(
     )
     with _plain_tracebacks():
         async with open_gateway(
-            read, base=folder, clock=virtual_clock(), hooks=hooks, resolve=_resolve_locally
+            read, base=folder, clock=virtual_clock(), hooks=hooks, resolve=resolve_locally
         ) as gateway:
             yield GatewayKit(gateway, clock, failures)
 
@@ -114,7 +114,7 @@ def _plain_tracebacks() -> Iterator[None]:
         structlog.reset_defaults()
 
 
-async def _resolve_locally(host: str, port: int, *, holder: str = "", **options: Any) -> Found:
+async def resolve_locally(host: str, port: int, *, holder: str = "", **options: Any) -> Found:
     del holder
     # A name server would make tests slow, and dependent on the network.
     await trio.lowlevel.checkpoint()
@@ -244,7 +244,7 @@ class GatewayKit:
         Raises:
             TimeoutError: a lane or a plugin was still busy after ten real seconds; the message names it.
         """
-        deadline = time.monotonic() + _SETTLE_TIMEOUT
+        deadline = time.monotonic() + SETTLE_TIMEOUT
         while True:
             # Real time: the store commits in a thread, which a mock clock does not see. For the same reason
             # the kit does not use Trio's autojump: it takes waiting for the disk for idleness.
@@ -260,7 +260,7 @@ class GatewayKit:
             if not busy:
                 break
             if time.monotonic() > deadline:
-                raise TimeoutError(f"still busy after {_SETTLE_TIMEOUT:g} s: {', '.join(busy)}")
+                raise TimeoutError(f"still busy after {SETTLE_TIMEOUT:g} s: {', '.join(busy)}")
         await self.gateway.store.flush()
 
     def _is_at_rest(self, lane: LaneStatistics, now: float) -> bool:

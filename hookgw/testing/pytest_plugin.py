@@ -6,6 +6,7 @@ They need pytest-trio (its ``trio_mode`` or the ``trio`` marker). ``docs/testing
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,25 @@ if TYPE_CHECKING:
     from hookgw.testing.receiver import Receiver
 
 
+def run_on(clock: MockClock, request: pytest.FixtureRequest) -> MockClock:
+    """Run a test on a clock. pytest-trio alone finds a clock only among the test's own arguments."""
+    import trio
+
+    def run(main: Any, *, clock: Any = None, **options: Any) -> Any:
+        return trio.run(main, clock=clock or chosen, **options)
+
+    chosen = clock
+    if iscoroutinefunction(request.function):
+        request.node.add_marker(pytest.mark.trio(run=run), append=False)
+    return clock
+
+
 @pytest.fixture
-def hookgw_clock() -> MockClock:
-    """Trio's mock clock. pytest-trio uses it only if the *test itself* has this argument."""
+def hookgw_clock(request: pytest.FixtureRequest) -> MockClock:
+    """Trio's mock clock. A test runs on it that has this argument, or another fixture that has it."""
     from trio.testing import MockClock
 
-    return MockClock()
+    return run_on(MockClock(), request)
 
 
 @pytest.fixture
@@ -51,9 +65,12 @@ def hookgw_settings() -> Mapping[str, Any]:
 
 @pytest.fixture
 async def hookgw_gateway(
-    tmp_path: Path, hookgw_plugins: Mapping[str, object], hookgw_settings: Mapping[str, Any]
+    tmp_path: Path,
+    hookgw_clock: MockClock,  # noqa: ARG001 -- the test runs on it
+    hookgw_plugins: Mapping[str, object],
+    hookgw_settings: Mapping[str, Any],
 ) -> AsyncIterator[GatewayKit]:
-    """A running :class:`hookgw.testing.GatewayKit`. The test needs the argument ``hookgw_clock`` too."""
+    """A running :class:`hookgw.testing.GatewayKit`, on :func:`hookgw_clock`."""
     from hookgw.testing.kit import open_kit
 
     async with open_kit(tmp_path, plugins=hookgw_plugins, settings=hookgw_settings) as kit:

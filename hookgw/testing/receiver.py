@@ -27,7 +27,7 @@ from hookgw.testing.wire import BodyTooLarge, Peer, Wire
 
 # Seconds for the 413 and the rest of a body that is too large, which could otherwise go on for ever.
 _REFUSAL_TIMEOUT = 5.0
-_PATIENCE = 10.0
+PATIENCE = 10.0
 """Real seconds that :meth:`Receiver.wait_for` waits on a mock clock."""
 _SHOWN = 10
 """Requests and faults in the message of :meth:`Receiver.wait_for`, the last ones."""
@@ -176,7 +176,7 @@ class Receiver:
             return self.requests[:count]
         with trio.CancelScope() as patience:
             token = trio.lowlevel.current_trio_token()
-            timer = threading.Timer(_PATIENCE, token.run_sync_soon, (patience.cancel,))
+            timer = threading.Timer(PATIENCE, token.run_sync_soon, (patience.cancel,))
             timer.daemon = True
             if isinstance(trio.lowlevel.current_clock(), MockClock):
                 timer.start()
@@ -189,7 +189,7 @@ class Receiver:
             arrived = ", ".join(map(_describe, self.requests[-_SHOWN:]))
             faults = f" Faults: {'; '.join(self.faults[-_SHOWN:])}." if self.faults else ""
             raise TimeoutError(
-                f"{len(self.requests)} of {count} requests arrived in {_PATIENCE:g} real seconds. The mock "
+                f"{len(self.requests)} of {count} requests arrived in {PATIENCE:g} real seconds. The mock "
                 "clock stands still: to let a retry come, move it (kit.advance). "
                 + (f"Arrived: {arrived}." if arrived else "Nothing arrived.")
                 + faults

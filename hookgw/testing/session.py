@@ -68,6 +68,8 @@ class FakeSession:
 
     Attributes:
         options, settings, catalog: as given; the test may change them.
+        client: the argument ``http``; the test may change it.
+        wants_files: the argument ``wants_base64``; the test may change it.
         events: the stored events, in order.
         repeated: the events that were left out because their id was stored before.
         state: the connection's state; ``None`` before the first report.
@@ -102,10 +104,10 @@ class FakeSession:
         self.stored: Any = None if state is None else _as_stored(state)
         self.media: dict[str, tuple[str, str, str]] = {}
         self.catalog = catalog or Catalog(BUILT_IN_KINDS)
-        self._http = http
+        self.client = http
         self.max_data: int = EventsSettings().max_data
         self.base64_limit: int = largest_file(self.max_data)
-        self._wants_base64 = wants_base64
+        self.wants_files = wants_base64
         self.left_out: list[bytes] = []
         self._ids: set[str] = set()
         self._is_over = False
@@ -119,9 +121,9 @@ class FakeSession:
     @property
     def http(self) -> httpx.AsyncClient:
         """The given client, or a client without a network."""
-        if self._http is None:
-            self._http = httpx.AsyncClient(transport=httpx.MockTransport(_no_network))
-        return self._http
+        if self.client is None:
+            self.client = httpx.AsyncClient(transport=httpx.MockTransport(_no_network))
+        return self.client
 
     async def fetch(self, url: str, *, limit: int) -> FetchedFile:
         """Return a file that the given client reads, by the gateway's rules for redirects and size.
@@ -232,7 +234,7 @@ class FakeSession:
 
     def wants_base64(self) -> bool:
         """Return the given value."""
-        return self._wants_base64
+        return self.wants_files
 
     def data_of(self, kind: str) -> list[Any]:
         """Return the data of each event of a kind, in order."""

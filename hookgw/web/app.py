@@ -80,8 +80,8 @@ class Application(QuartTrio):
         self._base_path = server.base_path
         self._fast_paths: tuple[FastPath, ...] = ()
         self._limit = max(server.max_body, server.max_batch_body, server.max_upload)
-        self._active = ActiveRequests(server.max_requests)
-        self._beginning = TurnLock()
+        self.active = ActiveRequests(server.max_requests)
+        self.beginning = TurnLock()
         # One share for bodies of every kind: they are in memory at the same time. It always holds one body of
         # the largest size, because a smaller share would contradict the limit on that size.
         room = COPIES * _SHARES * self._limit
@@ -91,7 +91,7 @@ class Application(QuartTrio):
                 largest_body=str(Size(self._limit)),
                 fix=f"Set server.body_memory to {Size(room)}, or lower max_body, max_batch_body, max_upload.",
             )
-        self._quota = RequestQuota(max(1, server.max_requests // _INSTANCE_SHARE), gateway.metrics.limited)
+        self.quota = RequestQuota(max(1, server.max_requests // _INSTANCE_SHARE), gateway.metrics.limited)
         self._memory = BodyMemory(
             server.body_memory,
             min(_BODIES * self._limit, max(self._limit, server.body_memory // (_SHARES * COPIES))),
@@ -120,14 +120,14 @@ class Application(QuartTrio):
             scope,
             client,
             self._limit,
-            self._count,
-            self._active,
+            self.count,
+            self.active,
             self._memory,
             self.response_memory,
-            self._quota,
+            self.quota,
         )
         scope[REQUEST] = exchange
-        self._believe_proxy(exchange)
+        self.believe_proxy(exchange)
         self._forwarding.admit(exchange)
         cross_origin = None if is_outside else self._cross_origin
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
@@ -164,11 +164,11 @@ class Application(QuartTrio):
         except Unauthorized:
             asker = ""
         asker = asker or (scope["client"][0] if scope["client"] else "")
-        await self._beginning.acquire(asker)
+        await self.beginning.acquire(asker)
         try:
             await trio.lowlevel.checkpoint()
         finally:
-            self._beginning.release(asker)
+            self.beginning.release(asker)
 
     async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
         with self._gateway.node.waiting(exchange.answer_for):
@@ -180,7 +180,7 @@ class Application(QuartTrio):
             # Before any key is asked for: a proxy that strips the prefix is a fault of the setup.
             message = f"No such route: {shown_path(path)}. All paths begin with {self._base_path}/"
             return 404, {}, error_body(404, [f"{message} (server.base_path)."])
-        if self._active.is_full and path not in _HEALTH_PATHS:
+        if self.active.is_full and path not in _HEALTH_PATHS:
             return 503, _RETRY_SOON, _BUSY
         return None
 
@@ -207,7 +207,7 @@ class Application(QuartTrio):
         scope["path"] = path
         return is_outside
 
-    def _believe_proxy(self, exchange: RequestResponse) -> None:
+    def believe_proxy(self, exchange: RequestResponse) -> None:
         """Take the client's address, scheme and host from a trusted proxy."""
         scope = exchange.scope
         peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
@@ -269,7 +269,7 @@ class Application(QuartTrio):
     def uses_fast_paths(self) -> bool:
         return bool(self._fast_paths)
 
-    def _count(self, exchange: RequestResponse, status: int) -> None:
+    def count(self, exchange: RequestResponse, status: int) -> None:
         self._gateway.metrics.requested(exchange.route or UNMATCHED, status)
 
 

@@ -28,7 +28,7 @@ STORED_AFTER = 60.0
 writes."""
 
 
-_FEW = 100
+FEW = 100
 """Up to this many failing registrations, none is cleaned up."""
 
 
@@ -55,7 +55,7 @@ class AutoDisable:
         # This decides. `failing_since` on disk only carries it over a restart: the disk may have refused its
         # last change.
         self._failing: dict[str, tuple[Registration, float]] = {}
-        self._most = _FEW
+        self._most = FEW
 
     def take_up(self, registrations: Iterable[Registration]) -> None:
         """Begin to watch registrations, before their lanes start.
@@ -65,7 +65,7 @@ class AutoDisable:
         for found in registrations:
             if found.enabled and found.failing_since is not None:
                 self._failing[found.id] = found, found.failing_since
-        self._most = max(_FEW, 2 * len(self._failing))
+        self._most = max(FEW, 2 * len(self._failing))
 
     def leave(self, registration_ids: Iterable[str]) -> None:
         """Forget registrations, after their lanes have ended: another node watches them now.
@@ -129,7 +129,7 @@ class AutoDisable:
             self._failing = {
                 name: entry for name, entry in self._failing.items() if present(name) is not None
             }
-            self._most = max(_FEW, 2 * len(self._failing))
+            self._most = max(FEW, 2 * len(self._failing))
         disable_after = policy_of(registration, self._settings).disable_after
         if now - since >= disable_after:
             reason = f"It failed for {disable_after:g} s without one success."

@@ -35,7 +35,7 @@ PAGE = 100
 FILE_TIME = 15.0
 """Seconds for a file that goes into its event. Later messages wait for it."""
 _LARGEST_COMMIT = 500
-_MOST_FILES = 8 * 2**20
+MOST_FILES = 8 * 2**20
 """Bytes of files in the events that wait for a commit."""
 _MOST_PAGES = 10_000
 _MOST_LOOKUPS = 20
@@ -349,7 +349,7 @@ class Receiver:
                 is_incoming = new and new.kind == "MESSAGES_UPSERT" and not new.data["key"]["fromMe"]
                 if new and is_incoming and self._session.settings.read_messages:
                     self._unread[room] = new.data["key"]["id"]
-                if self._files >= _MOST_FILES:
+                if self._files >= MOST_FILES:
                     await self._commit_part()
             if len(self._batch) >= _LARGEST_COMMIT:
                 await self._commit_part()

@@ -11,13 +11,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
-from hookgw.kernel.units import Size
-from hookgw.web.app import Application
-from hookgw.web.server.serve import serve
+from hookgw import Gateway
+from hookgw.app import create_app, open_gateway
+from hookgw.config import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
+from hookgw.kernel import Size
+from hookgw.web import AppApplication as Application
+from hookgw.web import serve
 from tests.api.server.wire import Running
 from tests.support.contract import Contract
 from tests.support.postgres import PostgresServer

@@ -9,12 +9,11 @@ import pytest
 import structlog
 from quart import Response, abort, request
 
-from hookgw import __version__
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.errors import HookgwError, NetworkRefused, NotSupported, StorageUnavailable, Unavailable
-from hookgw.web.app import Application
-from hookgw.web.server.exchange import RequestResponse
+from hookgw import Gateway, HookgwError, NetworkRefused, NotSupported, Unavailable, __version__
+from hookgw.config import ServerSettings
+from hookgw.kernel import StorageUnavailable
+from hookgw.web import AppApplication as Application
+from hookgw.web import RequestResponse
 from tests.api.conftest import KEY
 
 
@@ -153,7 +152,6 @@ async def test_every_response_carries_the_version(client: httpx.AsyncClient) -> 
 async def test_a_bug_is_logged_and_gets_the_one_shape_of_errors(
     app: Application, client: httpx.AsyncClient
 ) -> None:
-    @app.get("/bug")
     async def bug() -> str:
         raise RuntimeError("secret detail")
 
@@ -181,7 +179,6 @@ async def test_a_bug_is_logged_and_gets_the_one_shape_of_errors(
 async def test_errors_of_the_gateway(
     app: Application, client: httpx.AsyncClient, error: HookgwError, status: int, retry_after: str | None
 ) -> None:
-    @app.get("/fails")
     async def fails() -> str:
         raise error
 
@@ -192,7 +189,6 @@ async def test_errors_of_the_gateway(
 
 
 async def test_a_networks_code_reaches_the_caller(app: Application, client: httpx.AsyncClient) -> None:
-    @app.get("/fails")
     async def fails() -> str:
         raise NetworkRefused("Too fast.", code="M_LIMIT_EXCEEDED", status=429)
 
@@ -202,7 +198,6 @@ async def test_a_networks_code_reaches_the_caller(app: Application, client: http
 
 @pytest.mark.parametrize("status", [400, 409, 418, 429, 503])
 async def test_errors_of_plugins_routes(app: Application, client: httpx.AsyncClient, status: int) -> None:
-    @app.get("/fails")
     async def fails() -> str:
         abort(status)
 
@@ -212,7 +207,6 @@ async def test_errors_of_plugins_routes(app: Application, client: httpx.AsyncCli
 
 
 async def test_an_error_in_a_group_keeps_its_status(app: Application, client: httpx.AsyncClient) -> None:
-    @app.get("/fails")
     async def fails() -> str:
         raise ExceptionGroup("two", [Unavailable("Later.")])
 

@@ -12,14 +12,13 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.auth.authenticator import Authenticator
-from hookgw.config.settings import AuthSettings, Settings
-from hookgw.core.long_work import run_in_slices
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.web import request_body
-from hookgw.web.app import Application
-from hookgw.web.auth import learn_key
+from hookgw import Gateway
+from hookgw.auth import Authenticator
+from hookgw.config import AuthSettings, Settings
+from hookgw.core import run_in_slices
+from hookgw.kernel import TooManyRequests
+from hookgw.web import AppApplication as Application
+from hookgw.web import learn_key, request_body
 from tests.api.conftest import KEY, open_client, slow_request
 
 TWO_KEYS = "The request has more than one apikey header; send one."
@@ -198,7 +197,7 @@ class Refresh:
 async def test_nothing_is_read_for_an_address_with_too_many_wrong_keys(gateway: Gateway) -> None:
     settings = AuthSettings(failed_attempts=2)
     refresh = Refresh()
-    authenticator = Authenticator(gateway.authenticator._keyring, settings, trio.current_time, lambda _: None)
+    authenticator = Authenticator(gateway.authenticator.keyring, settings, trio.current_time, lambda _: None)
     here: Any = SimpleNamespace(
         node=SimpleNamespace(is_shared=True), refresh=refresh, keys=gateway.keys, authenticator=authenticator
     )

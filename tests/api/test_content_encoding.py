@@ -10,13 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.units import Size
-from hookgw.web.app import Application
-from hookgw.web.content_encoding import GzipDecoder
+from hookgw import Gateway, Invalid
+from hookgw.app import create_app
+from hookgw.config import ServerSettings
+from hookgw.kernel import Size
+from hookgw.web import AppApplication as Application
+from hookgw.web import GzipDecoder
 from tests.api.test_app import shape_of
 
 EMIT = "/event/emit/loja1"

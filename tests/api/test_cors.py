@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.web.cors import CrossOrigin
+from hookgw import Gateway
+from hookgw.config import ServerSettings
+from hookgw.web import CrossOrigin
 
 PAGE = "https://crm.example"
 OTHER = "https://evil.example"

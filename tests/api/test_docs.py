@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
 
 SLICES = ("webhooks", "instances", "events", "deliveries", "messages", "keys", "operations")
 MANUAL = (Path(__file__).parents[2] / "docs" / "http.md").read_text()

@@ -15,15 +15,12 @@ import pytest
 import structlog
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import EventsSettings, ServerSettings, Settings, StorageSettings
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.units import Size
-from hookgw.web.app import Application
-from hookgw.web.first_headers import FirstHeaders
-from hookgw.web.server.serve import serve
+from hookgw import Gateway
+from hookgw.app import create_app, open_gateway
+from hookgw.config import EventsSettings, ServerSettings, Settings, StorageSettings
+from hookgw.kernel import Size, StorageUnavailable
+from hookgw.web import AppApplication as Application
+from hookgw.web import FirstHeaders, serve
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import PAYLOADS, one
 

@@ -13,19 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quart_trio import QuartTrio
 
-from hookgw.app.gateway import Gateway
-from hookgw.command.client import CURSOR as FOLLOWED
+from hookgw import Gateway, Invalid
+from hookgw.command import CURSOR as FOLLOWED
 from hookgw.deliveries import responses as delivery_responses
-from hookgw.kernel.errors import Invalid
-from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
-from hookgw.records.jobs import JobKind
+from hookgw.records import HOOKGW, AuditAction, AuditEntry, JobKind
 from hookgw.testing import Receiver, answer
-from hookgw.web import lists
-from hookgw.web.app import Application
-from hookgw.web.lists import CURSOR, ShownList, array, first_of, make_cursor, read_cursor
-from hookgw.web.openapi.describe import operation_of
+from hookgw.web import CURSOR, LIST, ShownList, array, first_of, lists, make_cursor, operation_of, read_cursor
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
-from hookgw.web.server.response_memory import LIST
 from tests.api.routes.test_deliveries import emit_to
 
 Entry = tuple[int, int]

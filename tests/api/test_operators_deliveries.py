@@ -9,11 +9,9 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import Settings
-from hookgw.records.deliveries import DeliveryState
+from hookgw import DeliveryState, Gateway
+from hookgw.app import create_app, open_gateway
+from hookgw.config import Settings
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, answer
 from tests.api.conftest import KEY, open_client

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hookgw.web.pages import page_headers
+from hookgw.web import page_headers
 
 
 def test_nothing_counts_but_the_styles_of_the_page() -> None:

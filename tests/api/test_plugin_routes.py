@@ -11,12 +11,14 @@ import trio
 from quart import Response, abort, request
 
 import hookgw
-from hookgw.app.surfaces import create_app
-from hookgw.kernel.errors import StartError
+from hookgw.app import create_app
+from hookgw.kernel import StartError
 from hookgw.testing import GatewayKit, open_kit
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from tests.api.conftest import open_client, slow_request
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 
 async def stray_cancelled() -> None:
@@ -86,7 +88,7 @@ def client_of(kit: GatewayKit) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://test", headers={"apikey": kit.key})
 
 
-async def test_whatever_a_route_does_is_its_own_failure(tmp_path: Path, hookgw_clock: Any) -> None:
+async def test_whatever_a_route_does_is_its_own_failure(tmp_path: Path) -> None:
     async with open_kit(tmp_path, plugins={"mine": Plugin()}) as kit, client_of(kit) as client:
         for name in FAILING:
             response = await client.get(f"/public/{name}")
@@ -101,7 +103,7 @@ async def test_whatever_a_route_does_is_its_own_failure(tmp_path: Path, hookgw_c
 
 
 @pytest.mark.parametrize(("hook", "status"), [("before_request", 500), ("after_request", 200)])
-async def test_a_failing_request_hook(tmp_path: Path, hookgw_clock: Any, hook: str, status: int) -> None:
+async def test_a_failing_request_hook(tmp_path: Path, hook: str, status: int) -> None:
     async def fail(*_: object) -> Response:
         raise SystemExit(0)
 
@@ -110,7 +112,7 @@ async def test_a_failing_request_hook(tmp_path: Path, hookgw_clock: Any, hook: s
         assert [(one.plugin, one.hook) for one in kit.plugin_failures] == [("mine", "hookgw_routes")]
 
 
-async def test_request_hooks_still_work(tmp_path: Path, hookgw_clock: Any) -> None:
+async def test_request_hooks_still_work(tmp_path: Path) -> None:
     async def add(response: Response) -> Response:
         response.headers["x-mine"] = "1"
         return response
@@ -126,7 +128,7 @@ async def test_request_hooks_still_work(tmp_path: Path, hookgw_clock: Any) -> No
 
 
 @pytest.mark.parametrize("path", ["/dashboard", "/dashboard/", "/dashboard/a", "/dashboard/<instance>"])
-async def test_a_route_of_the_dashboard_is_refused(tmp_path: Path, hookgw_clock: Any, path: str) -> None:
+async def test_a_route_of_the_dashboard_is_refused(tmp_path: Path, path: str) -> None:
     class Open:
         @hookgw.hookimpl
         def hookgw_routes(self, app: Any) -> None:
@@ -138,9 +140,7 @@ async def test_a_route_of_the_dashboard_is_refused(tmp_path: Path, hookgw_clock:
             create_app(kit.gateway)
 
 
-async def test_an_optional_plugin_with_a_route_of_the_dashboard_is_switched_off(
-    tmp_path: Path, hookgw_clock: Any
-) -> None:
+async def test_an_optional_plugin_with_a_route_of_the_dashboard_is_switched_off(tmp_path: Path) -> None:
     class Open:
         @hookgw.hookimpl
         def hookgw_routes(self, app: Any) -> None:
@@ -155,7 +155,7 @@ async def test_an_optional_plugin_with_a_route_of_the_dashboard_is_switched_off(
 
 @pytest.mark.parametrize("way", ["json", "form", "whole", "parts"])
 async def test_a_former_tenant_cannot_finish_a_request_to_a_plugin_for_a_later_instance(
-    way: str, tmp_path: Path, hookgw_clock: Any, nursery: trio.Nursery
+    way: str, tmp_path: Path, nursery: trio.Nursery
 ) -> None:
     received: list[object] = []
 
@@ -193,9 +193,7 @@ async def test_a_former_tenant_cannot_finish_a_request_to_a_plugin_for_a_later_i
         assert kit.plugin_failures == []
 
 
-async def test_a_route_that_reads_waits_for_memory(
-    tmp_path: Path, hookgw_clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_route_that_reads_waits_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_memory, "PATIENCE", 0.0)  # the clock stands still
     async with open_kit(tmp_path, plugins={"mine": Plugin()}) as kit:
         app = create_app(kit.gateway)

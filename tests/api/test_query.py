@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.surfaces import create_app
-from hookgw.web.openapi.describe import operation_of
+from hookgw import Gateway
+from hookgw.app import create_app
+from hookgw.web import operation_of
 from tests.api.test_app import shape_of
 
 FILTERS = ("state", "kind", "label", "since", "until", "finishedSince", "cursor", "limit")

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.units import Size
+from hookgw import Gateway
+from hookgw.config import ServerSettings
+from hookgw.kernel import Size
 from tests.api.test_app import shape_of
 
 JSON = {"content-type": "application/json"}

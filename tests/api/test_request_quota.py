@@ -12,12 +12,11 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import ServerSettings, Settings
-from hookgw.kernel.units import Size
-from hookgw.web.app import Application
+from hookgw import Gateway
+from hookgw.app import create_app, open_gateway
+from hookgw.config import ServerSettings, Settings
+from hookgw.kernel import Size
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 

@@ -15,12 +15,11 @@ import pytest
 import trio
 from quart_trio import QuartTrio
 
-from hookgw.app.dashboard import Dashboard
-from hookgw.app.gateway import Gateway
-from hookgw.app.surfaces import create_app
-from hookgw.web.app import Application
+from hookgw import Gateway
+from hookgw.app import Dashboard, create_app
+from hookgw.web import PLACES, Place, place_of
+from hookgw.web import AppApplication as Application
 from hookgw.web.auth import VERIFY_PATH
-from hookgw.web.call_places import PLACES, Place, place_of
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 
@@ -56,7 +55,6 @@ class RoutesOfAPlugin:
     """Routes that a plugin adds, well protected and not."""
 
     def routes(self, app: QuartTrio, gateway: Gateway) -> None:
-        @app.get("/public/hello")
         async def hello() -> str:
             return "hello"
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.web.app import Application
+from hookgw import Gateway
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 

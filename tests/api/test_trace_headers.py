@@ -9,11 +9,10 @@ import httpx
 import pytest
 
 import hookgw
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import Settings
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
+from hookgw import Gateway
+from hookgw.app import open_gateway
+from hookgw.config import Settings
+from hookgw.plugins import Hooks, load_plugins
 
 EVENT = {"event": "CALL", "data": {}}
 

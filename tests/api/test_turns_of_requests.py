@@ -7,8 +7,8 @@ import trio
 from quart import request
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.web.app import Application
+from hookgw import Gateway
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 
 OWN_KEY = "the-key-of-loja1"
@@ -27,12 +27,12 @@ async def test_a_burst_of_one_key_lets_others_in(
     async def ask(key: str) -> None:
         assert (await client.get("/webhook/list/loja1", headers={"apikey": key})).status_code == 200
 
-    await app._beginning.acquire("somebody")
+    await app.beginning.acquire("somebody")
     async with trio.open_nursery() as nursery:
         for key in (*[OWN_KEY] * 20, KEY):
             nursery.start_soon(ask, key)
             await wait_all_tasks_blocked()
         assert began == []
-        app._beginning.release("somebody")
+        app.beginning.release("somebody")
     assert began.index(KEY) <= 1
     assert len(began) == 21

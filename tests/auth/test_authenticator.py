@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.authenticator import Authenticator
-from hookgw.auth.keyring import Keyring
-from hookgw.auth.rate_limit import RateLimits
-from hookgw.config.settings import AuthSettings
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.kernel.units import Duration
-from hookgw.records.api_keys import Key
+from hookgw.auth import Authenticator, Keyring, RateLimits
+from hookgw.config import AuthSettings
+from hookgw.kernel import Duration, TooManyRequests
+from hookgw.records import Key
 
 HERE = "192.0.2.1"
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.client_address import TrustedProxies, rate_limit_key
+from hookgw.auth import TrustedProxies, rate_limit_key
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.auth.failed_attempts import MAX_SOURCES, FailedKeyLimiter
-from hookgw.auth.keyring import MAX_SOURCES_PER_KEY, KeyHolder
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.records.api_keys import GLOBAL, Key
+from hookgw.auth import MAX_FAILING_SOURCES as MAX_SOURCES
+from hookgw.auth import MAX_SOURCES_PER_KEY, FailedKeyLimiter, KeyHolder
+from hookgw.kernel import TooManyRequests
+from hookgw.records import GLOBAL, Key
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 LIMIT, WINDOW = 3, 60.0
@@ -20,6 +20,10 @@ class Attempts(FailedKeyLimiter):
     def __init__(self) -> None:
         self.time = 1000.0
         super().__init__(LIMIT, WINDOW, lambda: self.time)
+
+    @property
+    def sources(self) -> list[str]:
+        return list(self.windows)
 
     def fail(self, address: str = HERE, times: int = 1) -> None:
         for _ in range(times):
@@ -121,9 +125,9 @@ def test_it_is_logged_once_per_window(attempts: Attempts) -> None:
 def test_memory_is_bounded(attempts: Attempts) -> None:
     for number in range(MAX_SOURCES + 100):
         attempts.fail(str(IPv4Address(number)))
-    assert len(attempts._windows) == MAX_SOURCES
-    assert str(IPv4Address(99)) not in attempts._windows
-    assert str(IPv4Address(100)) in attempts._windows
+    assert len(attempts.sources) == MAX_SOURCES
+    assert str(IPv4Address(99)) not in attempts.sources
+    assert str(IPv4Address(100)) in attempts.sources
 
 
 def test_ended_windows_are_removed(attempts: Attempts) -> None:
@@ -132,7 +136,7 @@ def test_ended_windows_are_removed(attempts: Attempts) -> None:
     attempts.fail(THERE)
     attempts.time += WINDOW - 1
     attempts.fail("192.0.2.3")
-    assert list(attempts._windows) == [THERE, "192.0.2.3"]
+    assert attempts.sources == [THERE, "192.0.2.3"]
 
 
 def test_the_sources_of_a_key_are_bounded(attempts: Attempts) -> None:

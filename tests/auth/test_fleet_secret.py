@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.fleet_secret import VALID_FOR, FleetSecret, Origin
+from hookgw.auth import FLEET_SECRET_VALID_FOR as VALID_FOR
+from hookgw.auth import FleetSecret, Origin
 
 NOW = 1_700_000_000.5
 TARGET = b"/instance/connect/shop?x=1"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.keyring import Keyring, new_key
-from hookgw.auth.rate_limit import RateLimits
-from hookgw.kernel.errors import Forbidden
-from hookgw.records.api_keys import GLOBAL, Key, Principal
+from hookgw.auth import Keyring, RateLimits, new_key
+from hookgw.kernel import Forbidden
+from hookgw.records import GLOBAL, Key, Principal
 
 NOW = 1_000.0
 

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.auth.media_links import LONGEST_NAME, LONGEST_REFERENCE, MediaLinks, is_mimetype
-from hookgw.kernel.errors import Expired, Forbidden, Invalid
-from hookgw.records.instances import Instance
+from hookgw import Invalid
+from hookgw.auth import LONGEST_MEDIA_NAME as LONGEST_NAME
+from hookgw.auth import LONGEST_MEDIA_REFERENCE as LONGEST_REFERENCE
+from hookgw.auth import MediaLinks, is_mimetype
+from hookgw.kernel import Expired, Forbidden
+from hookgw.records import Instance
 
 SHOP = Instance(name="shop", id="0d9e3f4a")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

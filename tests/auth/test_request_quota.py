@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.request_quota import RequestQuota
-from hookgw.kernel.errors import TooManyRequests
+from hookgw.auth import RequestQuota
+from hookgw.kernel import TooManyRequests
 
 
 def test_the_requests_of_an_instance_are_limited() -> None:

@@ -6,7 +6,7 @@ import time
 
 import trio
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from tests.bench.parts import closed_port, gateway, make_events, register, scratch
 from tests.bench.results import Result, percentile
 

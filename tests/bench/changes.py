@@ -6,8 +6,8 @@ import time
 
 import trio
 
-from hookgw.records.registrations import Ordering
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.records import Ordering
+from hookgw.webhooks import RegistrationChange
 from tests.bench.parts import FastReceiver, closed_port, gateway, make_events, receiving, register, scratch
 from tests.bench.results import Result
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.delivery.envelope import encode_envelope
-from hookgw.records.events import Event
+from hookgw import Event, Gateway
+from hookgw.delivery import encode_envelope
 from tests.bench.parts import drained, gateway, make_events, receiving, register, scratch
 from tests.bench.references import fsync_p50, httpx_loop, socket_loop
 from tests.bench.results import Result, percentile

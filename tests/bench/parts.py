@@ -17,13 +17,11 @@ from urllib.request import urlopen
 import msgspec
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.command.logging_setup import configure_logging
-from hookgw.command.process import tune_garbage_collector
-from hookgw.config.settings import DeliverySettings, LogSettings, Settings, StorageSettings
-from hookgw.records.events import Event
-from hookgw.webhooks.change import RegistrationChange
+from hookgw import Event, Gateway
+from hookgw.app import open_gateway
+from hookgw.command import configure_logging, tune_garbage_collector
+from hookgw.config import DeliverySettings, LogSettings, Settings, StorageSettings
+from hookgw.webhooks import RegistrationChange
 
 ROOT = Path(__file__).parents[2]
 ENVELOPE = (ROOT / "tests" / "payloads" / "messages-upsert.text.json").read_bytes()

@@ -7,9 +7,8 @@ import time
 import msgspec
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.lanes.dispatcher import RETIRE_AFTER
-from hookgw.records.events import Event
+from hookgw import Event, Gateway
+from hookgw.lanes import RETIRE_AFTER
 from tests.bench.engine import deliver, end_to_end
 from tests.bench.parts import (
     FastReceiver,

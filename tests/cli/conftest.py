@@ -14,10 +14,8 @@ import click.testing
 import pytest
 import trio
 
-from hookgw.command.group import main
-from hookgw.command.process import STOP_SIGNALS
-from hookgw.testing.answers import Answer, answer
-from hookgw.testing.receiver import Receiver, open_receiver
+from hookgw.command import STOP_SIGNALS, main
+from hookgw.testing import Answer, Receiver, answer, open_receiver
 from tests.support.logs import log_kept
 
 Invoke = Callable[..., Awaitable[click.testing.Result]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 ACTOR = {"kind": "key", "name": "crm", "instance": "loja1", "address": "10.0.0.7", "via": None}

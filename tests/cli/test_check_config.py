@@ -10,14 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
-from hookgw.config.refused_ports import REFUSED_PORTS
-from hookgw.config.settings import StorageSettings
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
-from hookgw.store import Append
-from hookgw.store.engines import open_storage
+from hookgw import Event, Registration
+from hookgw.concurrency import Clock
+from hookgw.config import REFUSED_PORTS, MasterKeys, StorageSettings
+from hookgw.store import Append, open_storage
 from tests.cli.conftest import Invoke
 from tests.support.broken_plugins import PLUGINS, write_plugin
 from tests.support.postgres import PostgresServer

@@ -13,11 +13,9 @@ import pytest
 import trio
 import trustme
 
+from hookgw.command import Client, Failed, ServerUnavailable
 from hookgw.command import client as client_module
-from hookgw.command.client import Client
-from hookgw.command.failure import Failed, ServerUnavailable
-from hookgw.testing.answers import Answer, Close, Hang, answer, raw
-from hookgw.testing.receiver import Receiver, open_receiver
+from hookgw.testing import Answer, Close, Hang, Receiver, answer, open_receiver, raw
 from tests.cli.conftest import says
 
 

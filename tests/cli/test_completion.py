@@ -12,8 +12,8 @@ import pytest
 import trio
 from click.shell_completion import ShellComplete
 
-from hookgw.command.group import COMPLETE, main
-from hookgw.testing.receiver import Receiver
+from hookgw.command import COMPLETE, main
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 KINDS = [{"name": "CALL"}, {"name": "CONNECTION_UPDATE"}, {"name": "MESSAGES_UPSERT"}]

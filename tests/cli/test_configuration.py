@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.command.configuration import find_config
+from hookgw.command import find_config
 from tests.cli.conftest import Invoke
 
 PLUGIN = """

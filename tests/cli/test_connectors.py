@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 TELEGRAM: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 SUMMARY: dict[str, Any] = {

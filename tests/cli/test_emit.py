@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 ACCEPTED = {"accepted": 1, "duplicates": 0, "ids": ["msg_1"]}

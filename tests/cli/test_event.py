@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 JID = "5511988887777@s.whatsapp.net"

@@ -8,9 +8,8 @@ from typing import Any
 import click
 from click.testing import CliRunner
 
-from hookgw.command.field_options import add_options, body_of, options_of
-from hookgw.kernel.fields import Choice, Field, Flag, Kind, Line, Option, Whole
-from hookgw.kernel.json_fields import as_object, as_text
+from hookgw.command import add_options, body_of, options_of
+from hookgw.kernel import Choice, Field, Flag, Kind, Line, Option, Whole, as_object, as_text
 
 
 class Mood(StrEnum):

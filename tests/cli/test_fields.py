@@ -9,7 +9,7 @@ import pytest
 
 from hookgw.command import fields
 from hookgw.deliveries import routes as deliveries
-from hookgw.kernel.times import parse_rfc3339
+from hookgw.kernel import parse_rfc3339
 from hookgw.operations.routes import audit
 from hookgw.webhooks import routes as webhooks
 

@@ -11,9 +11,9 @@ import click
 import click.testing
 import pytest
 
-from hookgw._version import __version__
+from hookgw import Invalid, __version__
 from hookgw.command import group
-from hookgw.kernel.errors import Invalid, StartError
+from hookgw.kernel import StartError
 
 HEAVY = (
     "asyncio", "h11", "httptools", "httpx", "hypercorn", "msgspec", "pluggy", "prometheus_client", "quart",
@@ -73,7 +73,6 @@ def run(*args: str, add: Callable[[click.Group], None] = lambda _: None) -> clic
 
 
 def add_greet(to: click.Group) -> None:
-    @to.command()
     def greet() -> None:
         click.echo("hello")
 
@@ -114,7 +113,6 @@ def test_a_broken_plugin_does_not_affect_other_commands() -> None:
 
 def test_an_expected_error_exits_with_1_and_its_messages() -> None:
     def add(to: click.Group) -> None:
-        @to.command()
         def fail() -> None:
             raise Invalid("This is wrong.", "So is that.")
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from hookgw.testing.answers import answer
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver, answer
 from tests.cli.conftest import Invoke, says
 
 

@@ -14,9 +14,8 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import (
+from hookgw.app import create_app, open_gateway
+from hookgw.config import (
     AuthSettings,
     InstancesSettings,
     PluginsSettings,
@@ -24,12 +23,10 @@ from hookgw.config.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.instances.evolution.plan import Action, plan_import
-from hookgw.instances.evolution.source import SourceInstance
-from hookgw.kernel.units import Size
-from hookgw.testing.answers import answer, reset
-from hookgw.testing.receiver import Receiver, open_receiver
-from hookgw.web.server.serve import serve
+from hookgw.instances import Action, SourceInstance, plan_import
+from hookgw.kernel import Size
+from hookgw.testing import Receiver, answer, open_receiver, reset
+from hookgw.web import serve
 from tests.cli.conftest import Invoke, says
 from tests.networks import evolution as networks
 from tests.support.evolution import KEY, Evolution

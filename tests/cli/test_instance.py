@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 LISTED = {

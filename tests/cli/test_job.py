@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.command import job
-from hookgw.command.failure import Failed
-from hookgw.testing.answers import answer
-from hookgw.testing.receiver import Receiver
+from hookgw.command import Failed, job
+from hookgw.testing import Receiver, answer
 from tests.cli.conftest import Invoke, says
 
 RUNNING: dict[str, Any] = {

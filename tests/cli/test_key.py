@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 MADE = {"name": "crm", "instance": "loja1", "key": "the-key", "expiresAt": "2026-12-20T12:00:00.000Z"}

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.testing.answers import answer
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver, answer
 from tests.cli.conftest import Invoke, says
 
 WAITING: dict[str, Any] = {

@@ -20,15 +20,10 @@ import httpx
 import pytest
 import trio
 
-from hookgw.delivery.signing import sign
-from hookgw.kernel.errors import StartError
-from hookgw.kernel.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
-from hookgw.listen.forward import Forwarder
-from hookgw.listen.listen import ListenOptions, run
-from hookgw.listen.received_event import MAX_SEARCHED, first_text, read_received_event
-from hookgw.testing.answers import answer
-from hookgw.testing.received import Received
-from hookgw.testing.receiver import open_receiver
+from hookgw.delivery import sign
+from hookgw.kernel import Signature, StartError, make_secret, public_key_of, signing_key, verifying_key
+from hookgw.listen import MAX_SEARCHED, Forwarder, ListenOptions, first_text, read_received_event, run
+from hookgw.testing import Received, answer, open_receiver
 from tests.cli.conftest import Echoes, Invoke
 
 KEY = b"k" * 24

@@ -16,10 +16,10 @@ import msgspec
 import pytest
 import structlog
 
-from hookgw.command.logging_setup import MASK, configure_logging, mask_secrets, mask_text
-from hookgw.config.settings import LogSettings
-from hookgw.kernel.signing_keys import Secret
-from hookgw.records.registrations import Registration
+from hookgw import Registration
+from hookgw.command import MASK, configure_logging, mask_secrets, mask_text
+from hookgw.config import LogSettings
+from hookgw.kernel import Secret
 from tests.support.logs import log_kept
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

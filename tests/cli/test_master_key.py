@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hookgw.config.master_keys import parse_master_key
+from hookgw.config import parse_master_key
 from tests.cli.conftest import Invoke
 
 

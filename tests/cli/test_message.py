@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 SENT = {"key": {"remoteJid": "55@s", "fromMe": True, "id": "M1"}, "status": "PENDING"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke
 
 

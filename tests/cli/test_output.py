@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from hookgw.command.output import (
-    Column,
-    counted,
-    fit,
-    printable,
-    short_time,
-    show_fields,
-    show_json,
-    show_table,
-)
+from hookgw.command import Column, counted, fit, printable, short_time, show_fields, show_json, show_table
 
 
 @pytest.mark.parametrize(("count", "shown"), [(0, "0 events"), (1, "1 event"), (1200, "1,200 events")])

@@ -11,12 +11,11 @@ import click
 import click.testing
 import pytest
 
-from hookgw import hookimpl
-from hookgw.command.group import LazyGroup
-from hookgw.config.settings import PluginsSettings
-from hookgw.kernel.errors import Invalid, PluginFailed
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
+from hookgw import Invalid, hookimpl
+from hookgw.command import LazyGroup
+from hookgw.config import PluginsSettings
+from hookgw.kernel import PluginFailed
+from hookgw.plugins import Hooks, load_plugins
 
 
 def run(tmp_path: Path, callback: Any, *path: str) -> tuple[click.testing.Result, list[PluginFailed]]:
@@ -80,7 +79,6 @@ def test_ctrl_c_ends_a_command(tmp_path: Path) -> None:
 
 
 def test_a_command_has_its_name_help_and_options(tmp_path: Path) -> None:
-    @click.option("--count", default=2)
     def callback(count: int) -> None:
         """Count something."""
         click.echo(f"counted {count}")

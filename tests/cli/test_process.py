@@ -10,17 +10,18 @@ import pytest
 import structlog.testing
 import trio
 
-from hookgw.command.failure import Failed
-from hookgw.command.process import (
+from hookgw import HookgwError, Invalid
+from hookgw.command import (
     GC_THRESHOLD,
     RECOMMENDED_OPEN_FILES,
+    Failed,
     StoppedEarly,
     exempt_started_objects,
     raise_file_limit,
     run_to_end,
     tune_garbage_collector,
 )
-from hookgw.kernel.errors import HookgwError, Invalid, StartError
+from hookgw.kernel import StartError
 
 INFINITY = resource.RLIM_INFINITY
 

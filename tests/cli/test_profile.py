@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.command.failure import Failed
-from hookgw.command.profiles import Profile, Profiles, load_profiles, profiles_file, save_profiles
+from hookgw.command import Failed, Profile, Profiles, load_profiles, profiles_file, save_profiles
 from tests.cli.conftest import Invoke
 
 

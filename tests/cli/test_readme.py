@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.delivery.signing import sign
+from hookgw.delivery import sign
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hookgw.command.failure import Failed
+from hookgw.command import Failed
 from hookgw.deliveries.commands import replay
-from hookgw.kernel.times import parse_rfc3339, rfc3339
-from hookgw.testing.receiver import Receiver
+from hookgw.kernel import parse_rfc3339, rfc3339
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 NOW = 1_800_000_000.0

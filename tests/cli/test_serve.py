@@ -14,10 +14,10 @@ import click
 import httpx
 import pytest
 
-from hookgw._version import __version__
-from hookgw.app.serve import listen_on
-from hookgw.command.process import GC_THRESHOLD
-from hookgw.config.settings import ServerSettings, Settings
+from hookgw import __version__
+from hookgw.app import listen_on
+from hookgw.command import GC_THRESHOLD
+from hookgw.config import ServerSettings, Settings
 
 pytestmark = pytest.mark.process
 

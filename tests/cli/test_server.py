@@ -16,12 +16,10 @@ import pytest
 import structlog
 import trio
 
-from hookgw._version import __version__
-from hookgw.app import serve
-from hookgw.app.server import open_server
-from hookgw.command.logging_setup import configure_logging
-from hookgw.command.process import StoppedEarly
-from hookgw.config.settings import (
+from hookgw import Invalid, Outcome, __version__
+from hookgw.app import open_server, serve
+from hookgw.command import StoppedEarly, configure_logging
+from hookgw.config import (
     DeliverySettings,
     LogSettings,
     PluginsSettings,
@@ -29,11 +27,9 @@ from hookgw.config.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel.errors import ConfigError, Invalid, StartError
-from hookgw.kernel.units import Size
-from hookgw.records.deliveries import Outcome
+from hookgw.kernel import ConfigError, Size, StartError
 from hookgw.testing import open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.api.server.test_certificates import write
 from tests.cli.conftest import Echoes
 

@@ -14,8 +14,7 @@ from click.testing import CliRunner, Result
 
 from hookgw.command import group
 from hookgw.operations.commands import backup as backup_command
-from hookgw.store.sqlite import maintenance
-from hookgw.store.sqlite.schema import migrate
+from hookgw.store.sqlite import maintenance, migrate
 from tests.support.postgres import PostgresServer
 
 Run = Callable[..., Result]

@@ -13,10 +13,10 @@ import pytest
 import trio
 from rich.cells import cell_len
 
-from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.command import Failed, ServerUnavailable
 from hookgw.deliveries.commands import tail
-from hookgw.kernel.times import parse_rfc3339, rfc3339
-from hookgw.testing.receiver import Receiver
+from hookgw.kernel import parse_rfc3339, rfc3339
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 NOW = parse_rfc3339("2026-11-20T12:00:00Z")
@@ -177,9 +177,10 @@ def test_what_finished_before_the_start_is_not_shown() -> None:
 
 def test_a_delivery_that_arrives_between_two_pages_is_neither_lost_nor_repeated() -> None:
     deliveries = Deliveries(delivery(1))
-    feed = tail.DeliveryFeed(deliveries.fetch, now=lambda: NOW)
-    feed.start(1)
     fetch = deliveries.fetch
+    feed = tail.DeliveryFeed(lambda *asked: fetching(*asked), now=lambda: NOW)
+    fetching = fetch
+    feed.start(1)
 
     def fetch_and_append(cursor: str | None, limit: int, finished_since: float | None) -> dict[str, Any]:
         if finished_since is not None and "dlv_3" not in deliveries.held:
@@ -187,7 +188,7 @@ def test_a_delivery_that_arrives_between_two_pages_is_neither_lost_nor_repeated(
             deliveries.put(delivery(2, "pending", 0), done(3, NOW))
         return fetch(cursor, limit, finished_since)
 
-    feed._fetch = fetch_and_append
+    fetching = fetch_and_append
     assert changes(feed.poll()) == [("dlv_3", "delivered", 1)]
     deliveries.put(done(2, NOW + 1))
     assert changes(feed.poll()) == [("dlv_2", "delivered", 1)]
@@ -196,20 +197,21 @@ def test_a_delivery_that_arrives_between_two_pages_is_neither_lost_nor_repeated(
 
 def test_a_poll_that_failed_is_made_up_for() -> None:
     deliveries = Deliveries(delivery(1))
-    feed = tail.DeliveryFeed(deliveries.fetch, now=lambda: NOW)
+    fetch = deliveries.fetch
+    feed = tail.DeliveryFeed(lambda *asked: fetching(*asked), now=lambda: NOW)
+    fetching = fetch
     feed.start(1)
     deliveries.put(delivery(2))
-    fetch = deliveries.fetch
 
     def refuse(cursor: str | None, limit: int, finished_since: float | None) -> dict[str, Any]:
         if finished_since is not None:
             raise ServerUnavailable("Gone.")
         return fetch(cursor, limit, None)
 
-    feed._fetch = refuse
+    fetching = refuse
     with pytest.raises(ServerUnavailable):
         feed.poll()
-    feed._fetch = fetch
+    fetching = fetch
     assert changes(feed.poll()) == [("dlv_2", "delivered", 1)]
 
 

@@ -9,10 +9,16 @@ from typing import Any
 import click
 import pytest
 
-from hookgw.command.failure import Failed
-from hookgw.command.profiles import Profile, Profiles, profiles_file, save_profiles
-from hookgw.command.target import DEFAULT_SERVER, find_target
-from hookgw.testing.receiver import Receiver
+from hookgw.command import (
+    DEFAULT_SERVER,
+    Failed,
+    Profile,
+    Profiles,
+    find_target,
+    profiles_file,
+    save_profiles,
+)
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 
@@ -53,10 +59,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     ],
 )
 def test_options_come_first_then_the_environment_then_the_profile(
-    environ: dict[str, str],
-    options: dict[str, str],
-    variables: dict[str, str],
-    found: tuple[str, str | None],
+    environ: dict[str, str], options: dict[str, str], variables: dict[str, str], found: tuple[str, str | None]
 ) -> None:
     given = {"server": None, "key": None, "key_file": None, "profile": None} | options
     assert find_target(**given, environ=environ | variables) == found  # type: ignore[arg-type]

@@ -15,16 +15,11 @@ import pytest
 import trio
 
 import hookgw
-from hookgw.app.json_schemas import request_schemas
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.command.group import COMMANDS, main
-from hookgw.command.names import complete_kinds
-from hookgw.config.settings import Settings, StorageSettings
-from hookgw.testing.answers import Answer
-from hookgw.testing.received import Received
-from hookgw.testing.receiver import Receiver
-from hookgw.web.openapi.routes import OpenApiRoutes
+from hookgw.app import create_app, open_gateway, request_schemas
+from hookgw.command import COMMANDS, complete_kinds, main
+from hookgw.config import Settings, StorageSettings
+from hookgw.testing import Answer, Received, Receiver
+from hookgw.web import OpenApiRoutes
 from tests.cli.conftest import Invoke, says
 
 CLI = Path(hookgw.__file__).parent / "cli"

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from hookgw.command.target import DEFAULT_SERVER
-from hookgw.testing.answers import Answer
-from hookgw.testing.receiver import Receiver
-from hookgw.webhooks.fields import MAX_CONCURRENCY
+from hookgw.command import DEFAULT_SERVER
+from hookgw.testing import Answer, Receiver
+from hookgw.webhooks import MAX_CONCURRENCY
 from tests.cli.conftest import Invoke, says
 
 STORED = {

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hookgw.config.file_permissions import (
+from hookgw.config import (
+    PluginsSettings,
     everything_in,
     exposed_secrets,
     first_trouble,
@@ -20,10 +21,9 @@ from hookgw.config.file_permissions import (
     trusted_users,
     writable_by_others,
 )
-from hookgw.config.settings import PluginsSettings
-from hookgw.kernel.errors import StartError
-from hookgw.plugins.loading import load_plugins
-from hookgw.store.sqlite.database import open_database
+from hookgw.kernel import StartError
+from hookgw.plugins import load_plugins
+from hookgw.store.sqlite import open_database
 
 US = os.geteuid()
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config.load import expand, load_settings, variable_of
-from hookgw.config.settings import Settings
-from hookgw.kernel.errors import ConfigError
-from hookgw.kernel.units import DURATION_FORM
+from hookgw.config import Settings, expand, load_settings, variable_of
+from hookgw.kernel import DURATION_FORM, ConfigError
 
 
 @pytest.fixture

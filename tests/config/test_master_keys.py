@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.app.open import open_gateway
-from hookgw.config.master_keys import MasterKeys, new_master_key, parse_master_key, read_master_keys
-from hookgw.config.settings import PluginsSettings, Settings, StorageSettings
-from hookgw.instances.connectors.inbound_media import load_media_key
-from hookgw.kernel.errors import StartError
+from hookgw.app import open_gateway
+from hookgw.config import (
+    MasterKeys,
+    PluginsSettings,
+    Settings,
+    StorageSettings,
+    new_master_key,
+    parse_master_key,
+    read_master_keys,
+)
+from hookgw.instances import load_media_key
+from hookgw.kernel import StartError
 from tests.support.keys import principal_of
 
 TEXT, OLD = new_master_key(), new_master_key()

@@ -4,7 +4,8 @@ import resource
 
 import pytest
 
-from hookgw.config.open_files import MOST, OpenFiles, divide_open_files
+from hookgw.config import MOST_OPEN_FILES as MOST
+from hookgw.config import OpenFiles, divide_open_files
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.config.refused_ports import REFUSED_PORTS
+from hookgw.config import REFUSED_PORTS
 
 
 def test_the_list_is_in_order_and_of_ports() -> None:

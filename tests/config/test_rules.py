@@ -7,10 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.config.rules import broken_rules
-from hookgw.config.settings import InstancesSettings, Settings, StorageSettings, TlsSettings
-from hookgw.config.typed import known_keys
-from hookgw.kernel.units import Duration, Size
+from hookgw.config import InstancesSettings, Settings, StorageSettings, TlsSettings, broken_rules, known_keys
+from hookgw.kernel import Duration, Size
 
 
 def broken(path: str, value: Any) -> list[tuple[str, str]]:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config.load import load_settings, unknown_variables, variable_of
-from hookgw.config.typed import known_keys
-from hookgw.kernel.errors import ConfigError
+from hookgw.config import known_keys, load_settings, unknown_variables, variable_of
+from hookgw.kernel import ConfigError
 
 KEY = "k" * 43
 MASTER = "A" * 43 + "="

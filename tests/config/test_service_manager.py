@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 import structlog
 
-from hookgw.config import service_manager
-from hookgw.config.service_manager import EXTEND_BY, READY, STOPPING, extended_start, notify
+from hookgw.config import SERVICE_EXTEND_BY as EXTEND_BY
+from hookgw.config import SERVICE_READY as READY
+from hookgw.config import SERVICE_STOPPING as STOPPING
+from hookgw.config import extended_start, notify, service_manager
 from tests.support.gateway_process import write_config
 from tests.support.processes import started
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings
-from hookgw.config.typed import known_keys
-from hookgw.kernel.units import Duration, Size
+from hookgw.config import DeliverySettings, PluginsSettings, Settings, known_keys
+from hookgw.kernel import Duration, Size
 
 SCHEDULE = ["5s", "15s", "30s", "1m", "2m", "5m", "10m"]
 

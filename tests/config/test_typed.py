@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import pytest
 
-from hookgw.config.settings import DeliverySettings, Settings
-from hookgw.config.typed import known_keys, nearest, read_settings, wanted
-from hookgw.kernel.units import Duration, Size
+from hookgw.config import DeliverySettings, Settings, known_keys, read_settings, wanted
+from hookgw.config import nearest_key as nearest
+from hookgw.kernel import Duration, Size
 
 
 def read(raw: Any) -> tuple[Settings, list[tuple[str, str]]]:

@@ -9,14 +9,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookgw.config import read_yaml
+from hookgw.config import read_yaml_scalar as read_scalar
 from hookgw.config import yaml_reader as config_yaml
-from hookgw.config.yaml_reader import read_scalar, read_yaml
 
 
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"], autouse=True)
 def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test with PyYAML's C parser and its Python parser."""
-    monkeypatch.setattr(config_yaml, "_LOADER", getattr(yaml, request.param))
+    monkeypatch.setattr(config_yaml, "LOADER", getattr(yaml, request.param))
 
 
 @pytest.mark.parametrize(

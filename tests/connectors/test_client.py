@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from hookgw import EventLeftOut, Invalid
 from hookgw.connectors import (
     NetworkClient,
     Refused,
@@ -19,7 +20,6 @@ from hookgw.connectors import (
     retry_after_of,
     text,
 )
-from hookgw.kernel.errors import EventLeftOut, Invalid
 from hookgw.testing import FakeMediaSink, FakeSession, Receiver, answer, close, open_receiver
 
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
+from hookgw import NetworkRefused
 from hookgw.connectors import Connections, NetworkConnector, load_state, save_state, schema_with
-from hookgw.kernel.errors import NetworkRefused
-from hookgw.plugins.hook_implementation import check_plugin, new_manager
+from hookgw.plugins import check_plugin, new_manager
 from hookgw.testing import FakeSession
 
 SCHEMA: dict[str, Any] = {

@@ -7,8 +7,8 @@ import structlog
 import trio
 from trio.testing import MockClock
 
+from hookgw import NetworkRefused
 from hookgw.connectors import Refused, Unreachable, pause_after, wait_after
-from hookgw.kernel.errors import NetworkRefused
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ import structlog
 import trio
 from trio.testing import MockClock
 
+from hookgw import Invalid, NewEvent, NotFound, TooLarge, Unavailable
 from hookgw.connectors import attach_file, emit_valid, network_event
-from hookgw.kernel.errors import Invalid, NotFound, TooLarge, Unavailable
-from hookgw.records.connectors import NewEvent
 from hookgw.testing import FakeSession
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from hookgw import Invalid
 from hookgw.connectors import check_names, check_token, is_bare, read_options, server_url
-from hookgw.kernel.errors import Invalid
 
 
 class Options(msgspec.Struct, frozen=True):

@@ -17,18 +17,16 @@ from typing import Any
 
 import psycopg
 
-from hookgw.command.group import main
-from hookgw.lanes.dispatcher import Dispatcher
+from hookgw import Delivery, DeliveryState
+from hookgw.command import main
+from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
-from hookgw.records.deliveries import Delivery, DeliveryState, Settlement
-from hookgw.store import steps
-from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import Group
+from hookgw.records import Settlement
+from hookgw.store import Group, GroupCommit, ShelvedRecords, steps
+from hookgw.store.postgresql import Writer
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import history as postgresql_history
 from hookgw.store.postgresql import pending_changes as postgresql_pending_changes
-from hookgw.store.postgresql.writer import Writer
-from hookgw.store.shelves import ShelvedRecords
 from hookgw.store.sqlite import database, erase, history, pending_changes, schema
 
 
@@ -106,7 +104,7 @@ def commit(when: str, what: str) -> None:
         when: ``before`` the commit is sent, once it is ``sent``, or once it is ``answered``.
         what: the first transaction that has it is meant: ``appends``, or ``settlements`` of a 2xx.
     """
-    transact = Writer._transact
+    transact = Writer.transact
     execute: Any = psycopg.Connection.execute
     is_meant = False
 
@@ -136,7 +134,7 @@ def commit(when: str, what: str) -> None:
             die()
         return result
 
-    Writer._transact = doomed_transact  # type: ignore[method-assign]
+    Writer.transact = doomed_transact  # type: ignore[method-assign]
     psycopg.Connection.execute = doomed_execute  # type: ignore[assignment,method-assign]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.records.lanes import registration_of
-from hookgw.store.sqlite.schema import OLDEST_VERSION, VERSION
+from hookgw.records import registration_of
+from hookgw.store.sqlite import OLDEST_VERSION, VERSION
 from tests.crash.engines import in_file, sqlite_only
 from tests.crash.test_moments import DEADLINE, staged
 from tests.store.sqlite.previous_version import load_truth, unpack

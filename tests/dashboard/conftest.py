@@ -8,14 +8,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.dashboard import Dashboard
-from hookgw.app.gateway import Gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import ServerSettings
-from hookgw.records.events import Event
-from hookgw.web.app import Application
-from hookgw.web.server.serve import serve
-from hookgw.webhooks.change import parse_registration
+from hookgw import Event, Gateway
+from hookgw.app import Dashboard, create_app
+from hookgw.config import ServerSettings
+from hookgw.web import AppApplication as Application
+from hookgw.web import serve
+from hookgw.webhooks import parse_registration
 from tests.api.conftest import KEY, gateway, server_settings, settings, storage
 from tests.support.session_cookie import session_cookie
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hookgw.site.chart import HEIGHT, WIDTH, bars
+from hookgw.site import HEIGHT, WIDTH, bars
 
 
 def test_each_minute_has_its_place() -> None:

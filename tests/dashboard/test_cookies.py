@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hookgw.site.cookies import SESSION, Cookies
+from hookgw.site import SESSION, Cookies
 
 
 def test_over_tls_no_other_host_can_set_the_cookie() -> None:

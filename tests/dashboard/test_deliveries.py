@@ -9,14 +9,12 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event
+from hookgw import DeliveryState, Event, Gateway
 from hookgw.testing import Receiver, answer, open_receiver
-from hookgw.web.app import Application
+from hookgw.web import PAGE
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
-from hookgw.web.server.response_memory import PAGE
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import Browser, set_webhook
 
 LIST = "/deliveries"

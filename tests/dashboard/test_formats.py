@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.site.formats import duration_text, number_element, size_text, time_element
+from hookgw.site import duration_text, number_element, size_text, time_element
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,14 @@ import pytest
 import trio
 import trustme
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import InstancesSettings, Settings
-from hookgw.instances.connectors.server_search import FoundServer
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.kernel.masking import MASK
-from hookgw.records.connectors import ConnectionState
-from hookgw.records.registrations import RetryOptions
-from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw import ConnectionState, Gateway
+from hookgw.config import InstancesSettings, Settings
+from hookgw.instances import FoundServer
+from hookgw.kernel import MASK, TooManyRequests
+from hookgw.records import NO_IDENTITY, RetryOptions, TlsIdentity
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import Browser, emit
 from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of

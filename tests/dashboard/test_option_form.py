@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.kernel.errors import Invalid
-from hookgw.site.option_form import option_fields, read_options
-from hookgw.site.site import Form
+from hookgw import Invalid
+from hookgw.site import Form, option_fields, read_options
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

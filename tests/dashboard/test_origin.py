@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.site.origin import refusal_of
+from hookgw.site import refusal_of
 
 
 @pytest.mark.parametrize(

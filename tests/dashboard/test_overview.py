@@ -11,11 +11,11 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import OperationsSettings, Settings
+from hookgw import Gateway
+from hookgw.config import OperationsSettings, Settings
 from hookgw.core.recent_log import recent_log
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.failing_task import FailingTask
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import FailingTask
 from hookgw.store import Held, LaneBacklog
 from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook

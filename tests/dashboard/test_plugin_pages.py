@@ -12,12 +12,10 @@ import trio
 from markupsafe import Markup
 
 import hookgw
-from hookgw import DashboardPage, PluginGateway
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import Settings
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
+from hookgw import DashboardPage, Gateway, PluginGateway
+from hookgw.app import open_gateway
+from hookgw.config import Settings
+from hookgw.plugins import Hooks, load_plugins
 from tests.dashboard.conftest import Browser
 
 

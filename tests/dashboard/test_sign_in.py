@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import AuthSettings, ServerSettings, Settings
+from hookgw import Gateway
+from hookgw.config import AuthSettings, ServerSettings, Settings
 from hookgw.core import browser_sessions
-from hookgw.records.browser_sessions import IDLE_LIMIT
-from hookgw.web.app import Application
+from hookgw.records import IDLE_LIMIT
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import slow_request
 from tests.dashboard.conftest import KEY, Browser, form_token, set_webhook
 
@@ -192,7 +192,7 @@ class TestBehindAProxy:
             scope: dict[str, Any] = {"client": ("127.0.0.1", 4711), "headers": headers}
             notes = {"key": "known"}
             exchange: Any = SimpleNamespace(scope=scope, notes=notes)
-            app._believe_proxy(exchange)
+            app.believe_proxy(exchange)
             assert (scope["headers"] is headers) is (exchange.notes is notes) is is_same
             assert dict(scope["headers"])[b"host"] == said
 
@@ -343,7 +343,7 @@ async def test_a_former_tenant_cannot_finish_a_form_for_a_later_instance(
 async def test_a_long_form_may_arrive_while_the_use_of_its_session_is_stored(
     visitor: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browser_sessions, "_NOTE_USE_EVERY", 0)
+    monkeypatch.setattr(browser_sessions, "NOTE_USE_EVERY", 0)
     await gateway.instances.create("loja1", token="the-key-of-loja1")
     await visitor.log_in("the-key-of-loja1")
     with capture_logs() as lines:

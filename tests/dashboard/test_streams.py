@@ -10,12 +10,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.dashboard import Dashboard
-from hookgw.app.gateway import Gateway
-from hookgw.auth.request_quota import RequestQuota
+from hookgw import Gateway
+from hookgw.app import Dashboard
+from hookgw.auth import RequestQuota
 from hookgw.site import streams
-from hookgw.web.app import Application
-from hookgw.web.server.exchange import ActiveRequests
+from hookgw.web import ActiveRequests
+from hookgw.web import AppApplication as Application
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
 
 LIVE = "/dashboard/live/instances"
@@ -229,8 +229,8 @@ async def test_streams_are_no_requests_in_progress(
 ) -> None:
     await gateway.instances.create("mine", token="key-of-mine")
     await visitor.log_in("key-of-mine")
-    monkeypatch.setattr(app, "_active", ActiveRequests(1))
-    monkeypatch.setattr(app, "_quota", RequestQuota(1, lambda _: None))
+    monkeypatch.setattr(app, "active", ActiveRequests(1))
+    monkeypatch.setattr(app, "quota", RequestQuota(1, lambda _: None))
     async with watching(visitor) as events, watching(visitor):
         await events.next()
         assert (await visitor.get("/")).status_code == 200

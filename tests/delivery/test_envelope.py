@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.delivery.envelope import MOST_KEPT, Envelope, encode_envelope
-from hookgw.records.events import Event
+from hookgw import Event
+from hookgw.delivery import MOST_KEPT_BODY as MOST_KEPT
+from hookgw.delivery import Envelope, encode_envelope
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 URL = "https://example.com/hook"

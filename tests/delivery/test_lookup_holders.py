@@ -11,9 +11,8 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.delivery.http.resolver import Found
-from hookgw.records.connectors import ConnectionState, Session
-from hookgw.records.messages import TextMessage
+from hookgw import ConnectionState, Session, TextMessage
+from hookgw.delivery import Found
 from hookgw.testing import Receiver, kit, open_kit
 
 
@@ -53,7 +52,7 @@ class Asking:
 @pytest.fixture
 def holders(monkeypatch: pytest.MonkeyPatch) -> Holders:
     found = Holders()
-    monkeypatch.setattr(kit, "_resolve_locally", found.resolve)
+    monkeypatch.setattr(kit, "resolve_locally", found.resolve)
     return found
 
 

@@ -16,25 +16,29 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.delivery.http.resolver import SystemResolver
-from hookgw.delivery.outbound import CHECK_TIMEOUT, OutboundHttp
-from hookgw.delivery.request_head import RequestHead
-from hookgw.kernel.errors import Forbidden, Invalid
-from hookgw.kernel.target_url import parse_target
-from hookgw.kernel.units import DAY, Duration, Size
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.connectors import Session
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome
-from hookgw.records.messages import MediaKind, MediaMessage, Message, TextMessage
-from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw import (
+    Attempt,
+    DeliveryState,
+    Gateway,
+    Invalid,
+    MediaKind,
+    MediaMessage,
+    Message,
+    Outcome,
+    Registration,
+    Session,
+    TextMessage,
+)
+from hookgw.app import create_app, open_gateway
+from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from hookgw.delivery import PROXY_CHECK_TIMEOUT as CHECK_TIMEOUT
+from hookgw.delivery import OutboundHttp, RequestHead, SystemResolver
+from hookgw.kernel import DAY, Duration, Forbidden, Size, parse_target
+from hookgw.plugins import Hooks, load_plugins
+from hookgw.records import GLOBAL_INSTANCE
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.delivery.http.raw_receiver import always_ok, serving
 from tests.support.proxies import http_proxy, open_proxy
 
@@ -199,9 +203,7 @@ async def test_a_disabled_registration_has_no_warnings() -> None:
     assert await outbound.warnings(registered("http://10.1.2.3/", enabled=False)) == []
 
 
-async def test_looking_up_a_name_for_warnings_has_a_timeout(
-    mock_clock: MockClock,
-) -> None:
+async def test_looking_up_a_name_for_warnings_has_a_timeout(mock_clock: MockClock) -> None:
     async def silent(*_: Any, **__: Any) -> Any:
         asked.set()
         await trio.sleep_forever()

@@ -6,10 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from hookgw.delivery.redaction import redact, secrets_sent
-from hookgw.kernel.masking import MASK
-from hookgw.kernel.target_url import parse_target
-from hookgw.records.registrations import Registration
+from hookgw import Registration
+from hookgw.delivery import redact, secrets_sent
+from hookgw.kernel import MASK, parse_target
 
 
 def sent(url: str = "https://receiver.test/", **headers: str) -> tuple[bytes, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import h11
 import pytest
 
-from hookgw.delivery.request_head import RequestHead
-from hookgw.kernel.target_url import parse_target
+from hookgw.delivery import RequestHead
+from hookgw.kernel import parse_target
 
 TARGET = parse_target("https://user:pass@example.com:8443/hook?x=1")
 

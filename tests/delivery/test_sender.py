@@ -10,18 +10,12 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.concurrency.clock import Clock
-from hookgw.delivery.envelope import MOST_KEPT
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import AttemptResult, DeliverySender, template_for
-from hookgw.kernel.errors import PluginFailed
-from hookgw.kernel.masking import MASK
-from hookgw.kernel.signing_keys import Secret
-from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration, new_secret
+from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, Registration
+from hookgw.concurrency import Clock
+from hookgw.delivery import MOST_KEPT_BODY as MOST_KEPT
+from hookgw.delivery import AddressGuard, AttemptResult, DeliverySender, Dialer, LaneTransport, template_for
+from hookgw.kernel import MASK, PluginFailed, Secret
+from hookgw.records import new_secret
 from hookgw.testing import Receiver, answer, hang, redirect
 
 EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)

@@ -15,17 +15,10 @@ import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hookgw.config.proxy_url import parse_proxy
-from hookgw.config.settings import DeliverySettings
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.answer_memory import AnswerMemory
-from hookgw.delivery.http.connector_client import ConnectorClients
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked
-from hookgw.delivery.outbound import OutboundHttp
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.target_url import parse_target
-from hookgw.records.registrations import Registration
+from hookgw import Invalid, Registration
+from hookgw.config import DeliverySettings, parse_proxy
+from hookgw.delivery import AddressGuard, AnswerMemory, Blocked, ConnectorClients, Dialer, OutboundHttp
+from hookgw.kernel import parse_target
 from tests.delivery.http.raw_receiver import Server, always_ok, serving
 from tests.support.proxies import LittleProxy, http_proxy, open_proxy
 

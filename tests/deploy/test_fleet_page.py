@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hookgw.config.load import load_settings
-from hookgw.config.settings import Settings
-from hookgw.kernel.units import parse_size
+from hookgw.config import Settings, load_settings
+from hookgw.kernel import parse_size
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text("utf-8")
 BLOCKS = [

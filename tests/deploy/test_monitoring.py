@@ -14,8 +14,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from hookgw.core.metrics import Metrics
-from hookgw.delivery.http.pools import PoolStatistics
+from hookgw.core import Metrics
+from hookgw.delivery import PoolStatistics
 from hookgw.store import DiskSpace
 
 ROOT = Path(__file__).parents[2]

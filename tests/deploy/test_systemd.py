@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config.load import load_settings
+from hookgw.config import load_settings
 
 UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "hookgw.service"
 PROGRAM = "/usr/local/bin/hookgw"

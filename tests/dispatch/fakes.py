@@ -11,37 +11,25 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import trio
 
-from hookgw.concurrency.clock import Clock, virtual_clock
-from hookgw.concurrency.tasks import TaskFailed
-from hookgw.config.settings import DeliverySettings
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import DeliveryError
-from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import AttemptResult, RequestTemplate
-from hookgw.fair import Share
-from hookgw.kernel.errors import PluginFailed, StorageUnavailable
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.held_shards import EveryLane, HeldShards
-from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
-from hookgw.lanes.services import LaneServices
-from hookgw.records.deliveries import (
-    Attempt,
-    Delivery,
-    DeliveryState,
-    LaneState,
-    LaneStatistics,
-    Outcome,
-    Page,
-    Position,
-    Settlement,
+from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome, Registration
+from hookgw.concurrency import Clock, TaskFailed, virtual_clock
+from hookgw.config import DeliverySettings
+from hookgw.delivery import (
+    AttemptResult,
+    ConnectionPools,
+    DeliveryError,
+    Dialer,
+    LaneTransport,
+    PooledTransport,
+    RequestTemplate,
 )
-from hookgw.records.events import Event
-from hookgw.records.fleet import ShardEpoch
-from hookgw.records.lanes import registration_of
-from hookgw.records.registrations import Registration
-from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange
-from hookgw.store.protocol.outbox import StoreListener
+from hookgw.fair import Share
+from hookgw.kernel import PluginFailed, StorageUnavailable
+from hookgw.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
+from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
+from hookgw.lanes import Dispatcher, EveryLane, HeldShards, LaneServices, MemoryClaim
+from hookgw.records import LaneStatistics, Page, Position, Settlement, ShardEpoch, registration_of
+from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
 
 URL = "http://127.0.0.1:9/hook"
 NEW_URL = "http://127.0.0.2:9/hook"

@@ -7,10 +7,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.sender import AttemptResult
-from hookgw.lanes.dispatcher import RETIRE_AFTER, Dispatcher
-from hookgw.records.deliveries import Delivery, DeliveryState, LaneState, Outcome
-from hookgw.records.registrations import Ordering, Registration
+from hookgw import Delivery, DeliveryState, LaneState, Outcome, Registration
+from hookgw.delivery import AttemptResult
+from hookgw.lanes import RETIRE_AFTER, Dispatcher
+from hookgw.records import Ordering
 from hookgw.store import Held, LaneBacklog
 from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, every_lane, registration
 

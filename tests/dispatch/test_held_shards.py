@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.lanes import held_shards
-from hookgw.lanes.dispatcher import RETIRE_AFTER
-from hookgw.lanes.held_shards import UNKNOWN, EveryLane, HeldShards
-from hookgw.records.deliveries import LaneState
-from hookgw.records.registrations import Ordering, Registration
-from hookgw.records.shards import SHARDS, shard_of
+from hookgw import LaneState, Registration
+from hookgw.lanes import RETIRE_AFTER, UNKNOWN, EveryLane, HeldShards, held_shards
+from hookgw.records import SHARDS, Ordering, shard_of
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 OURS, THEIRS = shard_of("ours"), shard_of("theirs")
 
@@ -43,7 +41,7 @@ async def now(world: World, lane: str = LANE) -> list[tuple[str, int]]:
     return await backlog()
 
 
-async def test_lanes_of_other_shards_do_not_start(autojump_clock: MockClock) -> None:
+async def test_lanes_of_other_shards_do_not_start() -> None:
     world = World()
     async with world.dispatcher([(LANE, 1)], shards()) as dispatcher:
         world.outbox.add(1)
@@ -54,9 +52,7 @@ async def test_lanes_of_other_shards_do_not_start(autojump_clock: MockClock) -> 
     assert world.sender.order == []
 
 
-async def test_what_is_pending_and_what_comes_later_is_delivered_once_a_shard_is_held(
-    autojump_clock: MockClock,
-) -> None:
+async def test_what_is_pending_and_what_comes_later_is_delivered_once_a_shard_is_held() -> None:
     world = World()
     async with world.dispatcher(shards=shards()) as dispatcher:
         dispatcher.dispatch([*world.outbox.add(2), *world.outbox.add(2, lane=OTHER_LANE)])
@@ -69,9 +65,7 @@ async def test_what_is_pending_and_what_comes_later_is_delivered_once_a_shard_is
     assert world.sender.order == ["e1", "e2", "e5", "e3", "e4", "e6"]
 
 
-async def test_a_delivery_that_comes_while_the_backlog_is_read_passes_nothing(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_delivery_that_comes_while_the_backlog_is_read_passes_nothing() -> None:
     world = World()
     async with world.dispatcher(shards=shards()) as dispatcher, trio.open_nursery() as nursery:
         backlog = Backlog(world, OTHER_LANE)  # the answer is of another time: it lacks our lane
@@ -84,7 +78,7 @@ async def test_a_delivery_that_comes_while_the_backlog_is_read_passes_nothing(
     assert world.sender.order == ["e1", "e2", "e3"]
 
 
-async def test_shards_whose_backlog_cannot_be_read_are_not_acquired(autojump_clock: MockClock) -> None:
+async def test_shards_whose_backlog_cannot_be_read_are_not_acquired() -> None:
     async def refuse() -> list[tuple[str, int]]:
         raise OSError
 
@@ -96,7 +90,7 @@ async def test_shards_whose_backlog_cannot_be_read_are_not_acquired(autojump_clo
         assert dispatcher.lanes() == []
 
 
-async def test_a_release_waits_for_attempts_in_flight_and_begins_no_more(autojump_clock: MockClock) -> None:
+async def test_a_release_waits_for_attempts_in_flight_and_begins_no_more() -> None:
     world = World()
     async with world.dispatcher(shards=shards()) as dispatcher, trio.open_nursery() as nursery:
         await dispatcher.acquire({OURS, THEIRS}, lambda: now(world))
@@ -121,7 +115,7 @@ async def test_a_release_waits_for_attempts_in_flight_and_begins_no_more(autojum
     assert sorted(world.sender.order) == ["e1", "e3", "e4"]
 
 
-async def test_of_two_releases_each_ends_with_its_own_lanes(autojump_clock: MockClock) -> None:
+async def test_of_two_releases_each_ends_with_its_own_lanes() -> None:
     """A node that stops gives shards in two groups: those with attempts in flight, and the others."""
     world = World()
     ended: dict[int, float] = {}
@@ -145,7 +139,7 @@ async def test_of_two_releases_each_ends_with_its_own_lanes(autojump_clock: Mock
     assert ended == {OURS: 5.0, THEIRS: 6.0}
 
 
-async def test_a_shard_that_comes_back_is_read_from_the_start(autojump_clock: MockClock) -> None:
+async def test_a_shard_that_comes_back_is_read_from_the_start() -> None:
     world = World()
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS}, lambda: now(world))
@@ -160,7 +154,7 @@ async def test_a_shard_that_comes_back_is_read_from_the_start(autojump_clock: Mo
     assert world.sender.order == ["e1", "e1"]
 
 
-async def test_a_suspended_dispatcher_begins_no_attempt(autojump_clock: MockClock) -> None:
+async def test_a_suspended_dispatcher_begins_no_attempt() -> None:
     world = World(registration(), registration("reg_2"))
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS, THEIRS}, lambda: now(world))
@@ -178,7 +172,7 @@ async def test_a_suspended_dispatcher_begins_no_attempt(autojump_clock: MockCloc
     assert world.sender.order == ["e1", "e2", "e3"]
 
 
-async def test_no_attempt_begins_without_a_lease(autojump_clock: MockClock) -> None:
+async def test_no_attempt_begins_without_a_lease() -> None:
     world, leased = World(), [False]
     world.may_send = lambda: leased[0]
     async with world.dispatcher(shards=shards()) as dispatcher:
@@ -193,9 +187,7 @@ async def test_no_attempt_begins_without_a_lease(autojump_clock: MockClock) -> N
 
 
 @pytest.mark.parametrize("in_a_fleet", [True, False])
-async def test_in_a_fleet_an_attempt_waits_until_the_last_one_is_on_disk(
-    autojump_clock: MockClock, in_a_fleet: bool
-) -> None:
+async def test_in_a_fleet_an_attempt_waits_until_the_last_one_is_on_disk(in_a_fleet: bool) -> None:
     world = World()
     world.is_shared = in_a_fleet
     async with world.dispatcher(shards=shards()) as dispatcher:
@@ -212,7 +204,7 @@ async def test_in_a_fleet_an_attempt_waits_until_the_last_one_is_on_disk(
     assert world.sender.order == ["e1", "e2", "e3"]
 
 
-async def test_in_a_fleet_unsettled_attempts_count_for_the_concurrency(autojump_clock: MockClock) -> None:
+async def test_in_a_fleet_unsettled_attempts_count_for_the_concurrency() -> None:
     world = World(registration(ordering=Ordering.INSTANCE, concurrency=2))
     world.is_shared = True
     world.outbox.writes_late = True
@@ -225,7 +217,7 @@ async def test_in_a_fleet_unsettled_attempts_count_for_the_concurrency(autojump_
             await world.outbox.flush()
 
 
-async def test_a_lane_that_waits_for_the_disk_stops_at_once(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_waits_for_the_disk_stops_at_once() -> None:
     world = World()
     world.is_shared = True
     async with world.dispatcher(shards=shards()) as dispatcher:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.lanes.idle_lanes import GRAIN, IdleLanes
+from hookgw.lanes import IDLE_GRAIN as GRAIN
+from hookgw.lanes import IdleLanes
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 class FakeLane:
@@ -17,7 +19,7 @@ class FakeLane:
         self.retired_at.append(trio.current_time())
 
 
-async def test_lanes_are_retired_when_their_time_has_come(autojump_clock: MockClock) -> None:
+async def test_lanes_are_retired_when_their_time_has_come() -> None:
     idle_lanes = IdleLanes(10)
     first, busy, last = FakeLane(), FakeLane(), FakeLane()
     async with trio.open_nursery() as nursery:
@@ -34,7 +36,7 @@ async def test_lanes_are_retired_when_their_time_has_come(autojump_clock: MockCl
         nursery.cancel_scope.cancel()
 
 
-async def test_the_time_of_a_lane_starts_anew_after_work(autojump_clock: MockClock) -> None:
+async def test_the_time_of_a_lane_starts_anew_after_work() -> None:
     idle_lanes = IdleLanes(10)
     lane = FakeLane()
     async with trio.open_nursery() as nursery:
@@ -55,7 +57,7 @@ async def test_the_time_of_a_lane_starts_anew_after_work(autojump_clock: MockClo
         nursery.cancel_scope.cancel()
 
 
-async def test_if_too_many_lanes_are_idle_the_longest_idle_are_retired(autojump_clock: MockClock) -> None:
+async def test_if_too_many_lanes_are_idle_the_longest_idle_are_retired() -> None:
     idle_lanes = IdleLanes(10, most=2)
     lanes = [FakeLane() for _ in range(4)]
     for lane in lanes[:2]:
@@ -73,7 +75,7 @@ async def test_if_too_many_lanes_are_idle_the_longest_idle_are_retired(autojump_
     assert lanes[3].retired_at == []
 
 
-async def test_lanes_that_are_idle_for_nearly_as_long_are_retired_together(autojump_clock: MockClock) -> None:
+async def test_lanes_that_are_idle_for_nearly_as_long_are_retired_together() -> None:
     idle_lanes = IdleLanes(1)
     lanes = [FakeLane() for _ in range(100)]
     async with trio.open_nursery() as nursery:

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.delivery.sender import AttemptResult
-from hookgw.kernel.errors import PluginFailed
-from hookgw.lanes.idle_lanes import GRAIN, IdleLanes
-from hookgw.lanes.lane import Lane
-from hookgw.lanes.lane_memory import LaneMemory
-from hookgw.records.deliveries import Attempt, DeliveryState, LaneState, Outcome
+from hookgw import Attempt, DeliveryState, LaneState, Outcome
+from hookgw.delivery import AttemptResult
+from hookgw.kernel import PluginFailed
+from hookgw.lanes import IDLE_GRAIN as GRAIN
+from hookgw.lanes import IdleLanes, Lane, LaneMemory
 from tests.dispatch.fakes import BEGAN, LANE, URL, World, registration
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 def make_lane(
@@ -44,7 +44,7 @@ async def quiet(seconds: float = 30.0) -> None:
 # Order, and what follows an attempt.
 
 
-async def test_delivers_in_order_one_at_a_time(autojump_clock: MockClock) -> None:
+async def test_delivers_in_order_one_at_a_time() -> None:
     world = World()
     world.sender.takes = 0.5
     async with running(world) as lane:
@@ -56,7 +56,7 @@ async def test_delivers_in_order_one_at_a_time(autojump_clock: MockClock) -> Non
     assert world.settled == [(n, DeliveryState.DELIVERED) for n in range(1, 21)]
 
 
-async def test_nothing_is_sent_while_the_head_waits(autojump_clock: MockClock) -> None:
+async def test_nothing_is_sent_while_the_head_waits() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED, Outcome.FAILED]
     async with running(world) as lane:
@@ -72,7 +72,7 @@ async def test_nothing_is_sent_while_the_head_waits(autojump_clock: MockClock) -
     assert world.monitor.states == [LaneState.WAITING, LaneState.DELIVERING] * 2
 
 
-async def test_only_the_first_failure_stores_the_body(autojump_clock: MockClock) -> None:
+async def test_only_the_first_failure_stores_the_body() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED, Outcome.UNREACHABLE]
     async with running(world) as lane:
@@ -81,7 +81,7 @@ async def test_only_the_first_failure_stores_the_body(autojump_clock: MockClock)
     assert [s.body for s in world.outbox.settlements] == [f"e1 to {URL}".encode(), None, None]
 
 
-async def test_the_stored_body_is_sent_after_a_restart(autojump_clock: MockClock) -> None:
+async def test_the_stored_body_is_sent_after_a_restart() -> None:
     world = World()
     world.outbox.add()
     world.outbox.pending[1].body = b"fixed before"
@@ -90,7 +90,7 @@ async def test_the_stored_body_is_sent_after_a_restart(autojump_clock: MockClock
     assert [request.body for request in world.sender.requests] == [b"fixed before"]
 
 
-async def test_a_dead_letter_does_not_hold_up_the_next_delivery(autojump_clock: MockClock) -> None:
+async def test_a_dead_letter_does_not_hold_up_the_next_delivery() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.REJECTED]
     async with running(world) as lane:
@@ -101,7 +101,7 @@ async def test_a_dead_letter_does_not_hold_up_the_next_delivery(autojump_clock: 
     assert world.outbox.settlements[0].body == f"e1 to {URL}".encode()  # for a replay
 
 
-async def test_a_delivery_is_dead_after_the_whole_schedule(autojump_clock: MockClock) -> None:
+async def test_a_delivery_is_dead_after_the_whole_schedule() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED] * 8
     async with running(world) as lane:
@@ -115,7 +115,7 @@ async def test_a_delivery_is_dead_after_the_whole_schedule(autojump_clock: MockC
     ]
 
 
-async def test_waits_for_an_unreachable_receiver_double_until_it_answers(autojump_clock: MockClock) -> None:
+async def test_waits_for_an_unreachable_receiver_double_until_it_answers() -> None:
     world = World(unreachable_first_wait=1.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 4
     world.sender.script["e2"] = [Outcome.UNREACHABLE]
@@ -126,7 +126,7 @@ async def test_waits_for_an_unreachable_receiver_double_until_it_answers(autojum
     assert world.sender.times == [0, 1, 3, 7, 15, 15, 16]
 
 
-async def test_a_single_failure_is_not_an_outage(autojump_clock: MockClock) -> None:
+async def test_a_single_failure_is_not_an_outage() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 5
     async with running(world) as lane:
@@ -143,7 +143,7 @@ async def test_a_single_failure_is_not_an_outage(autojump_clock: MockClock) -> N
     assert world.monitor.states == [LaneState.WAITING, LaneState.DELIVERING]
 
 
-async def test_deliveries_that_a_dead_receiver_outlasted_expire_together(autojump_clock: MockClock) -> None:
+async def test_deliveries_that_a_dead_receiver_outlasted_expire_together() -> None:
     world = World(max_age=100.0)
     world.sender.refuses[URL] = Outcome.UNREACHABLE
     async with running(world) as lane:
@@ -154,9 +154,7 @@ async def test_deliveries_that_a_dead_receiver_outlasted_expire_together(autojum
     assert set(world.sender.order) == {"e1"}
 
 
-async def test_after_a_long_downtime_the_receiver_is_tried_before_anything_expires(
-    autojump_clock: MockClock,
-) -> None:
+async def test_after_a_long_downtime_the_receiver_is_tried_before_anything_expires() -> None:
     world = World(max_age=100.0)
     world.outbox.add(2)
     for delivery in world.outbox.pending.values():
@@ -166,9 +164,7 @@ async def test_after_a_long_downtime_the_receiver_is_tried_before_anything_expir
     assert [state for _, state, _ in world.monitor.finals] == [DeliveryState.DELIVERED] * 2
 
 
-async def test_after_a_long_downtime_one_unreachable_attempt_lets_all_that_is_too_old_expire(
-    autojump_clock: MockClock,
-) -> None:
+async def test_after_a_long_downtime_one_unreachable_attempt_lets_all_that_is_too_old_expire() -> None:
     world = World(max_age=100.0)
     world.outbox.add(3)
     for delivery in world.outbox.pending.values():
@@ -186,7 +182,7 @@ async def test_after_a_long_downtime_one_unreachable_attempt_lets_all_that_is_to
     assert world.sender.order == ["e1", "e2", "e4"]
 
 
-async def test_the_age_of_a_delivery_that_is_sent_again_starts_anew(autojump_clock: MockClock) -> None:
+async def test_the_age_of_a_delivery_that_is_sent_again_starts_anew() -> None:
     world = World(max_age=100.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 2
     await trio.sleep(1000)
@@ -199,7 +195,7 @@ async def test_the_age_of_a_delivery_that_is_sent_again_starts_anew(autojump_clo
     assert len(world.sender.requests) == 3
 
 
-async def test_retry_after_is_not_undercut(autojump_clock: MockClock) -> None:
+async def test_retry_after_is_not_undercut() -> None:
     world = World()
     busy = Attempt(number=1, at=0.0, duration=0.0, outcome=Outcome.UNREACHABLE, status=503)
     world.sender.script["e1"] = [AttemptResult(busy, retry_after=90.0)]
@@ -209,7 +205,7 @@ async def test_retry_after_is_not_undercut(autojump_clock: MockClock) -> None:
     assert world.sender.times == [0, 90]
 
 
-async def test_a_plugin_failure_is_a_failed_attempt_without_a_body(autojump_clock: MockClock) -> None:
+async def test_a_plugin_failure_is_a_failed_attempt_without_a_body() -> None:
     world = World()
     world.sender.script["e1"] = [PluginFailed("upper", "hookgw_transform", "boom")]
     async with running(world) as lane:
@@ -221,7 +217,7 @@ async def test_a_plugin_failure_is_a_failed_attempt_without_a_body(autojump_cloc
     assert [request.number for request in world.sender.requests] == [2]
 
 
-async def test_a_filtered_delivery_is_dropped(autojump_clock: MockClock) -> None:
+async def test_a_filtered_delivery_is_dropped() -> None:
     world = World()
     world.sender.filtered = {"e1"}
     async with running(world) as lane:
@@ -235,9 +231,7 @@ async def test_a_filtered_delivery_is_dropped(autojump_clock: MockClock) -> None
 
 
 @pytest.mark.parametrize("exists", [True, False])
-async def test_deliveries_of_a_disabled_or_deleted_registration_are_dead(
-    autojump_clock: MockClock, exists: bool
-) -> None:
+async def test_deliveries_of_a_disabled_or_deleted_registration_are_dead(exists: bool) -> None:
     world = World(registration("reg_1", enabled=False) if exists else registration("reg_2"))
     async with running(world) as lane:
         lane.offer(world.outbox.add()[0])
@@ -248,7 +242,7 @@ async def test_deliveries_of_a_disabled_or_deleted_registration_are_dead(
     ]
 
 
-async def test_gone_disables_the_registration_before_the_next_attempt(autojump_clock: MockClock) -> None:
+async def test_gone_disables_the_registration_before_the_next_attempt() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.GONE]
     async with running(world) as lane:
@@ -260,9 +254,7 @@ async def test_gone_disables_the_registration_before_the_next_attempt(autojump_c
     assert world.settled == [(1, DeliveryState.DEAD), (2, DeliveryState.DEAD)]
 
 
-async def test_a_delivery_that_waits_in_a_lane_of_a_deleted_registration_is_dead_at_once(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_delivery_that_waits_in_a_lane_of_a_deleted_registration_is_dead_at_once() -> None:
     world = World(registration("reg_2"))
     world.outbox.add()
     world.outbox.pending[1].next_at = world.clock.steady() + 10_000
@@ -271,9 +263,7 @@ async def test_a_delivery_that_waits_in_a_lane_of_a_deleted_registration_is_dead
         assert world.settled == [(1, DeliveryState.DEAD)]
 
 
-async def test_a_delivery_that_waits_is_dead_at_once_if_its_registration_is_disabled_with_no_url(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_delivery_that_waits_is_dead_at_once_if_its_registration_is_disabled_with_no_url() -> None:
     """The URL of a disabled registration may be any string: preparing requests to it ended the process."""
     world = World(registration(url="vazio", enabled=False))
     world.outbox.add()
@@ -285,9 +275,7 @@ async def test_a_delivery_that_waits_is_dead_at_once_if_its_registration_is_disa
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.GONE, Outcome.DELIVERED])
-async def test_a_registration_may_be_disabled_with_no_url_during_an_attempt(
-    autojump_clock: MockClock, outcome: Outcome
-) -> None:
+async def test_a_registration_may_be_disabled_with_no_url_during_an_attempt(outcome: Outcome) -> None:
     world = World()
     world.sender.takes = 10
     world.sender.script["e1"] = [outcome]
@@ -302,9 +290,7 @@ async def test_a_registration_may_be_disabled_with_no_url_during_an_attempt(
     assert len(world.sender.requests) == 1
 
 
-async def test_a_registration_that_is_deleted_while_outcomes_cannot_be_written_gets_no_attempt(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_registration_that_is_deleted_while_outcomes_cannot_be_written_gets_no_attempt() -> None:
     world = World()
     world.outbox.may_settle = trio.Event()
     async with running(world) as lane:
@@ -317,7 +303,7 @@ async def test_a_registration_that_is_deleted_while_outcomes_cannot_be_written_g
     assert world.settled == [(1, DeliveryState.DEAD)]
 
 
-async def test_a_changed_timeout_holds_for_the_next_attempt(autojump_clock: MockClock) -> None:
+async def test_a_changed_timeout_holds_for_the_next_attempt() -> None:
     world = World(timeout=15.0)
     async with running(world) as lane:
         lane.offer(world.outbox.add()[0])
@@ -331,7 +317,7 @@ async def test_a_changed_timeout_holds_for_the_next_attempt(autojump_clock: Mock
 # Times on disk.
 
 
-async def test_a_wait_on_disk_is_kept_after_a_restart(autojump_clock: MockClock) -> None:
+async def test_a_wait_on_disk_is_kept_after_a_restart() -> None:
     world = World()
     world.outbox.add()
     began = world.clock.steady()
@@ -341,7 +327,7 @@ async def test_a_wait_on_disk_is_kept_after_a_restart(autojump_clock: MockClock)
     assert world.sender.requests[0].at == pytest.approx(began + 42)
 
 
-async def test_times_on_disk_that_lie_too_far_ahead_are_brought_back(autojump_clock: MockClock) -> None:
+async def test_times_on_disk_that_lie_too_far_ahead_are_brought_back() -> None:
     """They do if the machine's clock was set back while hookgw was down."""
     world = World(
         unreachable_first_wait=1.0,
@@ -369,7 +355,7 @@ async def test_times_on_disk_that_lie_too_far_ahead_are_brought_back(autojump_cl
 # Commands.
 
 
-async def test_resume_tries_at_once_and_resets_the_streak(autojump_clock: MockClock) -> None:
+async def test_resume_tries_at_once_and_resets_the_streak() -> None:
     world = World(unreachable_first_wait=1.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 6
     async with running(world) as lane:
@@ -381,7 +367,7 @@ async def test_resume_tries_at_once_and_resets_the_streak(autojump_clock: MockCl
     assert world.sender.times[5:] == [20, 21]
 
 
-async def test_resume_does_nothing_to_a_lane_that_does_not_wait(autojump_clock: MockClock) -> None:
+async def test_resume_does_nothing_to_a_lane_that_does_not_wait() -> None:
     world = World()
     async with running(world) as lane:
         lane.resume()
@@ -392,7 +378,7 @@ async def test_resume_does_nothing_to_a_lane_that_does_not_wait(autojump_clock: 
     assert world.sender.order == ["e1"]
 
 
-async def test_refresh_reads_the_outbox_from_the_start(autojump_clock: MockClock) -> None:
+async def test_refresh_reads_the_outbox_from_the_start() -> None:
     world = World()
     world.sender.script["e2"] = [Outcome.FAILED]
     async with running(world) as lane:
@@ -405,7 +391,7 @@ async def test_refresh_reads_the_outbox_from_the_start(autojump_clock: MockClock
     assert world.sender.order == ["e2", first.event.id, "e2"]
 
 
-async def test_refresh_lets_the_attempt_in_flight_end(autojump_clock: MockClock) -> None:
+async def test_refresh_lets_the_attempt_in_flight_end() -> None:
     world = World()
     world.sender.takes = 10
     async with running(world) as lane:
@@ -423,9 +409,7 @@ async def test_refresh_lets_the_attempt_in_flight_end(autojump_clock: MockClock)
     assert world.sender.order == ["e1"]
 
 
-async def test_refresh_does_not_read_again_what_was_settled_but_not_written(
-    autojump_clock: MockClock,
-) -> None:
+async def test_refresh_does_not_read_again_what_was_settled_but_not_written() -> None:
     world = World()
     world.outbox.writes_late = True
     async with running(world) as lane:
@@ -437,7 +421,7 @@ async def test_refresh_does_not_read_again_what_was_settled_but_not_written(
     assert world.sender.order == ["e1"]
 
 
-async def test_refresh_counts_the_backlog_anew(autojump_clock: MockClock) -> None:
+async def test_refresh_counts_the_backlog_anew() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with running(world) as lane:
@@ -450,14 +434,14 @@ async def test_refresh_counts_the_backlog_anew(autojump_clock: MockClock) -> Non
         assert lane.statistics().backlog == 3
 
 
-async def test_stop_ends_a_lane_that_has_not_begun(autojump_clock: MockClock) -> None:
+async def test_stop_ends_a_lane_that_has_not_begun() -> None:
     world = World()
     lane = make_lane(world)
     lane.stop()
     assert await lane.run() is None
 
 
-async def test_stop_lets_the_attempt_end_and_leaves_the_rest_on_disk(autojump_clock: MockClock) -> None:
+async def test_stop_lets_the_attempt_end_and_leaves_the_rest_on_disk() -> None:
     world = World()
     world.sender.takes = 10
     lane = make_lane(world)
@@ -472,9 +456,7 @@ async def test_stop_lets_the_attempt_end_and_leaves_the_rest_on_disk(autojump_cl
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.DELIVERED])
-async def test_stop_ends_a_waiting_and_an_idle_lane_at_once(
-    autojump_clock: MockClock, outcome: Outcome
-) -> None:
+async def test_stop_ends_a_waiting_and_an_idle_lane_at_once(outcome: Outcome) -> None:
     world = World()
     world.sender.script["e1"] = [outcome]
     lane = make_lane(world)
@@ -490,7 +472,7 @@ async def test_stop_ends_a_waiting_and_an_idle_lane_at_once(
 # The disk.
 
 
-async def test_no_attempt_is_made_while_outcomes_cannot_be_written(autojump_clock: MockClock) -> None:
+async def test_no_attempt_is_made_while_outcomes_cannot_be_written() -> None:
     world = World()
     world.outbox.may_settle = trio.Event()
     async with running(world) as lane:
@@ -502,7 +484,7 @@ async def test_no_attempt_is_made_while_outcomes_cannot_be_written(autojump_cloc
     assert world.sender.order == ["e1"]
 
 
-async def test_a_lane_waits_for_a_disk_that_cannot_be_read(autojump_clock: MockClock) -> None:
+async def test_a_lane_waits_for_a_disk_that_cannot_be_read() -> None:
     world = World()
     world.outbox.refusals = 4
     world.outbox.add(2)
@@ -521,7 +503,7 @@ async def test_a_lane_waits_for_a_disk_that_cannot_be_read(autojump_clock: MockC
 # Being idle.
 
 
-async def test_a_retired_lane_leaves_its_memory(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_leaves_its_memory() -> None:
     world = World(lane_idle=60.0)
     world.sender.script["e2"] = [Outcome.REJECTED]
     idle_lanes = IdleLanes(5)
@@ -539,7 +521,7 @@ async def test_a_retired_lane_leaves_its_memory(autojump_clock: MockClock) -> No
     assert world.sender.order == ["e1", "e2"]
 
 
-async def test_a_lane_that_is_being_retired_delivers_first(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_is_being_retired_delivers_first() -> None:
     world = World()
     idle_lanes = IdleLanes(100)
     lane = make_lane(world, idle_lanes=idle_lanes)
@@ -567,7 +549,7 @@ async def test_a_lane_that_is_being_retired_delivers_first(autojump_clock: MockC
     assert trio.current_time() - began == pytest.approx(50, abs=GRAIN)
 
 
-async def test_the_next_lane_continues_with_the_memory(autojump_clock: MockClock) -> None:
+async def test_the_next_lane_continues_with_the_memory() -> None:
     world = World()
     old, new = world.outbox.add(2)
     memory = LaneMemory(last=old.position, streak=3, outcome=Outcome.FAILED, error="It was failed.")
@@ -584,7 +566,7 @@ async def test_the_next_lane_continues_with_the_memory(autojump_clock: MockClock
     assert (memory.last, memory.streak, memory.outcome) == (new.position, 0, Outcome.DELIVERED)
 
 
-async def test_the_next_lane_continues_the_streak(autojump_clock: MockClock) -> None:
+async def test_the_next_lane_continues_the_streak() -> None:
     world = World(unreachable_first_wait=1.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE]
     lane = make_lane(world, memory=LaneMemory(streak=3))
@@ -596,7 +578,7 @@ async def test_the_next_lane_continues_the_streak(autojump_clock: MockClock) -> 
     assert world.sender.times == [0, 8]
 
 
-async def test_an_idle_lane_keeps_no_delivery_in_memory(autojump_clock: MockClock) -> None:
+async def test_an_idle_lane_keeps_no_delivery_in_memory() -> None:
     world = World()
     async with running(world) as lane:
         [delivery] = world.outbox.add()
@@ -607,7 +589,7 @@ async def test_an_idle_lane_keeps_no_delivery_in_memory(autojump_clock: MockCloc
         assert sys.getrefcount(delivery) == references
 
 
-async def test_a_waiting_lane_keeps_only_its_head_in_memory(autojump_clock: MockClock) -> None:
+async def test_a_waiting_lane_keeps_only_its_head_in_memory() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with running(world) as lane:
@@ -625,7 +607,7 @@ async def test_a_waiting_lane_keeps_only_its_head_in_memory(autojump_clock: Mock
 # What is shown.
 
 
-async def test_statistics_show_the_head_and_its_wait(autojump_clock: MockClock) -> None:
+async def test_statistics_show_the_head_and_its_wait() -> None:
     world = World(registration(url="http://user:secret@127.0.0.1/hook"))
     world.sender.script["e1"] = [Outcome.FAILED]
     async with running(world) as lane:
@@ -641,7 +623,7 @@ async def test_statistics_show_the_head_and_its_wait(autojump_clock: MockClock) 
     assert shown.head_since == BEGAN
 
 
-async def test_what_happens_while_the_monitor_hears_of_an_attempt_counts(autojump_clock: MockClock) -> None:
+async def test_what_happens_while_the_monitor_hears_of_an_attempt_counts() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     seen: list[tuple[LaneState, bool]] = []
@@ -661,7 +643,7 @@ async def test_what_happens_while_the_monitor_hears_of_an_attempt_counts(autojum
     assert world.settled == [(1, DeliveryState.DEAD)]
 
 
-async def test_the_monitor_hears_of_an_attempt_once_it_is_settled(autojump_clock: MockClock) -> None:
+async def test_the_monitor_hears_of_an_attempt_once_it_is_settled() -> None:
     world = World()
     settled: list[int] = []
 
@@ -676,7 +658,7 @@ async def test_the_monitor_hears_of_an_attempt_once_it_is_settled(autojump_clock
     assert settled == [1, 2]
 
 
-async def test_a_paused_lane_counts_again_when_told(autojump_clock: MockClock) -> None:
+async def test_a_paused_lane_counts_again_when_told() -> None:
     world = World()
     async with running(world) as lane:
         lane.pause()
@@ -703,9 +685,7 @@ async def test_a_paused_lane_counts_again_when_told(autojump_clock: MockClock) -
 # What another process knew of the head.
 
 
-async def test_a_lane_shows_the_last_attempt_of_its_head_from_before_the_restart(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_lane_shows_the_last_attempt_of_its_head_from_before_the_restart() -> None:
     world = World()
     [delivery] = world.outbox.add()
     left = world.outbox.pending[delivery.seq]
@@ -726,7 +706,7 @@ async def test_a_lane_shows_the_last_attempt_of_its_head_from_before_the_restart
         assert world.sender.order == []
 
 
-async def test_a_disk_that_does_not_say_it_holds_nothing_up(autojump_clock: MockClock) -> None:
+async def test_a_disk_that_does_not_say_it_holds_nothing_up() -> None:
     world = World()
     [delivery] = world.outbox.add()
     world.outbox.pending[delivery.seq].attempts = 3

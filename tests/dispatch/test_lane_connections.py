@@ -7,16 +7,21 @@ from typing import cast
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import ConnectFailed, OutOfDescriptors
-from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.sender import AttemptResult
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.records.registrations import Ordering
+from hookgw import DeliveryState, LaneState, Outcome
+from hookgw.delivery import (
+    AttemptResult,
+    ConnectFailed,
+    ConnectionPools,
+    Dialer,
+    OutOfDescriptors,
+    PooledTransport,
+)
+from hookgw.lanes import Dispatcher
+from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, OTHER_LANE, URL, World, registration
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 HOST = ("http", "127.0.0.1", 9, None)
 
@@ -45,9 +50,7 @@ def assert_no_leak(world: World) -> None:
     assert (statistics.lent, statistics.waiting, statistics.waiting_for_descriptors) == (0, 0, 0)
 
 
-async def test_a_lane_waits_for_its_host_and_its_timeout_starts_with_the_connection(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_lane_waits_for_its_host_and_its_timeout_starts_with_the_connection() -> None:
     world = small_world()
     async with world.dispatcher() as dispatcher:
         await make_second_lane_wait(world, dispatcher)
@@ -58,7 +61,7 @@ async def test_a_lane_waits_for_its_host_and_its_timeout_starts_with_the_connect
     assert_no_leak(world)
 
 
-async def test_lanes_of_other_hosts_do_not_wait(autojump_clock: MockClock) -> None:
+async def test_lanes_of_other_hosts_do_not_wait() -> None:
     world = small_world()
     world.change("reg_2", url=NEW_URL)
     async with world.dispatcher() as dispatcher:
@@ -68,7 +71,7 @@ async def test_lanes_of_other_hosts_do_not_wait(autojump_clock: MockClock) -> No
     assert world.sender.times == [0, 0]
 
 
-async def test_lanes_of_one_instance_leave_turns_to_another(autojump_clock: MockClock) -> None:
+async def test_lanes_of_one_instance_leave_turns_to_another() -> None:
     world = small_world()
     world.registrations["reg_1"] = registration(ordering=Ordering.NONE, concurrency=8)
     async with world.dispatcher() as dispatcher:
@@ -81,7 +84,7 @@ async def test_lanes_of_one_instance_leave_turns_to_another(autojump_clock: Mock
     assert_no_leak(world)
 
 
-async def test_a_registration_that_is_deleted_meanwhile_gets_no_attempt(autojump_clock: MockClock) -> None:
+async def test_a_registration_that_is_deleted_meanwhile_gets_no_attempt() -> None:
     world = small_world()
     async with world.dispatcher() as dispatcher:
         await make_second_lane_wait(world, dispatcher)
@@ -92,7 +95,7 @@ async def test_a_registration_that_is_deleted_meanwhile_gets_no_attempt(autojump
     assert_no_leak(world)
 
 
-async def test_a_disabled_registration_gets_no_attempt_before_it_is_parked(autojump_clock: MockClock) -> None:
+async def test_a_disabled_registration_gets_no_attempt_before_it_is_parked() -> None:
     world = small_world()
     async with world.dispatcher() as dispatcher:
         await make_second_lane_wait(world, dispatcher)
@@ -106,7 +109,7 @@ async def test_a_disabled_registration_gets_no_attempt_before_it_is_parked(autoj
     assert_no_leak(world)
 
 
-async def test_a_pause_ends_the_wait_and_the_lane_comes_back(autojump_clock: MockClock) -> None:
+async def test_a_pause_ends_the_wait_and_the_lane_comes_back() -> None:
     world = small_world()
     async with world.dispatcher() as dispatcher:
         await make_second_lane_wait(world, dispatcher)
@@ -120,7 +123,7 @@ async def test_a_pause_ends_the_wait_and_the_lane_comes_back(autojump_clock: Moc
         assert world.sender.order == ["e1", "e2"]
 
 
-async def test_a_redirect_leads_to_the_new_host_at_once(autojump_clock: MockClock) -> None:
+async def test_a_redirect_leads_to_the_new_host_at_once() -> None:
     world = small_world()
     async with world.dispatcher() as dispatcher:
         await make_second_lane_wait(world, dispatcher)
@@ -131,7 +134,7 @@ async def test_a_redirect_leads_to_the_new_host_at_once(autojump_clock: MockCloc
         assert [r.body for r in world.sender.requests][1] == f"e2 to {NEW_URL}".encode()
 
 
-async def test_a_change_that_nobody_reported_is_seen_all_the_same(autojump_clock: MockClock) -> None:
+async def test_a_change_that_nobody_reported_is_seen_all_the_same() -> None:
     world = small_world()
     async with world.dispatcher() as dispatcher:
         await make_second_lane_wait(world, dispatcher)
@@ -141,7 +144,7 @@ async def test_a_change_that_nobody_reported_is_seen_all_the_same(autojump_clock
     assert_no_leak(world)
 
 
-async def test_stop_ends_the_wait_and_leaves_the_delivery_on_disk(autojump_clock: MockClock) -> None:
+async def test_stop_ends_the_wait_and_leaves_the_delivery_on_disk() -> None:
     world = small_world()
     async with world.dispatcher() as dispatcher:
         await make_second_lane_wait(world, dispatcher)
@@ -153,7 +156,7 @@ async def test_stop_ends_the_wait_and_leaves_the_delivery_on_disk(autojump_clock
 
 
 @pytest.mark.parametrize("granted", [False, True])
-async def test_cancelling_a_lane_leaks_no_slot(autojump_clock: MockClock, granted: bool) -> None:
+async def test_cancelling_a_lane_leaks_no_slot(granted: bool) -> None:
     world = small_world()
     async with world.dispatcher() as dispatcher:
         await make_second_lane_wait(world, dispatcher)
@@ -165,7 +168,7 @@ async def test_cancelling_a_lane_leaks_no_slot(autojump_clock: MockClock, grante
     assert_no_leak(world)
 
 
-async def test_a_lane_that_waits_shares_the_failure_of_the_probe(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_waits_shares_the_failure_of_the_probe() -> None:
     world = small_world(unreachable_first_wait=100.0)
     failure = ConnectFailed("No connection to port 9 of 127.0.0.1: refused.")
     async with world.dispatcher() as dispatcher:
@@ -192,7 +195,7 @@ async def test_a_lane_that_waits_shares_the_failure_of_the_probe(autojump_clock:
         assert [request.number for request in world.sender.requests] == [2]
 
 
-async def test_a_missing_descriptor_is_no_attempt(autojump_clock: MockClock) -> None:
+async def test_a_missing_descriptor_is_no_attempt() -> None:
     world = World()
     send, refusals = world.sender.send, 3
 

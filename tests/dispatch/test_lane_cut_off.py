@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.delivery.sender import AttemptResult
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.records.registrations import Ordering
+from hookgw import DeliveryState, LaneState, Outcome
+from hookgw.delivery import AttemptResult
+from hookgw.lanes import Dispatcher
+from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, FakeSender, World, registration
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 class HeldSender(FakeSender):
@@ -40,9 +41,7 @@ async def cancel(world: World, dispatcher: Dispatcher, seq: int) -> bool:
 
 
 @pytest.mark.parametrize("ordering", [Ordering.URL, Ordering.INSTANCE])
-async def test_the_attempt_ends_at_once_and_the_next_delivery_begins(
-    autojump_clock: MockClock, ordering: Ordering
-) -> None:
+async def test_the_attempt_ends_at_once_and_the_next_delivery_begins(ordering: Ordering) -> None:
     world = World(registration(ordering=ordering))
     world.sender.takes = 20.0
     async with world.dispatcher() as dispatcher:
@@ -61,7 +60,7 @@ async def test_the_attempt_ends_at_once_and_the_next_delivery_begins(
     assert world.monitor.failures == []
 
 
-async def test_a_response_that_is_there_in_the_moment_of_the_call_decides(autojump_clock: MockClock) -> None:
+async def test_a_response_that_is_there_in_the_moment_of_the_call_decides() -> None:
     world = World()
     sender = world.sender = HeldSender(world)
     async with world.dispatcher() as dispatcher:
@@ -78,7 +77,7 @@ async def test_a_response_that_is_there_in_the_moment_of_the_call_decides(autoju
     ]
 
 
-async def test_an_attempt_of_another_delivery_is_not_cut_off(autojump_clock: MockClock) -> None:
+async def test_an_attempt_of_another_delivery_is_not_cut_off() -> None:
     world = World()
     world.sender.takes = 10.0
     async with world.dispatcher() as dispatcher:
@@ -91,9 +90,7 @@ async def test_an_attempt_of_another_delivery_is_not_cut_off(autojump_clock: Moc
 
 
 @pytest.mark.parametrize("failures", [1, 12])
-async def test_the_next_one_has_its_attempts_though_the_former_was_tried_for_long(
-    autojump_clock: MockClock, failures: int
-) -> None:
+async def test_the_next_one_has_its_attempts_though_the_former_was_tried_for_long(failures: int) -> None:
     world = World(max_age=3600.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 100
     world.sender.script["e2"] = [Outcome.UNREACHABLE]
@@ -107,7 +104,7 @@ async def test_the_next_one_has_its_attempts_though_the_former_was_tried_for_lon
     assert world.sender.requests[-1].at - before < 1
 
 
-async def test_one_that_waits_on_disk(autojump_clock: MockClock) -> None:
+async def test_one_that_waits_on_disk() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with world.dispatcher() as dispatcher:
@@ -120,7 +117,7 @@ async def test_one_that_waits_on_disk(autojump_clock: MockClock) -> None:
     assert world.sender.order == [f"e{n}" for n in range(1, 301) if n != 250]
 
 
-async def test_the_lane_is_cut_off_again_and_again(autojump_clock: MockClock) -> None:
+async def test_the_lane_is_cut_off_again_and_again() -> None:
     world = World()
     world.sender.takes = 20.0
     async with world.dispatcher() as dispatcher:

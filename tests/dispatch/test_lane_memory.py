@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.delivery.sender import RequestTemplate
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.lane_queue import LEAST_MEMORY, OVERHEAD, PAGE, charge_of
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.records.events import Event
-from hookgw.records.registrations import Ordering
+from hookgw import DeliveryState, Event, LaneState, Outcome
+from hookgw.delivery import RequestTemplate
+from hookgw.lanes import DELIVERY_OVERHEAD as OVERHEAD
+from hookgw.lanes import LANE_PAGE as PAGE
+from hookgw.lanes import LEAST_LANE_MEMORY as LEAST_MEMORY
+from hookgw.lanes import Dispatcher, charge_of
+from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 MIB = 2**20
 
@@ -23,7 +25,7 @@ def assert_all_delivered(world: World, count: int) -> None:
     assert (world.memory.used, world.memory.waiting) == (0, 0)
 
 
-async def test_a_delivery_is_charged_until_it_is_settled(autojump_clock: MockClock) -> None:
+async def test_a_delivery_is_charged_until_it_is_settled() -> None:
     world = World()
     world.sender.takes = 1.0
     async with world.dispatcher() as dispatcher:
@@ -35,7 +37,7 @@ async def test_a_delivery_is_charged_until_it_is_settled(autojump_clock: MockClo
     assert_all_delivered(world, 3)
 
 
-async def test_what_does_not_fit_stays_on_disk_and_comes_later_in_order(autojump_clock: MockClock) -> None:
+async def test_what_does_not_fit_stays_on_disk_and_comes_later_in_order() -> None:
     world = World(memory=MIB)
     world.sender.takes = 1.0
     async with world.dispatcher() as dispatcher:
@@ -48,7 +50,7 @@ async def test_what_does_not_fit_stays_on_disk_and_comes_later_in_order(autojump
 
 
 @pytest.mark.parametrize("count", [1, 5])
-async def test_one_delivery_always_fits(autojump_clock: MockClock, count: int) -> None:
+async def test_one_delivery_always_fits(count: int) -> None:
     world = World(memory=MIB)
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(count, size=3 * MIB))
@@ -57,9 +59,7 @@ async def test_one_delivery_always_fits(autojump_clock: MockClock, count: int) -
     assert_all_delivered(world, 2 * count)
 
 
-async def test_large_deliveries_are_read_one_by_one_and_small_ones_by_the_page(
-    autojump_clock: MockClock,
-) -> None:
+async def test_large_deliveries_are_read_one_by_one_and_small_ones_by_the_page() -> None:
     world = World()
     for size in (100, MIB, MIB, MIB, 100, 100):
         world.outbox.add(1, size=size)
@@ -71,9 +71,7 @@ async def test_large_deliveries_are_read_one_by_one_and_small_ones_by_the_page(
     assert_all_delivered(world, 6)
 
 
-async def test_many_lanes_of_large_events_stay_within_the_limit_and_others_beside_them(
-    autojump_clock: MockClock,
-) -> None:
+async def test_many_lanes_of_large_events_stay_within_the_limit_and_others_beside_them() -> None:
     """Ordering none, concurrency 64, 1 MiB events, and a receiver that hangs."""
     world = World(
         registration(ordering=Ordering.NONE, concurrency=64),
@@ -124,7 +122,7 @@ async def take_all(world: World, dispatcher: Dispatcher) -> int:
     return taken
 
 
-async def test_a_lane_waits_for_memory(autojump_clock: MockClock) -> None:
+async def test_a_lane_waits_for_memory() -> None:
     world = World(memory=MIB)
     async with world.dispatcher() as dispatcher:
         world.memory.give("greedy", await take_all(world, dispatcher))
@@ -133,7 +131,7 @@ async def test_a_lane_waits_for_memory(autojump_clock: MockClock) -> None:
     assert_all_delivered(world, 2)
 
 
-async def test_a_pause_ends_the_wait_for_memory(autojump_clock: MockClock) -> None:
+async def test_a_pause_ends_the_wait_for_memory() -> None:
     world = World(memory=MIB)
     async with world.dispatcher() as dispatcher:
         taken = await take_all(world, dispatcher)
@@ -149,7 +147,7 @@ async def test_a_pause_ends_the_wait_for_memory(autojump_clock: MockClock) -> No
 
 
 @pytest.mark.parametrize("end", ["stop", "cancel", "cancel with memory"])
-async def test_the_end_of_a_lane_that_waits_leaks_no_memory(autojump_clock: MockClock, end: str) -> None:
+async def test_the_end_of_a_lane_that_waits_leaks_no_memory(end: str) -> None:
     world = World(memory=MIB)
     async with world.dispatcher() as dispatcher:
         taken = await take_all(world, dispatcher)
@@ -165,7 +163,7 @@ async def test_the_end_of_a_lane_that_waits_leaks_no_memory(autojump_clock: Mock
     assert (world.memory.used, world.memory.waiting) == (0, 0)
 
 
-async def test_the_end_of_a_lane_gives_back_what_it_held(autojump_clock: MockClock) -> None:
+async def test_the_end_of_a_lane_gives_back_what_it_held() -> None:
     world = World()
     world.sender.takes = 10.0
     async with world.dispatcher() as dispatcher:
@@ -175,7 +173,7 @@ async def test_the_end_of_a_lane_gives_back_what_it_held(autojump_clock: MockClo
     assert world.memory.used == 0
 
 
-async def test_a_refused_read_keeps_its_memory_until_it_is_done(autojump_clock: MockClock) -> None:
+async def test_a_refused_read_keeps_its_memory_until_it_is_done() -> None:
     world = World(memory=MIB)
     world.outbox.add(2)
     world.outbox.refusals = 3
@@ -187,7 +185,7 @@ async def test_a_refused_read_keeps_its_memory_until_it_is_done(autojump_clock: 
 # Waiting for the next attempt.
 
 
-async def test_a_lane_that_waits_for_long_holds_nothing_and_shows_its_head(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_waits_for_long_holds_nothing_and_shows_its_head() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED] * 2
     async with world.dispatcher() as dispatcher:
@@ -205,7 +203,7 @@ async def test_a_lane_that_waits_for_long_holds_nothing_and_shows_its_head(autoj
     assert_all_delivered(world, 3)
 
 
-async def test_a_resume_tries_a_head_that_is_only_on_disk(autojump_clock: MockClock) -> None:
+async def test_a_resume_tries_a_head_that_is_only_on_disk() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED] * 2
     async with world.dispatcher() as dispatcher:
@@ -220,9 +218,7 @@ async def test_a_resume_tries_a_head_that_is_only_on_disk(autojump_clock: MockCl
     assert_all_delivered(world, 2)
 
 
-async def test_while_the_disk_refuses_the_head_stays_in_memory_and_is_tried(
-    autojump_clock: MockClock,
-) -> None:
+async def test_while_the_disk_refuses_the_head_stays_in_memory_and_is_tried() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     world.outbox.writes_late = True
@@ -244,7 +240,7 @@ async def test_while_the_disk_refuses_the_head_stays_in_memory_and_is_tried(
     assert world.memory.used == 0
 
 
-async def test_a_lane_that_is_dead_reads_its_head_alone(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_is_dead_reads_its_head_alone() -> None:
     world = World(unreachable_first_wait=10.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 2
     world.outbox.add(PAGE)
@@ -262,7 +258,7 @@ async def test_a_lane_that_is_dead_reads_its_head_alone(autojump_clock: MockCloc
     assert_all_delivered(world, PAGE)
 
 
-async def test_a_body_that_plugins_made_large_is_charged(autojump_clock: MockClock) -> None:
+async def test_a_body_that_plugins_made_large_is_charged() -> None:
     world = World()
     world.sender.takes = 1.0
 

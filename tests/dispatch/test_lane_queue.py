@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.lanes.lane_memory import LaneMemory
-from hookgw.lanes.lane_queue import PAGE, LaneQueue
-from hookgw.records.deliveries import Outcome
+from hookgw import Outcome
+from hookgw.lanes import LANE_PAGE as PAGE
+from hookgw.lanes import LaneMemory, LaneQueue
 from tests.dispatch.fakes import LANE, World
 from tests.dispatch.test_lane import quiet, running
 
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
-async def test_a_lane_with_a_backlog_reads_it_from_disk(autojump_clock: MockClock) -> None:
+
+async def test_a_lane_with_a_backlog_reads_it_from_disk() -> None:
     world = World()
     world.outbox.add(3)
     async with running(world, backlog=3):
@@ -21,7 +22,7 @@ async def test_a_lane_with_a_backlog_reads_it_from_disk(autojump_clock: MockCloc
     assert world.sender.order == ["e1", "e2", "e3"]
 
 
-async def test_a_lane_that_keeps_up_reads_nothing_from_disk(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_keeps_up_reads_nothing_from_disk() -> None:
     world = World()
     async with running(world) as lane:
         for delivery in world.outbox.add(3):
@@ -31,9 +32,7 @@ async def test_a_lane_that_keeps_up_reads_nothing_from_disk(autojump_clock: Mock
     assert world.outbox.reads == []
 
 
-async def test_lanes_of_many_instances_that_read_leave_memory_for_a_quiet_one(
-    autojump_clock: MockClock,
-) -> None:
+async def test_lanes_of_many_instances_that_read_leave_memory_for_a_quiet_one() -> None:
     """They come back at once when their host does; a quiet instance's lane must not fall behind for that."""
     world = World()
     queue = LaneQueue(LANE, world.outbox, world.memory, LaneMemory(), buffer=8, behind=True)
@@ -47,9 +46,7 @@ async def test_lanes_of_many_instances_that_read_leave_memory_for_a_quiet_one(
     assert world.outbox.reads == []
 
 
-async def test_a_lane_falls_behind_and_catches_up_without_losing_or_repeating(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_lane_falls_behind_and_catches_up_without_losing_or_repeating() -> None:
     world = World(lane_buffer=4)
     count = 3 * PAGE + 7
     async with running(world) as lane:
@@ -62,9 +59,7 @@ async def test_a_lane_falls_behind_and_catches_up_without_losing_or_repeating(
 
 
 @pytest.mark.parametrize("late", [1, 5, 2 * PAGE])
-async def test_deliveries_that_are_appended_during_a_read_come_once_and_last(
-    autojump_clock: MockClock, late: int
-) -> None:
+async def test_deliveries_that_are_appended_during_a_read_come_once_and_last(late: int) -> None:
     world = World(lane_buffer=4)
     world.sender.takes = 0.001
     async with running(world) as lane:
@@ -77,9 +72,7 @@ async def test_deliveries_that_are_appended_during_a_read_come_once_and_last(
     assert world.sender.order == [f"e{n}" for n in range(1, PAGE + late + 1)]
 
 
-async def test_a_delivery_that_comes_in_a_page_and_through_the_channel_is_sent_once(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_delivery_that_comes_in_a_page_and_through_the_channel_is_sent_once() -> None:
     """A read may see a commit before the dispatcher hears of it."""
     world = World()
     world.outbox.may_read = trio.Event()
@@ -94,7 +87,7 @@ async def test_a_delivery_that_comes_in_a_page_and_through_the_channel_is_sent_o
     assert world.sender.order == ["e1", "e2", "e3"]
 
 
-async def test_a_page_that_was_cut_short_is_not_the_last(autojump_clock: MockClock) -> None:
+async def test_a_page_that_was_cut_short_is_not_the_last() -> None:
     world = World()
     world.outbox.page_limit = 2
     world.sender.takes = 0.001
@@ -106,7 +99,7 @@ async def test_a_page_that_was_cut_short_is_not_the_last(autojump_clock: MockClo
     assert world.sender.order == [f"e{number}" for number in range(1, 7)]
 
 
-async def test_requeued_deliveries_wake_an_idle_lane(autojump_clock: MockClock) -> None:
+async def test_requeued_deliveries_wake_an_idle_lane() -> None:
     world = World()
     async with running(world) as lane:
         first, second = world.outbox.add(2)
@@ -124,7 +117,7 @@ async def test_requeued_deliveries_wake_an_idle_lane(autojump_clock: MockClock) 
 @pytest.mark.parametrize("buffered", [1, 4, 300])
 @pytest.mark.parametrize("count", [1, PAGE, 2 * PAGE + 1])
 async def test_requeued_deliveries_come_once_between_those_appended_before_and_after(
-    autojump_clock: MockClock, buffered: int, count: int
+    buffered: int, count: int
 ) -> None:
     world = World(lane_buffer=buffered)
     world.sender.takes = 0.001
@@ -147,9 +140,7 @@ async def test_requeued_deliveries_come_once_between_those_appended_before_and_a
     assert world.sender.order[count:] == [*between, *names, *(d.event.id for d in late)]
 
 
-async def test_deliveries_that_are_requeued_during_a_read_are_in_the_next_page(
-    autojump_clock: MockClock,
-) -> None:
+async def test_deliveries_that_are_requeued_during_a_read_are_in_the_next_page() -> None:
     world = World()
     async with running(world, backlog=1) as lane:
         world.outbox.may_read = trio.Event()
@@ -165,7 +156,7 @@ async def test_deliveries_that_are_requeued_during_a_read_are_in_the_next_page(
     assert second.position < again.position
 
 
-async def test_requeued_deliveries_do_not_cut_the_wait_of_the_head_short(autojump_clock: MockClock) -> None:
+async def test_requeued_deliveries_do_not_cut_the_wait_of_the_head_short() -> None:
     world = World()
     world.sender.script["e2"] = [Outcome.FAILED]
     async with running(world) as lane:

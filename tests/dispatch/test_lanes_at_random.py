@@ -9,11 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import AttemptResult, RequestTemplate
-from hookgw.lanes.dispatcher import RETIRE_AFTER, Dispatcher
-from hookgw.records.deliveries import Delivery, Outcome
-from hookgw.records.registrations import Ordering
+from hookgw import Delivery, Outcome
+from hookgw.delivery import AttemptResult, LaneTransport, RequestTemplate
+from hookgw.lanes import RETIRE_AFTER, Dispatcher
+from hookgw.records import Ordering
 from tests.dispatch.fakes import FakeSender, World, registration
 
 LANES = ["reg_1:0:shop", "reg_1:0:bank", "reg_2:0"]

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.kernel.errors import PluginFailed
-from hookgw.kernel.signing_keys import Secret
-from hookgw.lanes.dispatcher import RETIRE_AFTER, Dispatcher
-from hookgw.lanes.lane_queue import PAGE
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.records.registrations import Ordering
+from hookgw import DeliveryState, LaneState, Outcome
+from hookgw.kernel import PluginFailed, Secret
+from hookgw.lanes import LANE_PAGE as PAGE
+from hookgw.lanes import RETIRE_AFTER, Dispatcher
+from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, URL, World, registration
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 CHANGES: list[dict[str, Any]] = [
     {"url": NEW_URL},
@@ -36,7 +36,7 @@ def change(world: World, dispatcher: Dispatcher, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes)))
-async def test_the_waiting_head_is_tried_at_once(autojump_clock: MockClock, changes: dict[str, Any]) -> None:
+async def test_the_waiting_head_is_tried_at_once(changes: dict[str, Any]) -> None:
     world = World(unreachable_first_wait=1.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 6
     async with world.dispatcher() as dispatcher:
@@ -51,7 +51,7 @@ async def test_the_waiting_head_is_tried_at_once(autojump_clock: MockClock, chan
     assert world.settled == [(1, DeliveryState.DELIVERED), (2, DeliveryState.DELIVERED)]
 
 
-async def test_other_registrations_are_not_touched(autojump_clock: MockClock) -> None:
+async def test_other_registrations_are_not_touched() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with world.dispatcher() as dispatcher:
@@ -62,7 +62,7 @@ async def test_other_registrations_are_not_touched(autojump_clock: MockClock) ->
         assert world.sender.order == ["e1"]
 
 
-async def test_every_lane_of_the_registration_is_redirected(autojump_clock: MockClock) -> None:
+async def test_every_lane_of_the_registration_is_redirected() -> None:
     world = World(registration(ordering=Ordering.INSTANCE, concurrency=1))
     world.sender.refuses[URL] = Outcome.UNREACHABLE
     async with world.dispatcher() as dispatcher:
@@ -76,7 +76,7 @@ async def test_every_lane_of_the_registration_is_redirected(autojump_clock: Mock
     assert [r.at for r in world.sender.requests if r.registration.url == NEW_URL] == [changed_at] * 6
 
 
-async def test_a_fixed_body_keeps_its_bytes(autojump_clock: MockClock) -> None:
+async def test_a_fixed_body_keeps_its_bytes() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with world.dispatcher() as dispatcher:
@@ -89,9 +89,7 @@ async def test_a_fixed_body_keeps_its_bytes(autojump_clock: MockClock) -> None:
     assert sent == [(URL, former), (NEW_URL, former), (NEW_URL, later)]
 
 
-async def test_a_failure_that_is_settled_before_redirect_does_not_delay_the_first_attempt(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_failure_that_is_settled_before_redirect_does_not_delay_the_first_attempt() -> None:
     """The change is committed, then the attempt in flight fails, then memory and lanes follow."""
     world = World()
     world.sender.takes = 10
@@ -110,7 +108,7 @@ async def test_a_failure_that_is_settled_before_redirect_does_not_delay_the_firs
     assert world.settled == [(1, DeliveryState.DELIVERED)]
 
 
-async def test_a_stale_wait_is_ignored_even_if_a_pause_comes_between(autojump_clock: MockClock) -> None:
+async def test_a_stale_wait_is_ignored_even_if_a_pause_comes_between() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with world.dispatcher() as dispatcher:
@@ -127,9 +125,7 @@ async def test_a_stale_wait_is_ignored_even_if_a_pause_comes_between(autojump_cl
         assert len(world.sender.requests) == 2
 
 
-async def test_a_stale_wait_is_ignored_by_a_lane_that_starts_in_the_pause_of_the_change(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_stale_wait_is_ignored_by_a_lane_that_starts_in_the_pause_of_the_change() -> None:
     """The target and the partitions changed at once: the head is in another lane after the pause."""
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
@@ -165,7 +161,7 @@ async def test_a_stale_wait_is_ignored_by_a_lane_that_starts_in_the_pause_of_the
     "outcome", [Outcome.FAILED, Outcome.UNREACHABLE, Outcome.GONE, Outcome.REJECTED, Outcome.BLOCKED]
 )
 async def test_a_failure_of_the_former_target_has_no_consequence(
-    autojump_clock: MockClock, outcome: Outcome, changes: dict[str, Any]
+    outcome: Outcome, changes: dict[str, Any]
 ) -> None:
     world = World(schedule=())  # one failed attempt is the last
     world.sender.takes = 10
@@ -192,7 +188,7 @@ async def test_a_failure_of_the_former_target_has_no_consequence(
     assert world.sender.requests[1].number == 2
 
 
-async def test_a_plugin_failure_for_the_former_target_has_no_consequence(autojump_clock: MockClock) -> None:
+async def test_a_plugin_failure_for_the_former_target_has_no_consequence() -> None:
     world = World(schedule=())
     failure = PluginFailed("upper", "hookgw_transform", "boom")
     slow = world.sender.render_body
@@ -212,7 +208,7 @@ async def test_a_plugin_failure_for_the_former_target_has_no_consequence(autojum
     assert [request.body for request in world.sender.requests] == [f"e1 to {NEW_URL}".encode()]
 
 
-async def test_a_success_of_the_former_target_settles(autojump_clock: MockClock) -> None:
+async def test_a_success_of_the_former_target_settles() -> None:
     world = World()
     world.sender.takes = 10
     async with world.dispatcher() as dispatcher:
@@ -224,7 +220,7 @@ async def test_a_success_of_the_former_target_settles(autojump_clock: MockClock)
     assert [r.registration.url for r in world.sender.requests] == [URL, NEW_URL]
 
 
-async def test_failures_of_the_former_target_do_not_let_the_head_expire(autojump_clock: MockClock) -> None:
+async def test_failures_of_the_former_target_do_not_let_the_head_expire() -> None:
     """The attempt ends after the change is in memory, and before the lane hears of it."""
     world = World(max_age=100.0, unreachable_first_wait=1.0, unreachable_max_wait=8.0)
     world.sender.refuses[URL] = Outcome.UNREACHABLE
@@ -241,7 +237,7 @@ async def test_failures_of_the_former_target_do_not_let_the_head_expire(autojump
     assert world.settled == [(1, DeliveryState.DELIVERED)]
 
 
-async def test_the_failures_of_the_new_target_count(autojump_clock: MockClock) -> None:
+async def test_the_failures_of_the_new_target_count() -> None:
     world = World(schedule=(5.0,))
     world.sender.takes = 1
     world.sender.script["e1"] = [Outcome.FAILED] * 3
@@ -258,7 +254,7 @@ async def test_the_failures_of_the_new_target_count(autojump_clock: MockClock) -
 # Lanes in other states.
 
 
-async def test_an_idle_lane_goes_on_at_the_new_target(autojump_clock: MockClock) -> None:
+async def test_an_idle_lane_goes_on_at_the_new_target() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -271,7 +267,7 @@ async def test_an_idle_lane_goes_on_at_the_new_target(autojump_clock: MockClock)
     assert [r.registration.url for r in world.sender.requests] == [URL, NEW_URL]
 
 
-async def test_a_retired_lane_forgets_its_streak(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_forgets_its_streak() -> None:
     world = World(unreachable_first_wait=1.0, max_age=10.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 99
     async with world.dispatcher() as dispatcher:
@@ -292,7 +288,7 @@ async def test_a_retired_lane_forgets_its_streak(autojump_clock: MockClock) -> N
     ]
 
 
-async def test_a_lane_that_reads_from_disk_goes_on_at_the_new_target(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_reads_from_disk_goes_on_at_the_new_target() -> None:
     world = World()
     world.outbox.may_read = trio.Event()
     world.outbox.add(2 * PAGE + 3)
@@ -309,7 +305,7 @@ async def test_a_lane_that_reads_from_disk_goes_on_at_the_new_target(autojump_cl
 
 
 @pytest.mark.parametrize("refusals", [0, 1])
-async def test_a_lane_that_starts_over_does_so_again(autojump_clock: MockClock, refusals: int) -> None:
+async def test_a_lane_that_starts_over_does_so_again(refusals: int) -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     flush, may_flush = world.outbox.flush, trio.Event()
@@ -333,7 +329,7 @@ async def test_a_lane_that_starts_over_does_so_again(autojump_clock: MockClock, 
     assert world.sender.order == ["e1", "e1", "e2"]
 
 
-async def test_a_paused_lane_tries_at_once_when_the_pause_ends(autojump_clock: MockClock) -> None:
+async def test_a_paused_lane_tries_at_once_when_the_pause_ends() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with world.dispatcher() as dispatcher:
@@ -347,7 +343,7 @@ async def test_a_paused_lane_tries_at_once_when_the_pause_ends(autojump_clock: M
         assert world.sender.order == ["e1", "e1"]
 
 
-async def test_a_redirect_holds_for_one_attempt(autojump_clock: MockClock) -> None:
+async def test_a_redirect_holds_for_one_attempt() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED] * 3
     async with world.dispatcher() as dispatcher:
@@ -361,9 +357,7 @@ async def test_a_redirect_holds_for_one_attempt(autojump_clock: MockClock) -> No
     assert world.sender.times == [0, 1, 16, 46]
 
 
-async def test_a_registration_that_was_disabled_with_no_url_may_be_redirected(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_registration_that_was_disabled_with_no_url_may_be_redirected() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with world.dispatcher() as dispatcher:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.lanes.lane_memory import LaneMemory
-from hookgw.lanes.retired_lanes import FORGET_AT_ONCE, GRAIN, RetiredLanes
+from hookgw.lanes import FORGET_AT_ONCE, LaneMemory, RetiredLanes
+from hookgw.lanes import RETIRED_LANES_GRAIN as GRAIN
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
-async def test_lanes_are_forgotten_when_they_are_due(autojump_clock: MockClock) -> None:
+async def test_lanes_are_forgotten_when_they_are_due() -> None:
     retired = RetiredLanes()
     for number in range(3):
         retired.put(f"lane {number}", LaneMemory(until=10.0 * (number + 1)))
@@ -20,7 +21,7 @@ async def test_lanes_are_forgotten_when_they_are_due(autojump_clock: MockClock) 
     assert retired.lanes() == []
 
 
-async def test_a_lane_may_be_retired_while_a_task_waits(autojump_clock: MockClock) -> None:
+async def test_a_lane_may_be_retired_while_a_task_waits() -> None:
     retired = RetiredLanes()
     async with trio.open_nursery() as nursery:
 
@@ -37,7 +38,7 @@ async def test_a_lane_may_be_retired_while_a_task_waits(autojump_clock: MockCloc
         assert trio.current_time() == pytest.approx(170)
 
 
-async def test_a_lane_that_is_taken_is_not_forgotten(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_is_taken_is_not_forgotten() -> None:
     retired = RetiredLanes()
     kept = LaneMemory(until=10.0)
     retired.put("lane", kept)
@@ -49,7 +50,7 @@ async def test_a_lane_that_is_taken_is_not_forgotten(autojump_clock: MockClock) 
     assert await retired.wait_due() == ["other"]
 
 
-async def test_redirect_resets_the_streak(autojump_clock: MockClock) -> None:
+async def test_redirect_resets_the_streak() -> None:
     retired = RetiredLanes()
     redirected = LaneMemory(until=60.0, streak=7)
     retired.put("lane", redirected)
@@ -59,7 +60,7 @@ async def test_redirect_resets_the_streak(autojump_clock: MockClock) -> None:
     assert retired.lanes() == []
 
 
-async def test_many_lanes_are_forgotten_in_pieces(autojump_clock: MockClock) -> None:
+async def test_many_lanes_are_forgotten_in_pieces() -> None:
     retired = RetiredLanes()
     names = [f"lane {number}" for number in range(FORGET_AT_ONCE + 1)]
     for name in names:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.config.settings import DeliverySettings
-from hookgw.lanes.retry_policy import Decision, Policy, decide, is_expired, longest_wait, policy_of
-from hookgw.records.deliveries import DeliveryState, Outcome
-from hookgw.records.registrations import Registration, RetryOptions
+from hookgw import DeliveryState, Outcome, Registration
+from hookgw.config import DeliverySettings
+from hookgw.lanes import Decision, Policy, decide, is_expired, longest_wait, policy_of
+from hookgw.records import RetryOptions
 
 POLICY = Policy(
     schedule=(5.0, 15.0, 30.0),

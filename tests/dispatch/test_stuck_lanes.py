@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.records.deliveries import LaneState, LaneStatistics, Outcome
-from hookgw.records.stuck_lanes import advice_for, is_stuck
+from hookgw import LaneState, Outcome
+from hookgw.records import LaneStatistics, advice_for, is_stuck
 from tests.dispatch.fakes import LANE, World
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 def lane(**more: Any) -> LaneStatistics:
@@ -48,7 +49,7 @@ def test_the_advice_names_the_delivery_and_both_remedies() -> None:
     assert "retry.maxAge" in advice
 
 
-async def test_a_head_is_reported_once(autojump_clock: MockClock) -> None:
+async def test_a_head_is_reported_once() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
     async with world.dispatcher() as dispatcher:
@@ -69,7 +70,7 @@ async def test_a_head_is_reported_once(autojump_clock: MockClock) -> None:
         assert [one.head for _, one in world.monitor.stuck] == [1, 2]
 
 
-async def test_one_with_few_behind_it_is_reported_when_there_are_more(autojump_clock: MockClock) -> None:
+async def test_one_with_few_behind_it_is_reported_when_there_are_more() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
     async with world.dispatcher() as dispatcher:
@@ -81,7 +82,7 @@ async def test_one_with_few_behind_it_is_reported_when_there_are_more(autojump_c
         assert len(world.monitor.stuck) == 1
 
 
-async def test_another_target_begins_anew(autojump_clock: MockClock) -> None:
+async def test_another_target_begins_anew() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
     async with world.dispatcher() as dispatcher:

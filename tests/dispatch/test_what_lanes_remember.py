@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from hookgw.delivery.sender import AttemptResult
-from hookgw.lanes.lane_memory import LaneMemory
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome
+from hookgw import Attempt, DeliveryState, Outcome
+from hookgw.delivery import AttemptResult
+from hookgw.lanes import LaneMemory
 from tests.dispatch.fakes import BEGAN, FakeOutbox
 from tests.dispatch.test_retry_policy import POLICY
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.fair.excess import Excess
+from hookgw.fair import Excess
 
 HELD = st.dictionaries(st.integers(0, 20), st.integers(0, 10**12), max_size=12)
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hookgw.fair import Share, share_of
-from hookgw.fair.share import LOOKED_AT
+from hookgw.fair import LOOKED_AT, Share, share_of
 
 
 class Claim:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
-from hookgw.records.events import Event
+from hookgw import Attempt, DeliveryState, Event, LaneState
 from hookgw.store import DeliveryReport
 from hookgw.testing import GatewayKit, Receiver
 

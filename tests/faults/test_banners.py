@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.records.deliveries import Outcome
+from hookgw import Outcome
 from hookgw.testing import Close, Receiver, open_kit, open_receiver, raw
 from tests.faults.support import KIND, report_of
 

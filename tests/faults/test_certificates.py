@@ -12,10 +12,12 @@ import trio.testing
 import trustme
 from trio.testing import MockClock
 
-from hookgw.delivery.http.client_tls import default_ssl_context
-from hookgw.records.deliveries import Outcome
+from hookgw import Outcome
+from hookgw.delivery import default_ssl_context
 from hookgw.testing import GatewayKit, Hang, Receiver, open_receiver
 from tests.faults.support import KIND, attempts_of
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -56,19 +58,14 @@ async def attempts_with(kit: GatewayKit, receiver: Receiver) -> list[tuple[Outco
     return [(attempt.outcome, attempt.error or "") for attempt in await attempts_of(kit, event)]
 
 
-async def test_a_good_certificate_is_taken(
-    authority: trustme.CA, hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_good_certificate_is_taken(authority: trustme.CA, hookgw_gateway: GatewayKit) -> None:
     async with open_receiver(ssl_context=context_of(authority.issue_cert("127.0.0.1"))) as receiver:
         assert await attempts_with(hookgw_gateway, receiver) == [(Outcome.DELIVERED, "")]
 
 
 @pytest.mark.parametrize("name", BAD)
 async def test_a_bad_certificate_is_named_and_nothing_is_sent(
-    name: str,
-    authority: trustme.CA,
-    hookgw_gateway: GatewayKit,
-    hookgw_clock: MockClock,
+    name: str, authority: trustme.CA, hookgw_gateway: GatewayKit
 ) -> None:
     make, reason = BAD[name]
     async with open_receiver(ssl_context=context_of(make(authority))) as receiver:
@@ -80,7 +77,7 @@ async def test_a_bad_certificate_is_named_and_nothing_is_sent(
 
 
 async def test_a_receiver_that_speaks_no_tls_is_named(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url.replace("http:", "https:"))
     event = await hookgw_gateway.emit(KIND, {})

@@ -24,13 +24,12 @@ import trio.testing
 from trio.testing import MockClock
 
 import hookgw
+from hookgw import Attempt, Conflict, Delivery, DeliveryState, Outcome, Registration
 from hookgw.core import jobs
-from hookgw.kernel.errors import Conflict
-from hookgw.records.deliveries import Attempt, Cancellation, Delivery, DeliveryState, Outcome
-from hookgw.records.registrations import Ordering, Registration
+from hookgw.records import Cancellation, Ordering
 from hookgw.store import DeliveryQuery, DeliveryReport, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.faults.support import KIND
 
 SEEDS = (

@@ -11,11 +11,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.app.open import open_gateway
-from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.kernel.units import Duration, Size
-from hookgw.records.deliveries import DeliveryState
+from hookgw import DeliveryState
+from hookgw.app import open_gateway
+from hookgw.concurrency import Clock
+from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from hookgw.kernel import Duration, Size
 from hookgw.testing import Answer, GatewayKit, Receiver, answer
 from tests.faults.support import KIND, state_of, wait_out
 

@@ -11,13 +11,12 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import Unavailable
-from hookgw.records.deliveries import DeliveryState, Outcome
+from hookgw import DeliveryState, Outcome, Unavailable
 from hookgw.store import Store
-from hookgw.testing import GatewayKit, Received, Receiver, answer
-from hookgw.testing.answers import Answer
+from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer
 from tests.faults.support import KIND, attempts_of, state_of
-from tests.support.disks import make_read_only, writer_of, writes_again
+from tests.support.disks import make_read_only, writes_again
+from tests.support.stores import connection_of
 
 
 async def test_a_disk_that_refuses_after_a_2xx_makes_no_failure_and_no_repeat(
@@ -62,12 +61,12 @@ def held_up(store: Store) -> Iterator[tuple[threading.Event, threading.Event]]:
         begun.set()
         go_on.wait(timeout=10)
 
-    writer_of(store).set_trace_callback(hold)
+    connection_of(store).set_trace_callback(hold)
     try:
         yield begun, go_on
     finally:
         go_on.set()
-        writer_of(store).set_trace_callback(None)
+        connection_of(store).set_trace_callback(None)
 
 
 async def test_a_slow_commit_holds_up_its_producer_and_no_delivery(

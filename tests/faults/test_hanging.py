@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio.testing import MockClock
 
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, close, open_kit
 from tests.faults.support import KIND, attempts_of, report_of, state_of, wait_of
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 SCHEDULE = ["1s", "2s", "20s"]
 LAST = 20.0
@@ -25,9 +26,7 @@ async def exhaust(kit: GatewayKit, attempts: int = len(SCHEDULE)) -> None:
         await kit.advance(wait_of(kit) + 0.001)
 
 
-async def test_a_receiver_that_hangs_costs_one_dead_letter(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_receiver_that_hangs_costs_one_dead_letter(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
         await kit.register(hookgw_receiver.url)
@@ -51,7 +50,7 @@ async def test_a_receiver_that_hangs_costs_one_dead_letter(
 
 
 async def test_an_event_that_kills_its_receiver_costs_one_dead_letter(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     def dies_of_one(request: Received) -> Answer:
         return close() if b'"bad"' in request.body else answer()
@@ -67,7 +66,7 @@ async def test_an_event_that_kills_its_receiver_costs_one_dead_letter(
 
 @pytest.mark.parametrize(("status", "hangs"), [(504, True), (520, True), (524, True), (500, False)])
 async def test_what_a_proxy_says_of_a_silent_receiver_is_no_response(
-    status: int, hangs: bool, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    status: int, hangs: bool, tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(status)
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
@@ -78,9 +77,7 @@ async def test_what_a_proxy_says_of_a_silent_receiver_is_no_response(
         assert (wait_of(kit) >= LAST) is hangs
 
 
-async def test_a_response_in_between_ends_the_hanging(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_response_in_between_ends_the_hanging(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
         await kit.register(hookgw_receiver.url)
@@ -95,7 +92,7 @@ async def test_a_response_in_between_ends_the_hanging(
 
 
 async def test_a_receiver_that_refuses_connections_in_between_hangs_still(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
@@ -115,7 +112,7 @@ async def test_a_receiver_that_refuses_connections_in_between_hangs_still(
 
 
 async def test_a_receiver_that_hangs_is_waited_for_until_max_age(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": DELIVERY | {"max_age": "100s"}}) as kit:
@@ -131,7 +128,7 @@ async def test_a_receiver_that_hangs_is_waited_for_until_max_age(
 
 
 async def test_without_a_schedule_every_event_has_one_attempt(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": {"schedule": []}}) as kit:
@@ -142,9 +139,7 @@ async def test_without_a_schedule_every_event_has_one_attempt(
     assert hookgw_receiver.ids == [event.id for event in events]
 
 
-async def test_another_target_does_not_hang(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_another_target_does_not_hang(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
         await kit.register(hookgw_receiver.url)
@@ -159,7 +154,7 @@ async def test_another_target_does_not_hang(
 
 @pytest.mark.parametrize("with_attempts", [False, True])
 async def test_a_restart_does_not_forget_that_a_receiver_hangs(
-    with_attempts: bool, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    with_attempts: bool, tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
@@ -181,7 +176,7 @@ async def test_a_restart_does_not_forget_that_a_receiver_hangs(
 
 
 async def test_a_lane_that_had_nothing_to_do_for_long_knows_that_its_receiver_hangs(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
@@ -195,9 +190,7 @@ async def test_a_lane_that_had_nothing_to_do_for_long_knows_that_its_receiver_ha
         assert await state_of(kit, event) is DeliveryState.PENDING
 
 
-async def test_a_response_before_a_restart_counts(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_response_before_a_restart_counts(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
         await kit.register(hookgw_receiver.url)

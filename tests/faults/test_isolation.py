@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.records.deliveries import LaneState
+from hookgw import LaneState
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, hang, open_receiver
 from tests.faults.support import KIND
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 INSTANCES = [f"i{number}" for number in range(10)]
 LABELS = [f"l{number}" for number in range(10)]
@@ -57,7 +60,7 @@ async def register(kit: GatewayKit, url: str, instance: str, label: str) -> None
 
 
 async def test_two_urls_of_one_receiver_never_wait_for_each_other(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     def one_is_down(request: Received) -> Answer:
         return answer(503) if request.path == "/down" else answer()
@@ -73,7 +76,7 @@ async def test_two_urls_of_one_receiver_never_wait_for_each_other(
 
 
 async def test_registrations_with_labels_do_not_share_a_fate(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver(default=answer(410)) as gone:
         await hookgw_gateway.register(gone.url, label="crm")

@@ -12,12 +12,13 @@ import trustme
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.delivery.http.client_tls import default_ssl_context
-from hookgw.records.deliveries import DeliveryState, Outcome
-from hookgw.records.events import Event
+from hookgw import DeliveryState, Event, Outcome
+from hookgw.delivery import default_ssl_context
 from hookgw.testing import Answer, GatewayKit, Hang, Received, Receiver, answer, open_kit, open_receiver
 from tests.faults.support import KIND, attempts_of, report_of, state_of, wait_of
 from tests.support.disks import make_read_only, writes_again
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 TIMEOUT = 30.0
 TOOK = 40.0
@@ -160,7 +161,7 @@ async def test_without_a_late_response_the_event_is_sent_again_and_the_former_co
 
 
 async def test_a_receiver_that_closes_while_its_response_is_awaited_is_tried_when_it_is_due(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(wait=TOOK).cut(5))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -174,7 +175,7 @@ async def test_a_receiver_that_closes_while_its_response_is_awaited_is_tried_whe
 
 
 async def test_a_late_response_that_comes_in_a_pause_counts_when_it_ends(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(wait=TOOK))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -248,7 +249,7 @@ async def test_a_delivery_that_is_cancelled_meanwhile_stays_cancelled_and_the_ne
 
 
 async def test_a_restart_loses_a_late_response_and_keeps_the_wait(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(wait=TOOK))
     async with open_kit(tmp_path) as kit:
@@ -264,7 +265,7 @@ async def test_a_restart_loses_a_late_response_and_keeps_the_wait(
 
 
 async def test_a_connection_that_awaits_a_response_is_given_up_when_its_host_runs_short(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(wait=TOOK))
     async with open_kit(tmp_path, settings={"delivery": {"host_connections": 1}}) as kit:

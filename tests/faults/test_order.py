@@ -13,20 +13,10 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from hookgw.deliveries.requests import Replay
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.registrations import Registration
+from hookgw import DeliveryState, Registration
+from hookgw.deliveries import Replay
 from hookgw.store import DeliveryQuery, DeliverySummary
-from hookgw.testing import (
-    Answer,
-    GatewayKit,
-    Received,
-    Receiver,
-    answer,
-    open_kit,
-    open_receiver,
-    reset,
-)
+from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_kit, open_receiver, reset
 from tests.faults.ordermodel import Key, Ledger
 from tests.faults.support import KIND
 

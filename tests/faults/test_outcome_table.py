@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from trio.testing import MockClock
 
-from hookgw.records.deliveries import DeliveryState, Outcome
+from hookgw import DeliveryState, Outcome
 from hookgw.testing import Answer, GatewayKit, Receiver, answer, close, hang, raw, reset
 from tests.faults.support import KIND, attempts_of, state_of, wait_of
 

@@ -12,7 +12,7 @@ import pytest
 import trio.testing
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.testing import (
     Answer,
     Close,
@@ -32,6 +32,8 @@ from hookgw.testing import (
     reset,
 )
 from tests.faults.support import KIND, attempts_of, report_of, state_of
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
@@ -99,7 +101,7 @@ STATUS_STANDS: dict[str, Answer] = {
 
 @pytest.mark.parametrize("name", NO_HTTP)
 async def test_what_is_no_http_has_not_seen_the_event_and_is_tried_again_soon(
-    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     fault, said = NO_HTTP[name]
     hookgw_receiver.will(fault)
@@ -115,7 +117,7 @@ async def test_what_is_no_http_has_not_seen_the_event_and_is_tried_again_soon(
 
 @pytest.mark.parametrize("name", NO_ANSWER)
 async def test_what_is_no_answer_is_tried_again(
-    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     fault, said = NO_ANSWER[name]
     hookgw_receiver.will(fault)
@@ -156,7 +158,7 @@ async def test_one_deadline_is_over_an_attempt(
 
 @pytest.mark.parametrize("name", STATUS_STANDS)
 async def test_a_status_stands_whatever_follows_it(
-    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(STATUS_STANDS[name])
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -184,7 +186,7 @@ async def test_a_dripped_body_ends_with_the_attempt_and_the_status_stands(
 
 
 async def test_a_connection_that_closes_at_the_moment_of_the_next_request_is_replaced_within_the_attempt(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(), close())
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -195,7 +197,7 @@ async def test_a_connection_that_closes_at_the_moment_of_the_next_request_is_rep
 
 
 async def test_a_receiver_that_refuses_is_waited_for(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_receiver.stop_listening()
     await hookgw_gateway.register(hookgw_receiver.url)

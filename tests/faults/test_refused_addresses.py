@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio.testing import MockClock
 
-from hookgw.delivery.http.resolver import Found
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, Outcome
+from hookgw.delivery import Found
 from hookgw.testing import GatewayKit, Receiver, kit, open_kit, open_receiver
 from tests.faults.support import KIND, attempts_of, state_of, wait_of
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 
 class Names:
@@ -28,12 +29,12 @@ class Names:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     found = Names()
-    monkeypatch.setattr(kit, "_resolve_locally", found.resolve)
+    monkeypatch.setattr(kit, "resolve_locally", found.resolve)
     return found
 
 
 async def test_a_name_that_leads_to_a_refused_address_for_a_while_loses_nothing(
-    names: Names, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    names: Names, tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver() as operator:
         settings = {"operations": {"url": operator.url.replace("127.0.0.1", "localhost")}}
@@ -60,7 +61,7 @@ async def test_a_name_that_leads_to_a_refused_address_for_a_while_loses_nothing(
 
 
 async def test_a_setting_that_is_missing_for_a_restart_costs_nothing(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     refuses = {"delivery": {"refused_ports": [hookgw_receiver.port]}}
     async with open_kit(tmp_path, settings=refuses) as gateway:
@@ -74,9 +75,7 @@ async def test_a_setting_that_is_missing_for_a_restart_costs_nothing(
         assert hookgw_receiver.ids == [event.id for event in events]
 
 
-async def test_an_address_that_stays_refused_is_waited_for_until_max_age(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_an_address_that_stays_refused_is_waited_for_until_max_age(tmp_path: Path) -> None:
     async with open_kit(tmp_path, settings={"delivery": {"max_age": "1h"}}) as gateway:
         await gateway.register("http://10.1.2.3/hook")
         events = [await gateway.emit(KIND, {"n": n}) for n in range(3)]
@@ -93,9 +92,7 @@ async def test_an_address_that_stays_refused_is_waited_for_until_max_age(
     assert [len(report.attempts) for report in reports if report is not None][1:] == [0, 0]
 
 
-async def test_another_url_is_tried_at_once(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_another_url_is_tried_at_once(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register("http://10.1.2.3/hook")
     event = await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.advance(100)

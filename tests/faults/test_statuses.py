@@ -6,11 +6,12 @@ from collections import defaultdict
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.records.deliveries import DeliveryState, Outcome
+from hookgw import DeliveryState, Outcome
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_receiver, redirect
 from tests.faults.support import KIND, attempts_of, report_of
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 REJECTED = {400, 411, 413, 414, 415, 422, 431}
 UNREACHABLE = {408, 425, 429, 502, 503, 521, 522, 523, 525, 526, 527, 530}
@@ -36,7 +37,7 @@ def as_the_path_says(request: Received) -> Answer:
 
 
 async def test_every_status_has_its_outcome_and_what_follows(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = as_the_path_says
     instances: dict[str, list[int]] = defaultdict(list)
@@ -82,11 +83,7 @@ async def register(kit: GatewayKit, url: str, instance: str) -> None:
     ],
 )
 async def test_the_attempt_is_recorded(
-    status: int,
-    state: DeliveryState,
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
+    status: int, state: DeliveryState, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(status, "" if status == 204 else "because"))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -102,7 +99,7 @@ async def test_the_attempt_is_recorded(
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_a_failure_and_its_target_sees_nothing(
-    status: int, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    status: int, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver() as elsewhere:
         hookgw_receiver.default = redirect(status, elsewhere.url)

@@ -8,19 +8,19 @@ from email.utils import formatdate
 from pathlib import Path
 
 import pytest
-from trio.testing import MockClock
 
-from hookgw.records.deliveries import DeliveryState
-from hookgw.testing import GatewayKit, Received, Receiver, answer, open_kit
-from hookgw.testing.answers import Answer
+from hookgw import DeliveryState
+from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_kit
 from tests.faults.support import KIND, state_of, wait_of, wait_out
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 SCHEDULE = [5.0, 15, 30, 60, 120, 300, 600]
 JITTER = 1.1
 
 
 async def test_failed_attempts_follow_the_schedule(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(500)
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -36,7 +36,7 @@ async def test_failed_attempts_follow_the_schedule(
 
 
 async def test_waits_for_an_unreachable_receiver_double_up_to_five_minutes(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -46,7 +46,7 @@ async def test_waits_for_an_unreachable_receiver_double_up_to_five_minutes(
 
 
 async def test_a_receiver_that_limits_its_callers_is_left_alone_for_a_second_first(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(429)
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -83,7 +83,6 @@ async def test_retry_after_is_never_undercut_and_never_over_the_cap(
     most: float,
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
 ) -> None:
     hookgw_receiver.will(asks(status, value, hookgw_gateway))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -93,9 +92,7 @@ async def test_retry_after_is_never_undercut_and_never_over_the_cap(
     assert await state_of(hookgw_gateway, event) is DeliveryState.DELIVERED
 
 
-async def test_a_restart_cuts_no_wait_short(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_restart_cuts_no_wait_short(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "1000"}))
     async with open_kit(tmp_path) as kit:
         await kit.register(hookgw_receiver.url)

@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from hookgw.config.settings import PluginsSettings
-from hookgw.kernel.times import parse_rfc3339
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import LoadedPlugins, load_plugins
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.registrations import Registration
+from hookgw import Event, Registration
+from hookgw.config import PluginsSettings
+from hookgw.kernel import parse_rfc3339
+from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
+from hookgw.records import BUILT_IN_KINDS, Catalog
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 

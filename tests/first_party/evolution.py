@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import httpx
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import ConnectionState, EventLeftOut, HookgwError, IngestRequest
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution as Connector
 from plugins.gateway_kinds import KINDS
@@ -72,6 +72,9 @@ class Transport(httpx.ASGITransport):
         return response
 
 
+transports: WeakKeyDictionary[FakeSession, Transport] = WeakKeyDictionary()
+
+
 @asynccontextmanager
 async def served(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
     """Give a session a server with the instance ``shop``, whose events come to the connector."""
@@ -82,15 +85,14 @@ async def served(connector: Connector, session: FakeSession) -> AsyncIterator[Ev
         return await post(connector, session, body, headers, path=url.removeprefix(session.ingest_url or ""))
 
     evolution.deliver = deliver
-    session._http = httpx.AsyncClient(transport=Transport(evolution))
-    async with session._http, evolution.posting():
+    transports[session] = transport = Transport(evolution)
+    session.client = httpx.AsyncClient(transport=transport)
+    async with session.client, evolution.posting():
         yield evolution
 
 
 def transport_of(session: FakeSession) -> Transport:
-    transport = session.http._transport
-    assert isinstance(transport, Transport)
-    return transport
+    return transports[session]
 
 
 async def post(

@@ -11,10 +11,8 @@ import httpx
 import msgspec
 import trio
 
-from hookgw import ConnectionState, IngestRequest, Invalid, ProofRefused, Unavailable
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.payload_schemas import SchemaBook
+from hookgw import ConnectionState, Event, IngestRequest, Invalid, ProofRefused, Unavailable
+from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
 from hookgw.testing import FakeSession
 from plugins.gateway_kinds import KINDS
 from plugins.gowa.connector import Gowa

@@ -23,8 +23,7 @@ from hookgw import (
     ProofRefused,
     Session,
 )
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution
 from plugins.evolution.webhook import PROOF

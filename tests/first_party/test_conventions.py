@@ -14,15 +14,11 @@ from trio.testing import MockClock
 
 from hookgw import ConnectionState, Invalid
 from hookgw import connectors as kit
-from hookgw.config.settings import PluginsSettings
-from hookgw.instances.connectors.calls import calls_of
-from hookgw.kernel.errors import ConfigError
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.payload_schemas import check_schema
+from hookgw.config import PluginsSettings
+from hookgw.instances import calls_of
+from hookgw.kernel import ConfigError
+from hookgw.plugins import ContainedConnector, Hooks, load_plugins
+from hookgw.records import BUILT_IN_KINDS, Catalog, check_schema
 from hookgw.testing import FakeSession, GatewayKit
 from tests.support import networks_table
 
@@ -111,7 +107,7 @@ def test_calls_without_a_network_are_answered_by_all(connector: ContainedConnect
 
 
 async def test_an_instance_without_options_is_made_or_refused_with_sentences(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit,
 ) -> None:
     refused = {}
     for name in ALL:

@@ -13,8 +13,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw import ConnectionState, Invalid, TextMessage
-from hookgw.records.instances import InstanceSettings
+from hookgw import ConnectionState, InstanceSettings, Invalid, TextMessage
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import CHECK_INTERVAL
 from plugins.evolution.connector import Evolution as Connector
@@ -126,7 +125,7 @@ async def test_files_are_asked_for_if_a_registration_wants_them(
     connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
     async with connected(connector, session):
-        session._wants_base64 = True
+        session.wants_files = True
         await trio.sleep(CHECK_INTERVAL + 1)
         [_, webhook] = evolution.calls_of("POST webhook/set/shop")
         assert webhook["webhook"]["base64"] is True
@@ -345,9 +344,7 @@ def states(session: FakeSession) -> list[str]:
     return [data["state"] for data in session.data_of("CONNECTION_UPDATE")]
 
 
-async def test_states_raise_no_doubles(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_states_raise_no_doubles(session: FakeSession, evolution: Evolution, taking: Take) -> None:
     assert states(session) == ["connecting", "open"]
     update = evolution.envelope("shop", "connection.update", {"instance": "shop", "state": "open"})
     for _ in range(2):
@@ -366,9 +363,7 @@ async def test_states_raise_no_doubles(
     assert (more["wuid"], more["profileName"], more["instance"]) == (WUID, "Loja", "shop")
 
 
-async def test_a_state_with_strange_fields(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_a_state_with_strange_fields(session: FakeSession, taking: Take) -> None:
     strange = {"state": "close", "statusReason": "x", "reason": 1, "self": 2, "n": 2**80, "message": "Bye."}
     assert await taking({"event": "connection.update", "data": {**strange, "instance": "other"}}) == 200
     data = session.data_of("CONNECTION_UPDATE")[-1]
@@ -381,9 +376,7 @@ async def test_a_state_with_strange_fields(
     }
 
 
-async def test_a_late_state_changes_nothing(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_a_late_state_changes_nothing(session: FakeSession, evolution: Evolution, taking: Take) -> None:
     closed = evolution.envelope("shop", "connection.update", {"instance": "shop", "state": "close"})
     opened = evolution.envelope("shop", "connection.update", {"instance": "shop", "state": "open"})
     assert await taking(opened) == 200
@@ -392,7 +385,7 @@ async def test_a_late_state_changes_nothing(
 
 
 async def test_a_state_that_was_missed_is_looked_up(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
+    session: FakeSession, evolution: Evolution, taking: Take
 ) -> None:
     evolution.accounts["shop"].state = "close"
     await trio.sleep(CHECK_INTERVAL + 1)
@@ -406,7 +399,7 @@ async def test_a_state_that_was_missed_is_looked_up(
     "data", [None, [], {}, {"state": None}, {"state": "paused"}, {"state": ["open"]}, "open"]
 )
 async def test_an_update_without_a_state_is_an_ordinary_event(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, data: Any
+    session: FakeSession, taking: Take, data: Any
 ) -> None:
     assert await taking({"event": "connection.update", "data": data}) == 200
     assert session.data_of("CONNECTION_UPDATE")[-1] == data
@@ -609,12 +602,14 @@ async def test_without_a_public_url_nothing_is_set(
 
 def test_the_plugin_takes_its_options_from_the_configuration(module_of: Callable[[str], ModuleType]) -> None:
     module = module_of("evolution")
+    evolution = module._evolution
     module.hookgw_configure({"base_url": "https://evolution.example", "api_key": "k"})
     apply = module.hookgw_reconfigure({"base_url": "https://other.example", "api_key": "secret"})
-    assert module._evolution.defaults["base_url"] == "https://evolution.example"
+    before = evolution.defaults["base_url"]
     apply()
-    assert module._evolution.defaults["base_url"] == "https://other.example"
-    assert "secret" not in repr(module._evolution)
+    after = evolution.defaults["base_url"]
+    assert (before, after) == ("https://evolution.example", "https://other.example")
+    assert "secret" not in repr(evolution)
     with pytest.raises(ValueError, match="no option base"):
         module.hookgw_configure({"base": "x"})
 

@@ -30,7 +30,7 @@ from hookgw import (
     TextMessage,
 )
 from hookgw.testing import FakeMediaSink, FakeSession, open_kit, open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from plugins.evolution.connector import LARGEST_FILE
 from plugins.evolution.connector import Evolution as Connector
 from tests.first_party.evolution import CATALOG, FORMER, OPTIONS, connected, served, transport_of
@@ -52,7 +52,9 @@ def session() -> FakeSession:
 
 
 @pytest.fixture
-async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
+async def evolution(
+    connector: Connector, session: FakeSession, autojump_clock: MockClock
+) -> AsyncIterator[Evolution]:
     """The server; the connector is connected to it."""
     async with served(connector, session) as evolution, connected(connector, session):
         yield evolution
@@ -168,7 +170,6 @@ async def test_every_message(
     connector: Connector,
     session: FakeSession,
     evolution: Evolution,
-    autojump_clock: MockClock,
     message: Message,
     call: str,
     body: dict[str, Any],
@@ -185,7 +186,7 @@ async def test_every_message(
 
 
 async def test_the_operator_can_keep_evolution_api_from_fetching_pages(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     text = TextMessage(number="5511988887777", text="http://10.0.0.5:3000/")
     await connector.send(session, text, key="k")
@@ -203,11 +204,7 @@ async def test_the_operator_can_keep_evolution_api_from_fetching_pages(
     ],
 )
 async def test_what_cannot_be_sent(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    autojump_clock: MockClock,
-    message: Message,
+    connector: Connector, session: FakeSession, evolution: Evolution, message: Message
 ) -> None:
     with pytest.raises(Invalid, match=r"contact|media"):
         await connector.send(session, message, key="k")
@@ -215,7 +212,7 @@ async def test_what_cannot_be_sent(
 
 
 async def test_hookgw_itself_fetches_urls(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     """Evolution API would do so for every address in its own network."""
 
@@ -259,7 +256,7 @@ async def test_hookgw_itself_fetches_urls(
 
 
 async def test_a_url_that_takes_too_long(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     class Slow(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -294,13 +291,7 @@ REFUSED = {"status": 400, "error": "Bad Request", "response": {"message": [["num
     ],
 )
 async def test_the_caller_gets_the_reason(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    autojump_clock: MockClock,
-    fault: Any,
-    status: int,
-    sentence: str,
+    connector: Connector, session: FakeSession, evolution: Evolution, fault: Any, status: int, sentence: str
 ) -> None:
     evolution.faults["POST message/sendText"] = [fault]
     with pytest.raises(NetworkRefused, match=sentence) as caught:
@@ -310,9 +301,7 @@ async def test_the_caller_gets_the_reason(
     assert session.state is ConnectionState.OPEN
 
 
-async def test_a_wait_is_passed_on(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
-) -> None:
+async def test_a_wait_is_passed_on(connector: Connector, session: FakeSession, evolution: Evolution) -> None:
     async def slow_down() -> Response:
         return Response("{}", 429, {"retry-after": "30"})
 
@@ -323,7 +312,7 @@ async def test_a_wait_is_passed_on(
 
 
 async def test_a_number_that_is_not_on_whatsapp(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     evolution.accounts["shop"].numbers = set()
     with pytest.raises(NetworkRefused, match=r"^5511988887777 is not on WhatsApp\.$") as caught:
@@ -334,9 +323,7 @@ async def test_a_number_that_is_not_on_whatsapp(
         await connector.send(session, template, key="k")
 
 
-async def test_no_answer(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
-) -> None:
+async def test_no_answer(connector: Connector, session: FakeSession, evolution: Evolution) -> None:
     transport_of(session).errors["POST message/sendText"] = [httpx.ReadTimeout("slow")]
     with pytest.raises(NetworkRefused, match="cannot be reached: slow") as caught:
         await connector.send(session, HI, key="k")
@@ -344,7 +331,7 @@ async def test_no_answer(
 
 
 async def test_a_sent_message_of_another_version_satisfies_the_schema(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     answer = {"key": {"remoteJid": CHAT, "fromMe": True, "id": "A"}, "messageTimestamp": {"low": 1}}
     evolution.faults["POST message/sendText"] = [(201, answer)]
@@ -353,9 +340,7 @@ async def test_a_sent_message_of_another_version_satisfies_the_schema(
     assert type(sent["messageTimestamp"]) is int
 
 
-async def test_other_calls(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
-) -> None:
+async def test_other_calls(connector: Connector, session: FakeSession, evolution: Evolution) -> None:
     key = {"remoteJid": CHAT, "fromMe": True, "id": "3EB0A"}
     edited = await connector.edit(session, MESSAGE, "new", number="5511988887777")
     assert evolution.calls_of("POST chat/updateMessage/shop") == [{"number": CHAT, "key": key, "text": "new"}]
@@ -453,7 +438,7 @@ async def test_every_stored_message_names_its_file(
 
 
 async def test_numbers_come_in_the_order_of_the_question(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     evolution.accounts["shop"].numbers = {"5511988887777", "1@g.us"}
     found = await connector.find_numbers(
@@ -476,9 +461,7 @@ async def test_numbers_come_in_the_order_of_the_question(
         assert one == {"number": "5511988887777", "exists": False, "jid": "5511988887777"}
 
 
-async def test_restart(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
-) -> None:
+async def test_restart(connector: Connector, session: FakeSession, evolution: Evolution) -> None:
     await connector.restart(session)
     assert len(evolution.calls_of("POST instance/restart/shop")) == 1
     evolution.faults["POST instance/restart"] = [
@@ -495,7 +478,7 @@ async def test_restart(
 
 
 async def test_logout_tells_its_last_events(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     await connector.logout(session)
     await evolution.settled()
@@ -512,7 +495,7 @@ async def test_logout_tells_its_last_events(
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 100_000])
 async def test_a_file_is_streamed(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, size: int
+    connector: Connector, session: FakeSession, evolution: Evolution, size: int
 ) -> None:
     session.options["media_links"] = True
     async with connected(connector, session):
@@ -537,7 +520,7 @@ async def test_a_file_is_streamed(
 
 
 async def test_links_only_where_there_is_none(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     session.options["media_links"] = True
     bucket = {"imageMessage": {"mimetype": 7}, "mediaUrl": "https://s3.example/a"}
@@ -571,11 +554,7 @@ async def test_links_only_where_there_is_none(
     ],
 )
 async def test_a_lying_file(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    autojump_clock: MockClock,
-    answer: str,
+    connector: Connector, session: FakeSession, evolution: Evolution, answer: str
 ) -> None:
     evolution.faults["POST chat/getBase64"] = [(201, answer)]
     with pytest.raises(NetworkRefused, match="Evolution API"):
@@ -584,18 +563,14 @@ async def test_a_lying_file(
 
 @pytest.mark.parametrize("reference", ["", "7", "[]", "[1,2,3,4]", "{"])
 async def test_a_link_to_something_else(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    autojump_clock: MockClock,
-    reference: str,
+    connector: Connector, session: FakeSession, evolution: Evolution, reference: str
 ) -> None:
     with pytest.raises(NotFound, match="does not name a message"):
         await connector.open_media(session, reference, FakeMediaSink())
 
 
 async def test_a_key_of_strange_values_is_a_refusal(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     with pytest.raises(NotFound):
         await connector.open_media(session, "[1, 2, 3]", FakeMediaSink())

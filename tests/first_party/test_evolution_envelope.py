@@ -12,12 +12,9 @@ from typing import Any
 
 import pytest
 
-from hookgw.kernel.errors import ConfigError, Invalid
-from hookgw.kernel.times import parse_rfc3339
-from hookgw.plugins.hooks import Hooks
-from hookgw.records.deliveries import Outgoing
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
+from hookgw import Event, Invalid, Outgoing, Registration
+from hookgw.kernel import ConfigError, parse_rfc3339
+from hookgw.plugins import Hooks
 
 Registered = Callable[..., Registration]
 Payload = Callable[[str], tuple[dict[str, Any], Event]]

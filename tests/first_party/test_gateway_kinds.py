@@ -3,9 +3,8 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-from hookgw.plugins.hooks import Hooks
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.plugins import Hooks
+from hookgw.records import BUILT_IN_KINDS, Catalog
 
 DOTTED = {
     "APPLICATION_STARTUP": "application.startup",

@@ -14,6 +14,7 @@ from hookgw import (
     ConnectionState,
     Contact,
     ContactMessage,
+    FetchedFile,
     Invalid,
     LocationMessage,
     MediaKind,
@@ -27,7 +28,6 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.records.connectors import FetchedFile
 from hookgw.testing import FakeMediaSink
 from tests.first_party.gowa import ANA, BOB, GROUP, Setup, assert_valid, setup
 from tests.networks.gowa.server import Fault

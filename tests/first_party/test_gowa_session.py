@@ -10,8 +10,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw import ConnectionState, IngestRequest, Invalid, NetworkRefused, ProofRefused, Unavailable
-from hookgw.records.instances import InstanceSettings
+from hookgw import (
+    ConnectionState,
+    IngestRequest,
+    InstanceSettings,
+    Invalid,
+    NetworkRefused,
+    ProofRefused,
+    Unavailable,
+)
 from hookgw.testing import FakeSession
 from plugins.gowa.connection import MOST_CODES, State
 from plugins.gowa.connector import Gowa

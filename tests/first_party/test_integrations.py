@@ -11,9 +11,8 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import (
+from hookgw.app import create_app, open_gateway
+from hookgw.config import (
     AuthSettings,
     InstancesSettings,
     PluginsSettings,
@@ -21,7 +20,7 @@ from hookgw.config.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel.units import Size
+from hookgw.kernel import Size
 from tests.api.conftest import KEY, open_client
 
 NOBODY = "http://127.0.0.1:9"

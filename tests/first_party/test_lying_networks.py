@@ -16,18 +16,19 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hookgw import (
+    Event,
     HookgwError,
     Invalid,
     NewEvent,
     Unavailable,
 )
-from hookgw.records.events import Event
-from hookgw.records.payload_schemas import SchemaBook
+from hookgw.records import SchemaBook
 from hookgw.testing import FakeSession
 from tests.first_party.lines import CATALOG, LINES, Line
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 SCHEMAS = SchemaBook(CATALOG)
 # As JSON: some of it no JSON library writes.
@@ -70,7 +71,7 @@ def count_of(line: Line) -> int:
 
 
 @pytest.mark.parametrize("name", LINES)
-async def test_no_lie_is_a_failure(name: str, autojump_clock: MockClock) -> None:
+async def test_no_lie_is_a_failure(name: str) -> None:
     async with LINES[name]() as line:
         refused: dict[int, bytes] = {}
         # Each place gets some lies, and the next place the next ones: all of them would take 10 s.
@@ -95,7 +96,7 @@ async def test_no_lie_is_a_failure(name: str, autojump_clock: MockClock) -> None
 
 
 @pytest.mark.parametrize("name", LINES)
-async def test_odd_bytes_in_a_report_keep_nothing_back(name: str, autojump_clock: MockClock) -> None:
+async def test_odd_bytes_in_a_report_keep_nothing_back(name: str) -> None:
     async with LINES[name]() as line:
         before = count_of(line)
         for number, odd in enumerate((b'"\xff"', rb'"\ud83d"', b"1e999", b"NaN", b"1" + b"0" * 5000)):
@@ -105,9 +106,7 @@ async def test_odd_bytes_in_a_report_keep_nothing_back(name: str, autojump_clock
 
 
 @pytest.mark.parametrize("name", LINES)
-async def test_too_many_values_are_acknowledged_and_keep_nothing_back(
-    name: str, autojump_clock: MockClock
-) -> None:
+async def test_too_many_values_are_acknowledged_and_keep_nothing_back(name: str) -> None:
     async with LINES[name]() as line:
         raw = json.dumps(line.news(0)).encode()
         large = b"[" + b"[]," * 20_000 + b"1]"
@@ -124,7 +123,7 @@ async def test_too_many_values_are_acknowledged_and_keep_nothing_back(
 
 
 @pytest.mark.parametrize("name", LINES)
-async def test_what_is_no_report_at_all_gets_an_answer(name: str, autojump_clock: MockClock) -> None:
+async def test_what_is_no_report_at_all_gets_an_answer(name: str) -> None:
     async with LINES[name]() as line:
         before = count_of(line)
         for raw in (
@@ -160,7 +159,7 @@ def refusing(session: FakeSession, error: HookgwError, marks: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("name", LINES)
-async def test_what_hookgw_refuses_for_good_is_acknowledged(name: str, autojump_clock: MockClock) -> None:
+async def test_what_hookgw_refuses_for_good_is_acknowledged(name: str) -> None:
     """It is too large, or violates the schema of its kind: a network that repeats it would do so in vain."""
     async with LINES[name]() as line:
         before = count_of(line)
@@ -171,7 +170,7 @@ async def test_what_hookgw_refuses_for_good_is_acknowledged(name: str, autojump_
 
 
 @pytest.mark.parametrize("name", LINES)
-async def test_what_cannot_be_stored_now_is_repeated(name: str, autojump_clock: MockClock) -> None:
+async def test_what_cannot_be_stored_now_is_repeated(name: str) -> None:
     async with LINES[name]() as line:
         before = count_of(line)
         end = refusing(line.session, Unavailable("The disk is full."), ("NEWS", '"90'))
@@ -186,9 +185,7 @@ async def test_what_cannot_be_stored_now_is_repeated(name: str, autojump_clock: 
 
 @pytest.mark.parametrize("is_stored", [False, True])
 @pytest.mark.parametrize("name", LINES)
-async def test_a_request_that_is_broken_off_holds_nothing_up(
-    name: str, is_stored: bool, autojump_clock: MockClock
-) -> None:
+async def test_a_request_that_is_broken_off_holds_nothing_up(name: str, is_stored: bool) -> None:
     """The time for a request is over, or the process stops. The network repeats it."""
     async with LINES[name]() as line:
         before, emit_all, scope = count_of(line), line.session.emit_all, trio.CancelScope()

@@ -28,12 +28,12 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.kernel.errors import PluginFailed
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
+from hookgw.kernel import PluginFailed
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.testing import FakeMediaSink
 from tests.first_party.lines import LINES, Line
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 Answer = Callable[[httpx.Request], httpx.Response]
 JSON = (
@@ -115,7 +115,7 @@ def calls(line: Line, connector: ContainedConnector) -> Iterator[tuple[str, Call
 
 
 @pytest.mark.parametrize("name", LINES)
-async def test_calls_end_with_a_refusal(name: str, autojump_clock: MockClock) -> None:
+async def test_calls_end_with_a_refusal(name: str) -> None:
     failures: dict[str, str] = {}
     async with LINES[name]() as line:
         connector = ContainedConnector(check_connector(line.connector), name, Boundary())
@@ -145,7 +145,7 @@ async def test_a_request_that_gets_no_place_is_to_be_repeated(name: str, autojum
 
 
 @pytest.mark.parametrize("name", LINES)
-async def test_a_run_goes_on_without_a_busy_loop(name: str, autojump_clock: MockClock) -> None:
+async def test_a_run_goes_on_without_a_busy_loop(name: str) -> None:
     async with LINES[name]() as line:
         for line.wire.answer in answers(0):
             before = line.wire.asked
@@ -155,7 +155,7 @@ async def test_a_run_goes_on_without_a_busy_loop(name: str, autojump_clock: Mock
 
 
 @pytest.mark.parametrize("name", LINES)
-async def test_a_state_of_another_version_is_no_failure(name: str, autojump_clock: MockClock) -> None:
+async def test_a_state_of_another_version_is_no_failure(name: str) -> None:
     async with LINES[name]() as line:
         kept = line.session.stored
         fields = list(kept) if isinstance(kept, dict) else []

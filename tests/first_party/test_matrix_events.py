@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw import NewEvent, event_id_of
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.payload_schemas import SchemaBook
+from hookgw import Event, NewEvent, event_id_of
+from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
 from plugins.gateway_kinds import KINDS
 from plugins.matrix import events
 

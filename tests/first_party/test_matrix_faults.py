@@ -17,6 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import (
     ConnectionState,
+    InstanceSettings,
     Invalid,
     LocationMessage,
     MediaKind,
@@ -29,7 +30,6 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.records.instances import InstanceSettings
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.matrix.connector import Matrix
 from plugins.matrix.sync import FILE_TIME, PAGE
@@ -572,14 +572,14 @@ def files_in(session: FakeSession) -> list[str | None]:
 
 
 @pytest.fixture
-async def asked(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
+async def asked(homeserver: Homeserver, autojump_clock: MockClock) -> AsyncIterator[FakeSession]:
     """A session of an instance with a registration that asks for files inside events."""
     async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
         yield FakeSession(options=OPTIONS, http=http, wants_base64=True)
 
 
 async def test_files_go_into_events_where_a_registration_asks_for_them(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, asked: FakeSession
+    homeserver: Homeserver, session: FakeSession, asked: FakeSession
 ) -> None:
     async with connected(homeserver, session):
         homeserver.sync(image(1))
@@ -596,7 +596,7 @@ async def test_files_go_into_events_where_a_registration_asks_for_them(
 
 
 async def test_a_file_that_does_not_fit_or_cannot_be_read_is_a_link_alone(
-    autojump_clock: MockClock, homeserver: Homeserver, asked: FakeSession
+    homeserver: Homeserver, asked: FakeSession
 ) -> None:
     asked.base64_limit = 4
     async with connected(homeserver, asked):
@@ -615,7 +615,7 @@ async def test_a_file_that_does_not_fit_or_cannot_be_read_is_a_link_alone(
 
 
 async def test_files_that_take_long_hold_up_an_answer_once(
-    autojump_clock: MockClock, homeserver: Homeserver, asked: FakeSession
+    homeserver: Homeserver, asked: FakeSession
 ) -> None:
     async def never() -> AsyncIterator[bytes]:
         yield b"fi"
@@ -633,12 +633,9 @@ async def test_files_that_take_long_hold_up_an_answer_once(
 
 
 async def test_files_are_not_held_in_memory_page_by_page(
-    autojump_clock: MockClock,
-    homeserver: Homeserver,
-    asked: FakeSession,
-    monkeypatch: pytest.MonkeyPatch,
+    homeserver: Homeserver, asked: FakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plugins.matrix.sync._MOST_FILES", 8)
+    monkeypatch.setattr("plugins.matrix.sync.MOST_FILES", 8)
     stored: list[int] = []
     emit_all = asked.emit_all
 

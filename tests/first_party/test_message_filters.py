@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.kernel.errors import Invalid, PluginFailed
-from hookgw.plugins.hooks import Hooks
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
+from hookgw import Event, Invalid, Registration
+from hookgw.kernel import PluginFailed
+from hookgw.plugins import Hooks
 
 Registered = Callable[..., Registration]
 ANA = "5511988887777@s.whatsapp.net"
@@ -163,7 +162,8 @@ async def test_compiled_filters_are_cached_up_to_a_limit(
     )
     for registration in (first, second, first):
         await hooks.filter(event_of(message()), registration)
-    kept = module._filters["reg_0"]
+    cache = module._filters
+    kept = cache["reg_0"]
     await hooks.filter(event_of(message()), third)
-    assert list(module._filters) == ["reg_0", "reg_2"]
-    assert module._filters["reg_0"] is kept
+    assert list(cache) == ["reg_0", "reg_2"]
+    assert cache["reg_0"] is kept

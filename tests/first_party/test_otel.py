@@ -19,12 +19,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from trio.testing import MockClock
 
-from hookgw import __version__
-from hookgw.kernel.errors import ConfigError
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import LoadedPlugins
-from hookgw.records.events import Event, new_event_id
+from hookgw import Event, __version__
+from hookgw.kernel import ConfigError
+from hookgw.plugins import Hooks, LoadedPlugins
+from hookgw.records import new_event_id
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -88,7 +89,7 @@ def attributes(of: Any) -> dict[str, Any]:
 
 
 async def test_one_trace_from_the_producer_to_the_receiver(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     async with reporting(tmp_path, collector, headers={"authorization": "Bearer k"}) as kit:
         registration = await kit.register(hookgw_receiver.url)
@@ -136,7 +137,7 @@ async def test_one_trace_from_the_producer_to_the_receiver(
 
 
 async def test_attempts_of_a_delivery_are_in_one_trace_also_after_a_restart(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(500))
     async with reporting(tmp_path, collector) as kit:
@@ -164,7 +165,7 @@ async def test_attempts_of_a_delivery_are_in_one_trace_also_after_a_restart(
 
 
 async def test_a_dead_letter_is_an_error(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(400)
     async with reporting(tmp_path, collector) as kit:
@@ -190,7 +191,6 @@ async def test_only_sampled_traces_are_sent_and_the_receiver_knows(
     tmp_path: Path,
     collector: Receiver,
     hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
     sample: float,
     headers: dict[str, str],
     flags: str,
@@ -219,11 +219,7 @@ async def test_only_sampled_traces_are_sent_and_the_receiver_knows(
     ids=lambda headers: next(iter(headers.values())),
 )
 async def test_a_wrong_traceparent_begins_another_trace(
-    tmp_path: Path,
-    collector: Receiver,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    headers: dict[str, str],
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, headers: dict[str, str]
 ) -> None:
     async with reporting(tmp_path, collector) as kit:
         await kit.register(hookgw_receiver.url)
@@ -236,7 +232,7 @@ async def test_a_wrong_traceparent_begins_another_trace(
 
 @pytest.mark.parametrize("state", ["a=\xe9", " a=1", "a=1\r\nx: y", "a" * 513, ""])
 async def test_a_tracestate_that_no_header_can_carry_fails_no_delivery(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock, state: str
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, state: str
 ) -> None:
     async with reporting(tmp_path, collector) as kit:
         await kit.register(hookgw_receiver.url)
@@ -247,7 +243,7 @@ async def test_a_tracestate_that_no_header_can_carry_fails_no_delivery(
 
 
 async def test_a_registrations_own_traceparent_stays(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     async with reporting(tmp_path, collector) as kit:
         await kit.register(hookgw_receiver.url, headers={"traceparent": "mine"})
@@ -257,7 +253,7 @@ async def test_a_registrations_own_traceparent_stays(
 
 
 async def test_a_repeated_event_keeps_its_trace(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(503))
     async with reporting(tmp_path, collector) as kit:
@@ -272,7 +268,7 @@ async def test_a_repeated_event_keeps_its_trace(
 
 
 async def test_a_collector_that_is_down_gets_everything_later(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     collector.will(answer(503), answer(429, headers={"retry-after": "20"}))
     async with reporting(tmp_path, collector) as kit:
@@ -292,9 +288,7 @@ async def test_a_collector_that_is_down_gets_everything_later(
     ]
 
 
-async def test_a_private_address_is_refused_with_the_way_to_allow_it(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_a_private_address_is_refused_with_the_way_to_allow_it(tmp_path: Path) -> None:
     """The guard's own advice would open the address to every registration."""
     block = {"endpoint": "http://10.0.0.5:4318/otlp", "metrics": False}
     async with open_kit(tmp_path, settings={"plugins": {"options": {"otel": block}}}) as kit:
@@ -307,7 +301,7 @@ async def test_a_private_address_is_refused_with_the_way_to_allow_it(
 
 
 async def test_what_the_collector_refuses_is_not_repeated(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     partial = ExportTraceServiceResponse()
     partial.partial_success.rejected_spans = 3
@@ -327,7 +321,7 @@ async def test_what_the_collector_refuses_is_not_repeated(
 
 
 async def test_too_many_spans_are_lost_and_counted(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     async with reporting(tmp_path, collector, queue=2) as kit:
         await kit.register(hookgw_receiver.url)
@@ -340,7 +334,7 @@ async def test_too_many_spans_are_lost_and_counted(
 
 
 async def test_the_rest_is_sent_at_the_end(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     """Before the clients are closed."""
     async with reporting(tmp_path, collector, metrics=True, traces=False) as kit:
@@ -371,9 +365,7 @@ async def test_a_collector_that_hangs_delays_the_end_by_a_moment(
     assert len(hookgw_receiver.requests) == 1
 
 
-async def test_metrics(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_metrics(tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver) -> None:
     async with reporting(
         tmp_path, collector, metrics=True, resource={"deployment.environment.name": "test"}
     ) as kit:
@@ -434,7 +426,7 @@ def test_wrong_options_stop_the_start(loaded: LoadedPlugins, options: dict[str, 
 
 
 async def test_changed_options_are_used_at_once(
-    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
 ) -> None:
     async with reporting(tmp_path, collector, headers={"authorization": "Bearer old"}) as kit:
         await kit.register(hookgw_receiver.url)

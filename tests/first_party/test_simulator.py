@@ -12,11 +12,10 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, NewEvent
-from hookgw.kernel.errors import ConfigError, PluginFailed
-from hookgw.plugins.hooks import Hooks
-from hookgw.records.events import Catalog
-from hookgw.records.messages import TextMessage
+from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, NewEvent, TextMessage
+from hookgw.kernel import ConfigError, PluginFailed
+from hookgw.plugins import Hooks
+from hookgw.records import Catalog
 from hookgw.testing import FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
 

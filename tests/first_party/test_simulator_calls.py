@@ -26,8 +26,8 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.records.events import Catalog
+from hookgw.plugins import ContainedConnector
+from hookgw.records import Catalog
 from hookgw.testing import FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
 

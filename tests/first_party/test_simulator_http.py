@@ -15,21 +15,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import (
-    AuthSettings,
-    DeliverySettings,
-    PluginsSettings,
-    Settings,
-    StorageSettings,
-)
-from hookgw.instances.connectors.calls import CALLS as ALL_CALLS
-from hookgw.kernel.units import Size
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.hookspecs import hookimpl
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.events import Event
+from hookgw import Event, hookimpl
+from hookgw.app import create_app, open_gateway
+from hookgw.config import AuthSettings, DeliverySettings, PluginsSettings, Settings, StorageSettings
+from hookgw.instances import CALLS as ALL_CALLS
+from hookgw.kernel import Size
+from hookgw.plugins import Hooks, load_plugins
 from tests.api.conftest import KEY, open_client
 
 ANA = "5511988887777"

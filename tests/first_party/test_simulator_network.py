@@ -28,10 +28,9 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.kernel.errors import PluginFailed
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.hooks import Hooks
-from hookgw.records.payload_schemas import check_schema
+from hookgw.kernel import PluginFailed
+from hookgw.plugins import ContainedConnector, Hooks
+from hookgw.records import check_schema
 from hookgw.testing import FakeMediaSink, FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
 

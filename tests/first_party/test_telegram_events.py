@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from hookgw import NewEvent
-from hookgw.kernel.json_text import encode_strict
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.payload_schemas import SchemaBook
+from hookgw import Event, NewEvent
+from hookgw.kernel import encode_strict
+from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
 from plugins import gateway_kinds
 from plugins.telegram.content import file_of
 from plugins.telegram.events import ALLOWED_UPDATES, Bot, translate

@@ -10,10 +10,8 @@ from typing import Any
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw import ConnectionState, Invalid, NewEvent
-from hookgw.records.instances import InstanceSettings
+from hookgw import ConnectionState, InstanceSettings, Invalid, NewEvent
 from hookgw.testing import FakeSession
 from plugins.telegram.connector import Telegram
 from plugins.telegram.events import ALLOWED_UPDATES
@@ -21,6 +19,8 @@ from plugins.telegram.polling import PAGE
 from tests.first_party.telegram_bot import OPTIONS, World, open_world
 from tests.networks.telegram.bots import TOKEN, Bot
 from tests.networks.telegram.server import BotApi, Fault, broken, losing_answer, refusing
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 SECRET = TOKEN.partition(":")[2]
 
@@ -31,7 +31,7 @@ async def world() -> AsyncIterator[World]:
         yield world
 
 
-async def test_messages_arrive_in_order(autojump_clock: MockClock, world: World) -> None:
+async def test_messages_arrive_in_order(world: World) -> None:
     world.bot.say("0")  # before the first connect: Telegram keeps updates for a day
     async with world.connected():
         for number in range(1, 250):
@@ -46,7 +46,7 @@ async def test_messages_arrive_in_order(autojump_clock: MockClock, world: World)
     assert set(json.loads(world.bot.polls[0]["allowed_updates"])) == set(ALLOWED_UPDATES)
 
 
-async def test_an_update_is_confirmed_after_its_commit(autojump_clock: MockClock, world: World) -> None:
+async def test_an_update_is_confirmed_after_its_commit(world: World) -> None:
     async with world.connected():
         world.bot.say("1")
         await world.session.wait_for("MESSAGES_UPSERT")
@@ -59,9 +59,7 @@ async def test_an_update_is_confirmed_after_its_commit(autojump_clock: MockClock
         assert world.bot.updates == []
 
 
-async def test_a_kill_before_the_confirmation_repeats_nothing(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_a_kill_before_the_confirmation_repeats_nothing(world: World) -> None:
     async with world.connected():
         world.bot.say("1")
         [first] = await world.session.wait_for("MESSAGES_UPSERT")
@@ -73,7 +71,7 @@ async def test_a_kill_before_the_confirmation_repeats_nothing(
     assert world.session.repeated == []
 
 
-async def test_a_kill_before_the_commit_loses_nothing(autojump_clock: MockClock, world: World) -> None:
+async def test_a_kill_before_the_commit_loses_nothing(world: World) -> None:
     async with world.connected():
         pass
     world.bot.say("1")
@@ -89,7 +87,7 @@ async def test_a_kill_before_the_commit_loses_nothing(autojump_clock: MockClock,
     assert data["message"] == {"conversation": "1"}
 
 
-async def test_after_a_quiet_week_numbers_may_begin_anywhere(autojump_clock: MockClock, world: World) -> None:
+async def test_after_a_quiet_week_numbers_may_begin_anywhere(world: World) -> None:
     async with world.connected():
         world.bot.say("1")
         await world.session.wait_for("MESSAGES_UPSERT")
@@ -120,7 +118,7 @@ async def test_after_a_quiet_week_numbers_may_begin_anywhere(autojump_clock: Moc
         losing_answer(),
     ],
 )
-async def test_after_faults_it_continues(autojump_clock: MockClock, world: World, fault: Fault) -> None:
+async def test_after_faults_it_continues(world: World, fault: Fault) -> None:
     async with world.connected():
         world.bot.say("1")
         world.api.will("getUpdates", fault, fault, fault)
@@ -132,7 +130,7 @@ async def test_after_faults_it_continues(autojump_clock: MockClock, world: World
     assert world.session.repeated == []
 
 
-async def test_a_server_that_is_away_is_a_state_with_a_reason(autojump_clock: MockClock) -> None:
+async def test_a_server_that_is_away_is_a_state_with_a_reason() -> None:
     api, is_lost = BotApi(), True
     inner = api.transport()
 
@@ -161,7 +159,7 @@ async def test_a_server_that_is_away_is_a_state_with_a_reason(autojump_clock: Mo
             await world.session.wait_for("MESSAGES_UPSERT")
 
 
-async def test_a_poller_waits_as_long_as_telegram_says(autojump_clock: MockClock, world: World) -> None:
+async def test_a_poller_waits_as_long_as_telegram_says(world: World) -> None:
     async with world.connected():
         began = trio.current_time()
         world.bot.floods.append(77)
@@ -174,7 +172,7 @@ async def test_a_poller_waits_as_long_as_telegram_says(autojump_clock: MockClock
     assert trio.current_time() - began >= 77
 
 
-async def test_odd_characters_in_one_message_keep_back_none(autojump_clock: MockClock, world: World) -> None:
+async def test_odd_characters_in_one_message_keep_back_none(world: World) -> None:
     updates = [{"update_id": 900 + n, "message": world.bot.message(text)} for n, text in enumerate("ab")]
     body = json.dumps({"ok": True, "result": updates}).replace('"a"', r'"a\ud83d"')
     async with world.connected():
@@ -183,9 +181,7 @@ async def test_odd_characters_in_one_message_keep_back_none(autojump_clock: Mock
     assert world.texts() == ["a�", "b"]
 
 
-async def test_updates_in_another_order_and_twice_are_events_in_order(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_updates_in_another_order_and_twice_are_events_in_order(world: World) -> None:
     updates = [{"update_id": 900 + n, "message": world.bot.message(str(n))} for n in range(5)]
     shuffled = [updates[n] for n in (3, 1, 1, 0, 4, 2, 3)]
     world.api.will("getUpdates", broken(json.dumps({"ok": True, "result": shuffled})))
@@ -195,7 +191,7 @@ async def test_updates_in_another_order_and_twice_are_events_in_order(
     assert world.session.stored["offset"] == 905
 
 
-async def test_a_slow_server_is_a_reason(autojump_clock: MockClock) -> None:
+async def test_a_slow_server_is_a_reason() -> None:
     async def answer(request: httpx.Request) -> httpx.Response:
         # As hookgw's client does it.
         await trio.sleep(request.extensions["timeout"]["read"])
@@ -208,9 +204,7 @@ async def test_a_slow_server_is_a_reason(autojump_clock: MockClock) -> None:
             assert SECRET not in world.session.states[-1][2]["message"]
 
 
-async def test_an_update_that_nobody_can_read_is_skipped_in_the_end(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_an_update_that_nobody_can_read_is_skipped_in_the_end(world: World) -> None:
     world.bot.push("message", world.bot.message("bad"), number=500)
     world.bot.say("good")
     # 6 until the answer has one update, then 6 of that.
@@ -221,9 +215,7 @@ async def test_an_update_that_nobody_can_read_is_skipped_in_the_end(
     assert world.texts() == ["good"]
 
 
-async def test_an_update_that_is_too_large_is_skipped_at_once(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_an_update_that_is_too_large_is_skipped_at_once(world: World) -> None:
     """Telegram forgets it, too: it would come again and again."""
     world.bot.push("message", {**world.bot.message("large"), "x": [[]] * 20_000}, number=500)
     async with world.connected():
@@ -237,9 +229,7 @@ async def test_an_update_that_is_too_large_is_skipped_at_once(
     assert len(world.session.left_out) == 2
 
 
-async def test_a_second_poller_is_reported_and_its_end_noticed(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_a_second_poller_is_reported_and_its_end_noticed(world: World) -> None:
     async def other_program(*, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
         """A bot that polls in the usual way, with a wait after each conflict."""
         with trio.CancelScope() as scope:
@@ -271,7 +261,7 @@ async def test_a_second_poller_is_reported_and_its_end_noticed(
     assert [state for state, _, _ in world.session.states].count(ConnectionState.OPEN) == 2
 
 
-async def test_a_webhook_is_deleted_before_polling(autojump_clock: MockClock, world: World) -> None:
+async def test_a_webhook_is_deleted_before_polling(world: World) -> None:
     world.bot.webhook = {"url": "https://other.example/", "secret_token": "", "max_connections": 40}
     async with world.connected():
         assert world.bot.webhook == {}
@@ -290,9 +280,7 @@ async def test_a_webhook_is_deleted_before_polling(autojump_clock: MockClock, wo
 
 
 @pytest.mark.parametrize("when", ["at first", "later"])
-async def test_a_revoked_token_closes_with_a_reason(
-    autojump_clock: MockClock, world: World, when: str
-) -> None:
+async def test_a_revoked_token_closes_with_a_reason(world: World, when: str) -> None:
     if when == "at first":
         world.bot.is_revoked = True
         await Telegram().run(world.session)
@@ -309,7 +297,7 @@ async def test_a_revoked_token_closes_with_a_reason(
     )
 
 
-async def test_one_401_is_doubted(autojump_clock: MockClock, world: World) -> None:
+async def test_one_401_is_doubted(world: World) -> None:
     async with world.connected():
         world.api.will("getUpdates", refusing(401, "Unauthorized"))
         for number in range(3):
@@ -318,9 +306,7 @@ async def test_one_401_is_doubted(autojump_clock: MockClock, world: World) -> No
         assert world.session.state is ConnectionState.OPEN
 
 
-async def test_a_server_that_answers_at_once_is_not_asked_all_the_time(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_a_server_that_answers_at_once_is_not_asked_all_the_time(world: World) -> None:
     async with world.connected():
         world.api.will("getUpdates", *[broken('{"ok": true, "result": []}')] * 100)
         began = trio.current_time()
@@ -329,7 +315,7 @@ async def test_a_server_that_answers_at_once_is_not_asked_all_the_time(
         assert trio.current_time() - began > 90
 
 
-async def test_a_token_that_never_was_one_closes(autojump_clock: MockClock, world: World) -> None:
+async def test_a_token_that_never_was_one_closes(world: World) -> None:
     world.api.will("getMe", refusing(404, "Not Found"))
     await Telegram().run(world.session)
     assert world.session.states[-1][:2] == (ConnectionState.CLOSE, 401)
@@ -344,9 +330,7 @@ async def test_a_token_that_never_was_one_closes(autojump_clock: MockClock, worl
         ({"mode": "carrier pigeon"}, "The options of the instance are not valid"),
     ],
 )
-async def test_wrong_options_close_with_a_reason(
-    autojump_clock: MockClock, world: World, options: dict[str, str], reason: str
-) -> None:
+async def test_wrong_options_close_with_a_reason(world: World, options: dict[str, str], reason: str) -> None:
     world.session.options |= options
     await Telegram().run(world.session)
     state, code, more = world.session.states[-1]
@@ -354,7 +338,7 @@ async def test_wrong_options_close_with_a_reason(
     assert reason in more["message"]
 
 
-async def test_another_bot_starts_from_its_own_updates(autojump_clock: MockClock, world: World) -> None:
+async def test_another_bot_starts_from_its_own_updates(world: World) -> None:
     async with world.connected():
         world.bot.say("1")
         await world.session.wait_for("MESSAGES_UPSERT")
@@ -368,7 +352,7 @@ async def test_another_bot_starts_from_its_own_updates(autojump_clock: MockClock
     assert world.texts() == ["1", "2"]
 
 
-async def test_a_state_of_another_kind_is_forgotten(autojump_clock: MockClock, world: World) -> None:
+async def test_a_state_of_another_kind_is_forgotten(world: World) -> None:
     world.session.stored = {"offset": "x"}
     async with world.connected():
         world.bot.say("1")
@@ -376,7 +360,7 @@ async def test_a_state_of_another_kind_is_forgotten(autojump_clock: MockClock, w
 
 
 async def test_one_event_that_is_refused_keeps_back_no_others(
-    autojump_clock: MockClock, world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     emit_all = world.session.emit_all
 
@@ -395,7 +379,7 @@ async def test_one_event_that_is_refused_keeps_back_no_others(
     assert world.texts() == ["1", "3", "4"]
 
 
-async def test_groups_can_be_ignored(autojump_clock: MockClock, world: World) -> None:
+async def test_groups_can_be_ignored(world: World) -> None:
     world.session.settings = InstanceSettings(groups_ignore=True)
     world.bot.group(-1001)
     async with world.connected():
@@ -405,7 +389,7 @@ async def test_groups_can_be_ignored(autojump_clock: MockClock, world: World) ->
     assert world.texts() == ["private"]
 
 
-async def test_a_pressed_button_is_answered(autojump_clock: MockClock, world: World) -> None:
+async def test_a_pressed_button_is_answered(world: World) -> None:
     async with world.connected():
         message = world.bot.message("Sure?")
         world.bot.push(
@@ -422,9 +406,9 @@ async def test_a_pressed_button_is_answered(autojump_clock: MockClock, world: Wo
     assert world.bot.calls_of("answerCallbackQuery")[0] == {"callback_query_id": "q1"}
 
 
-async def test_files_come_inside_the_event_for_who_wants_them(autojump_clock: MockClock) -> None:
+async def test_files_come_inside_the_event_for_who_wants_them() -> None:
     async with open_world() as world:
-        world.session._wants_base64 = True
+        world.session.wants_files = True
         bot = world.bot
         bot.say(photo=[bot.file(b"a cat", width=90)], caption="look")
         bot.say(document=bot.file(b"x", size=2**30))
@@ -438,10 +422,7 @@ async def test_files_come_inside_the_event_for_who_wants_them(autojump_clock: Mo
 
 
 async def test_the_token_is_in_no_log_and_no_repr(
-    autojump_clock: MockClock,
-    world: World,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    world: World, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "httpx")  # hookgw itself makes it quiet

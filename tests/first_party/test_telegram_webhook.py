@@ -22,7 +22,7 @@ HEADER = "x-telegram-bot-api-secret-token"
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def world(autojump_clock: MockClock) -> AsyncIterator[World]:
     async with open_world(mode="webhook") as world:
         yield world
 
@@ -38,9 +38,7 @@ def update(world: World, number: int, text: str = "hi") -> dict[str, Any]:
     return {"update_id": number, "message": world.bot.message(text)}
 
 
-async def test_the_webhook_is_set_with_a_secret_and_one_connection(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_the_webhook_is_set_with_a_secret_and_one_connection(world: World) -> None:
     async with world.connected():
         [given] = world.bot.calls_of("setWebhook")
     assert given["url"] == world.session.ingest_url
@@ -52,9 +50,7 @@ async def test_the_webhook_is_set_with_a_secret_and_one_connection(
         assert world.bot.webhook["secret_token"] == given["secret_token"]  # the same after a restart
 
 
-async def test_an_update_is_an_event_once_and_answered_after_the_commit(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_an_update_is_an_event_once_and_answered_after_the_commit(world: World) -> None:
     async with world.connected() as telegram:
         request = posted(world, update(world, 5))
         for _ in range(2):
@@ -65,9 +61,7 @@ async def test_an_update_is_an_event_once_and_answered_after_the_commit(
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", "é", "x" * 10_000])
-async def test_a_request_without_the_secret_is_refused(
-    autojump_clock: MockClock, world: World, secret: str
-) -> None:
+async def test_a_request_without_the_secret_is_refused(world: World, secret: str) -> None:
     async with world.connected() as telegram:
         with pytest.raises(ProofRefused):
             await telegram.ingest(world.session, posted(world, update(world, 5), secret))
@@ -83,9 +77,7 @@ async def test_without_a_secret_of_its_own_nothing_is_let_in(autojump_clock: Moc
             await telegram.ingest(world.session, posted(world, update(world, 5), ""))
 
 
-async def test_an_update_that_nobody_understands_does_not_come_again(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_an_update_that_nobody_understands_does_not_come_again(world: World) -> None:
     async with world.connected() as telegram:
         for body in (
             b"[]",
@@ -109,7 +101,7 @@ async def test_an_update_that_nobody_understands_does_not_come_again(
         await telegram.ingest(world.session, posted(world, odd))
 
 
-async def test_a_lost_webhook_is_set_again(autojump_clock: MockClock, world: World) -> None:
+async def test_a_lost_webhook_is_set_again(world: World) -> None:
     async with world.connected():
         await world.bot.call("deleteWebhook", {})
         await world.bot.wait_for_calls("setWebhook", 2)
@@ -126,9 +118,7 @@ async def test_a_lost_webhook_is_set_again(autojump_clock: MockClock, world: Wor
         await world.session.wait_until(ConnectionState.OPEN)
 
 
-async def test_more_connections_or_other_updates_are_set_back(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_more_connections_or_other_updates_are_set_back(world: World) -> None:
     async with world.connected():
         world.bot.webhook["max_connections"] = 40
         await world.bot.wait_for_calls("setWebhook", 2)
@@ -139,9 +129,7 @@ async def test_more_connections_or_other_updates_are_set_back(
         assert set(world.bot.calls_of("setWebhook")[-1]["allowed_updates"]) == set(ALLOWED_UPDATES)
 
 
-async def test_an_older_server_that_leaves_out_a_kind_of_updates_is_left_alone(
-    autojump_clock: MockClock, world: World
-) -> None:
+async def test_an_older_server_that_leaves_out_a_kind_of_updates_is_left_alone(world: World) -> None:
     info = {"url": world.session.ingest_url, "max_connections": 1, "allowed_updates": ["message"]}
     body = json.dumps({"ok": True, "result": info})
     world.api.will("getWebhookInfo", *[broken(body)] * 10)
@@ -151,7 +139,7 @@ async def test_an_older_server_that_leaves_out_a_kind_of_updates_is_left_alone(
     assert len(world.bot.calls_of("setWebhook")) == 1
 
 
-async def test_a_refused_webhook_is_a_reason_and_tried_again(autojump_clock: MockClock, world: World) -> None:
+async def test_a_refused_webhook_is_a_reason_and_tried_again(world: World) -> None:
     refusal = refusing(400, "Bad Request: bad webhook: Failed to resolve host: Name or service not known")
     world.api.will("setWebhook", refusal, refusal)
     async with world.running():
@@ -162,7 +150,7 @@ async def test_a_refused_webhook_is_a_reason_and_tried_again(autojump_clock: Moc
         await world.session.wait_until(ConnectionState.OPEN)
 
 
-async def test_a_server_that_is_away_is_a_state_and_passes(autojump_clock: MockClock, world: World) -> None:
+async def test_a_server_that_is_away_is_a_state_and_passes(world: World) -> None:
     async with world.connected():
         world.api.will("getWebhookInfo", *[broken("<html>", 502)] * 3)
         await world.session.wait_until(ConnectionState.CONNECTING)
@@ -170,7 +158,7 @@ async def test_a_server_that_is_away_is_a_state_and_passes(autojump_clock: MockC
         await world.session.wait_until(ConnectionState.OPEN)
 
 
-async def test_a_revoked_token_closes(autojump_clock: MockClock, world: World) -> None:
+async def test_a_revoked_token_closes(world: World) -> None:
     async with world.connected():
         world.api.will("getWebhookInfo", refusing(401, "Unauthorized"))  # one is doubted
         await trio.sleep(2 * CHECK)
@@ -181,7 +169,7 @@ async def test_a_revoked_token_closes(autojump_clock: MockClock, world: World) -
 
 
 async def test_what_telegram_cannot_deliver_is_in_the_log(
-    autojump_clock: MockClock, world: World, capsys: pytest.CaptureFixture[str]
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with world.connected():
         world.bot.say("waits")
@@ -191,9 +179,7 @@ async def test_what_telegram_cannot_deliver_is_in_the_log(
 
 
 @pytest.mark.parametrize("call", ["logout", "remove"])
-async def test_the_webhook_is_deleted_with_the_instance(
-    autojump_clock: MockClock, world: World, call: str
-) -> None:
+async def test_the_webhook_is_deleted_with_the_instance(world: World, call: str) -> None:
     async with world.connected() as telegram:
         await getattr(telegram, call)(world.session)
         await trio.sleep(10 * CHECK)  # the run does not set it again until the gateway ends it
@@ -202,7 +188,7 @@ async def test_the_webhook_is_deleted_with_the_instance(
     assert len(world.bot.calls_of("deleteWebhook")) == 1
 
 
-async def test_polling_goes_on_where_the_webhook_ended(autojump_clock: MockClock, world: World) -> None:
+async def test_polling_goes_on_where_the_webhook_ended(world: World) -> None:
     async with world.connected() as telegram:
         first = world.bot.push("message", world.bot.message("1"))
         assert first is not None
@@ -215,8 +201,8 @@ async def test_polling_goes_on_where_the_webhook_ended(autojump_clock: MockClock
     assert world.texts() == ["1", "2"]
 
 
-async def test_files_inside_events_are_given_less_time(autojump_clock: MockClock, world: World) -> None:
-    world.session._wants_base64 = True
+async def test_files_inside_events_are_given_less_time(world: World) -> None:
+    world.session.wants_files = True
     async with world.connected() as telegram:
         photo = [world.bot.file(b"a cat", width=9)]
         message = world.bot.message(photo=photo)
@@ -250,7 +236,7 @@ async def test_a_webhook_needs_a_public_url(public_url: str | None, base_url: st
         await Telegram().check_options(options, public_url=public_url)
 
 
-async def test_an_instance_without_a_public_url_says_so(autojump_clock: MockClock, world: World) -> None:
+async def test_an_instance_without_a_public_url_says_so(world: World) -> None:
     class Session:
         """A session of a gateway without a public URL."""
 

@@ -15,6 +15,7 @@ from trio.testing import MockClock
 from hookgw import (
     Contact,
     ContactMessage,
+    InstanceSettings,
     Invalid,
     LocationMessage,
     MediaKind,
@@ -29,9 +30,7 @@ from hookgw import (
     TextMessage,
     event_id_of,
 )
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.instances import InstanceSettings
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.waha import connector as module
 from plugins.waha.connector import FILE_TIME
@@ -280,7 +279,7 @@ async def test_hookgw_itself_fetches_urls(it: Setup) -> None:
         return MediaMessage(number=ANA, kind=MediaKind.IMAGE, url=url, **more)
 
     async with it.connected(), httpx.AsyncClient(transport=Both(it, answer)) as http:
-        it.session._http = http
+        it.session.client = http
         _, body, payload = await sent(it, image("https://files.example/old.png"))
         assert body["file"] == {
             "mimetype": "image/png",
@@ -310,7 +309,7 @@ async def test_a_file_that_comes_too_slowly(autojump_clock: MockClock, it: Setup
         return httpx.Response(200, content=drip())
 
     async with it.connected(), httpx.AsyncClient(transport=Both(it, answer)) as http:
-        it.session._http = http
+        it.session.client = http
         slow = MediaMessage(number=ANA, kind=MediaKind.IMAGE, url="https://files.example/slow")
         with pytest.raises(Invalid, match="was not read within"):
             await it.connector.send(it.session, slow, key="k")
@@ -323,7 +322,7 @@ async def test_files_that_are_too_large(it: Setup, monkeypatch: pytest.MonkeyPat
         return httpx.Response(200, content=b"x" * 200)
 
     async with it.connected(), httpx.AsyncClient(transport=Both(it, answer)) as http:
-        it.session._http = http
+        it.session.client = http
         for file, words in (
             ({"url": "https://files.example/large"}, "more than 100B"),
             ({"content": b"x" * 200}, "at most"),

@@ -12,8 +12,15 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw import ConnectionState, IngestRequest, Invalid, NetworkRefused, ProofRefused, Unavailable
-from hookgw.records.instances import InstanceSettings
+from hookgw import (
+    ConnectionState,
+    IngestRequest,
+    InstanceSettings,
+    Invalid,
+    NetworkRefused,
+    ProofRefused,
+    Unavailable,
+)
 from hookgw.testing import FakeSession
 from plugins.waha.connector import Waha, check_proof
 from plugins.waha.options import Options, check_defaults, read_options
@@ -26,12 +33,12 @@ OTHER = {"url": "https://crm.example/hook", "events": ["message"], "hmac": {"key
 
 
 @pytest.fixture
-async def it() -> AsyncIterator[Setup]:
+async def it(autojump_clock: MockClock) -> AsyncIterator[Setup]:
     async with setup() as made:
         yield made
 
 
-async def test_a_new_session_is_created_and_connected(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_new_session_is_created_and_connected(it: Setup) -> None:
     async with it.running():
         await it.session.wait_for("QRCODE_UPDATED")
         assert it.session.state is ConnectionState.CONNECTING
@@ -50,7 +57,7 @@ async def test_a_new_session_is_created_and_connected(autojump_clock: MockClock,
     it.check_events()
 
 
-async def test_an_own_key_and_other_webhooks_are_kept(autojump_clock: MockClock, it: Setup) -> None:
+async def test_an_own_key_and_other_webhooks_are_kept(it: Setup) -> None:
     it.session.options["hmac_key"] = "a key of sixteen letters"
     config = {"metadata": {"user": "1"}, "webhooks": [OTHER], "proxy": None}
     it.waha.sessions["default"] = Session("default", "WORKING", config, is_paired=True)
@@ -63,7 +70,7 @@ async def test_an_own_key_and_other_webhooks_are_kept(autojump_clock: MockClock,
     assert it.waha.sessions["default"].config["metadata"] == {"user": "1"}
 
 
-async def test_a_lost_webhook_is_set_again_within_a_minute(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_lost_webhook_is_set_again_within_a_minute(it: Setup) -> None:
     async with it.connected():
         puts = len(await it.waha.wait_for_call("PUT", "/sessions/default"))
         await trio.sleep(600)
@@ -77,9 +84,7 @@ async def test_a_lost_webhook_is_set_again_within_a_minute(autojump_clock: MockC
         assert it.session.state is ConnectionState.OPEN
 
 
-async def test_a_webhook_that_is_shown_otherwise_is_not_set_again(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_a_webhook_that_is_shown_otherwise_is_not_set_again(it: Setup) -> None:
     async with it.connected():
         it.waha.hidden_keys = True
         await it.waha.wait_for_call("PUT", "/sessions/default", 2)
@@ -91,7 +96,7 @@ async def test_a_webhook_that_is_shown_otherwise_is_not_set_again(
         await it.waha.wait_for_call("PUT", "/sessions/default", 3)
 
 
-async def test_a_webhook_that_is_not_shown_is_set_once(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_webhook_that_is_not_shown_is_set_once(it: Setup) -> None:
     it.waha.hidden_webhooks = True
     async with it.connected():
         await trio.sleep(600)
@@ -102,9 +107,7 @@ async def test_a_webhook_that_is_not_shown_is_set_once(autojump_clock: MockClock
         assert len(await it.waha.wait_for_call("PUT", "/sessions/default")) == 1
 
 
-async def test_an_updated_server_gets_the_events_that_it_learned(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_an_updated_server_gets_the_events_that_it_learned(it: Setup) -> None:
     known, it.waha.known_events = it.waha.known_events, OLD_EVENTS
     async with it.connected():
         assert len(it.webhooks()[0]["events"]) == len(OLD_EVENTS)
@@ -134,7 +137,7 @@ async def test_an_updated_server_gets_the_events_that_it_learned(
     ],
     ids=lambda fault: f"{fault.path} {fault.status}",
 )
-async def test_faults_while_it_connects(autojump_clock: MockClock, it: Setup, fault: Fault) -> None:
+async def test_faults_while_it_connects(it: Setup, fault: Fault) -> None:
     fault.times = 3
     it.waha.faults.append(fault)
     async with it.running():
@@ -144,30 +147,29 @@ async def test_faults_while_it_connects(autojump_clock: MockClock, it: Setup, fa
     assert fault.times == 0
 
 
-async def test_a_failed_session_that_comes_back_by_itself_is_left_alone(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_a_failed_session_that_comes_back_by_itself_is_left_alone(it: Setup) -> None:
     async with it.connected():
-        start, it.waha._start = it.waha._start, lambda session: it.waha._set_status(session, "FAILED")  # type: ignore[method-assign]
-        it.waha._set_status(it.waha.sessions["default"], "FAILED")
+        start = it.waha.start_session
+        it.waha.start_session = lambda session: it.waha.set_status(session, "FAILED")  # type: ignore[method-assign]
+        it.waha.set_status(it.waha.sessions["default"], "FAILED")
         await it.waha.wait_for_call("POST", "/restart", 3)
-        it.waha._start = start  # type: ignore[method-assign]
+        it.waha.start_session = start  # type: ignore[method-assign]
         it.waha.scan("default")
         await it.session.wait_until(ConnectionState.OPEN)
         await trio.sleep(600)
         assert len(await it.waha.wait_for_call("POST", "/restart")) == 3
 
 
-async def test_a_passkey_is_asked_for_on_the_dashboard(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_passkey_is_asked_for_on_the_dashboard(it: Setup) -> None:
     async with it.connected():
-        it.waha._set_status(it.waha.sessions["default"], "PASSKEY_REQUIRED")
+        it.waha.set_status(it.waha.sessions["default"], "PASSKEY_REQUIRED")
         await it.session.wait_until(ConnectionState.CONNECTING)
         await trio.sleep(60)
         it.waha.scan("default")
         await it.session.wait_until(ConnectionState.OPEN)
 
 
-async def test_an_older_server_gets_the_events_that_it_knows(autojump_clock: MockClock, it: Setup) -> None:
+async def test_an_older_server_gets_the_events_that_it_knows(it: Setup) -> None:
     it.waha.known_events = (*OLD_EVENTS, "message", "state.change", "group.join")
     async with it.connected():
         [webhook] = it.webhooks()
@@ -177,14 +179,14 @@ async def test_an_older_server_gets_the_events_that_it_knows(autojump_clock: Moc
         assert len(await it.waha.wait_for_call("PUT", "/sessions/default")) == puts
 
 
-async def test_a_refusal_without_names_gets_the_oldest_events(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_refusal_without_names_gets_the_oldest_events(it: Setup) -> None:
     it.waha.known_events = OLD_EVENTS
     it.waha.faults.append(Fault("PUT /api/sessions", 422, b'{"message": "no"}'))
     async with it.connected():
         assert it.webhooks()[0]["events"] == list(OLD_EVENTS)
 
 
-async def test_a_webhook_of_an_earlier_url_is_replaced(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_webhook_of_an_earlier_url_is_replaced(it: Setup) -> None:
     async with it.connected():
         await it.session.save_state({**it.session.stored, "urls": ["https://old.example/ingest/shop/1"]})
         it.waha.sessions["default"].config["webhooks"] = [
@@ -198,29 +200,27 @@ async def test_a_webhook_of_an_earlier_url_is_replaced(autojump_clock: MockClock
     assert it.session.stored["urls"] == [it.session.ingest_url]
 
 
-async def test_a_stopped_session_is_started_again(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_stopped_session_is_started_again(it: Setup) -> None:
     async with it.connected():
-        it.waha._set_status(it.waha.sessions["default"], "STOPPED")
+        it.waha.set_status(it.waha.sessions["default"], "STOPPED")
         await it.session.wait_until(ConnectionState.CLOSE)
         assert it.session.states[-1][1] == 428
         assert "was stopped on the WAHA server" in it.session.states[-1][2]["message"]
         await it.session.wait_until(ConnectionState.OPEN)
 
 
-async def test_a_restart_by_somebody_else_is_no_outage(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_restart_by_somebody_else_is_no_outage(it: Setup) -> None:
     async with it.connected():
         reported = len(it.session.states)
         session = it.waha.sessions["default"]
-        it.waha._set_status(session, "STOPPED")
+        it.waha.set_status(session, "STOPPED")
         await wait_all_tasks_blocked()
-        it.waha._start(session)
+        it.waha.start_session(session)
         await trio.sleep(60)
         assert {state for state, *_ in it.session.states[reported:]} == {ConnectionState.OPEN}
 
 
-async def test_an_account_that_was_logged_out_shows_a_code_and_then_closes(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_an_account_that_was_logged_out_shows_a_code_and_then_closes(it: Setup) -> None:
     async with it.connected():
         it.waha.unpair("default")
         await it.session.wait_until(ConnectionState.CLOSE)
@@ -229,7 +229,7 @@ async def test_an_account_that_was_logged_out_shows_a_code_and_then_closes(
     async with it.running():  # and after a restart of hookgw
         await it.session.wait_until(ConnectionState.CONNECTING)
         await it.session.wait_for("QRCODE_UPDATED", len(it.session.qr_codes) + 1)
-        it.waha._set_status(it.waha.sessions["default"], "FAILED")  # after six codes, WAHA gives up
+        it.waha.set_status(it.waha.sessions["default"], "FAILED")  # after six codes, WAHA gives up
         await it.session.wait_until(ConnectionState.CLOSE)
         assert it.session.states[-1][1] == 401
         assert "nobody scanned" in it.session.states[-1][2]["message"]
@@ -241,19 +241,17 @@ async def test_an_account_that_was_logged_out_shows_a_code_and_then_closes(
         await it.session.wait_until(ConnectionState.OPEN)
 
 
-async def test_a_session_that_fails_for_good_is_restarted_with_growing_waits(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_a_session_that_fails_for_good_is_restarted_with_growing_waits(it: Setup) -> None:
     async with it.connected():
-        it.waha._start = lambda session: it.waha._set_status(session, "FAILED")  # type: ignore[method-assign]
-        it.waha._set_status(it.waha.sessions["default"], "FAILED")
+        it.waha.start_session = lambda session: it.waha.set_status(session, "FAILED")  # type: ignore[method-assign]
+        it.waha.set_status(it.waha.sessions["default"], "FAILED")
         await trio.sleep(600)
         restarts = [path for _, path, _ in it.waha.calls if path.endswith("/restart")]
         assert 5 < len(restarts) < 25
         assert it.session.state is ConnectionState.CLOSE
 
 
-async def test_a_wrong_api_key_closes_and_a_right_one_opens(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_wrong_api_key_closes_and_a_right_one_opens(it: Setup) -> None:
     it.waha._api_key = "another"
     async with it.running():
         await it.session.wait_until(ConnectionState.CLOSE)
@@ -279,7 +277,7 @@ async def test_a_wrong_api_key_closes_and_a_right_one_opens(autojump_clock: Mock
     ],
     ids=lambda fault: f"{fault.status} {fault.body.decode()[:20]}",
 )
-async def test_after_faults_it_continues(autojump_clock: MockClock, it: Setup, fault: Fault) -> None:
+async def test_after_faults_it_continues(it: Setup, fault: Fault) -> None:
     it.waha.sessions["default"] = Session("default", "WORKING", {"webhooks": [OTHER]}, is_paired=True)
     async with it.running():
         await it.session.wait_until(ConnectionState.OPEN)
@@ -297,7 +295,7 @@ async def test_after_faults_it_continues(autojump_clock: MockClock, it: Setup, f
     assert [webhook["url"] for webhook in it.webhooks()] == [OTHER["url"], it.session.ingest_url]
 
 
-async def test_a_server_that_asks_for_a_wait_is_left_alone(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_server_that_asks_for_a_wait_is_left_alone(it: Setup) -> None:
     async with it.connected():
         it.waha.faults.append(Fault("GET /api/sessions", 429, b"{}", {"retry-after": "200"}))
         await trio.sleep(50)
@@ -336,7 +334,7 @@ async def test_a_server_that_cannot_be_reached_is_tried_again(
         nursery.cancel_scope.cancel()
 
 
-async def test_logout_and_remove(autojump_clock: MockClock, it: Setup) -> None:
+async def test_logout_and_remove(it: Setup) -> None:
     it.waha.sessions["default"] = Session("default", "STOPPED", {"webhooks": [OTHER]}, is_paired=True)
     async with it.connected():
         await it.connector.remove(it.session)
@@ -356,14 +354,14 @@ async def test_logout_and_remove(autojump_clock: MockClock, it: Setup) -> None:
         await it.connector.remove(it.session)
 
 
-async def test_restart(autojump_clock: MockClock, it: Setup) -> None:
+async def test_restart(it: Setup) -> None:
     async with it.connected():
         await it.connector.restart(it.session)
         await it.session.wait_until(ConnectionState.OPEN)
         assert ("POST", "/api/sessions/default/restart", {}) in it.waha.calls
 
 
-async def test_settings(autojump_clock: MockClock, it: Setup) -> None:
+async def test_settings(it: Setup) -> None:
     async with it.connected():
         settings = InstanceSettings(
             always_online=True,
@@ -458,7 +456,7 @@ async def test_an_instance_without_what_it_needs_says_so() -> None:
     assert "server.public_url" in session.states[-1][2]["message"]
 
 
-async def test_a_state_of_another_version_is_no_failure(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_state_of_another_version_is_no_failure(it: Setup) -> None:
     await it.session.save_state({"urls": 1})
     async with it.connected():
         assert it.session.stored["urls"] == [it.session.ingest_url]
@@ -487,9 +485,7 @@ def test_the_proof_is_that_of_the_documentation() -> None:
             check_proof(wrong, b"my-secret-key")
 
 
-async def test_requests_are_refused_without_a_connection_or_proof(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_requests_are_refused_without_a_connection_or_proof(it: Setup) -> None:
     request = IngestRequest(method="POST", query={}, headers={}, body=b"{}")
     with pytest.raises(Unavailable):
         await it.connector.ingest(it.session, request)

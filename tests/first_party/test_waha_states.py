@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hookgw import ConnectionState, IngestRequest, NetworkRefused, ProofRefused, TextMessage
 from tests.first_party.waha import ANA, ME_JID, Setup, setup
 from tests.networks.waha.server import Fault, Session
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def restarts(it: Setup) -> int:
     return len([1 for method, path, _ in it.waha.calls if (method, path[-8:]) == ("POST", "/restart")])
 
 
-async def test_an_unlinked_account_is_not_restarted_for_ever(autojump_clock: MockClock, it: Setup) -> None:
+async def test_an_unlinked_account_is_not_restarted_for_ever(it: Setup) -> None:
     it.waha.keeps_login = True
     async with it.connected():
         it.waha.unpair("default")
@@ -54,9 +55,7 @@ async def test_an_unlinked_account_is_not_restarted_for_ever(autojump_clock: Moc
     assert it.session.stored["unlinked"] is False
 
 
-async def test_a_session_that_recovers_meanwhile_is_not_logged_out(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_a_session_that_recovers_meanwhile_is_not_logged_out(it: Setup) -> None:
     it.waha.keeps_login = True
     async with it.connected():
         it.waha.unpair("default")
@@ -69,7 +68,7 @@ async def test_a_session_that_recovers_meanwhile_is_not_logged_out(
     assert it.session.stored["unlinked"] is False
 
 
-async def test_other_engines_are_never_logged_out(autojump_clock: MockClock) -> None:
+async def test_other_engines_are_never_logged_out() -> None:
     async with setup(engine="WEBJS") as it:
         it.waha.keeps_login = True
         for _ in range(2):
@@ -81,9 +80,7 @@ async def test_other_engines_are_never_logged_out(autojump_clock: MockClock) -> 
 
 
 @pytest.mark.parametrize("shows_version", [True, False])
-async def test_a_server_that_signs_nothing_is_named(
-    autojump_clock: MockClock, it: Setup, shows_version: bool
-) -> None:
+async def test_a_server_that_signs_nothing_is_named(it: Setup, shows_version: bool) -> None:
     it.waha.version, it.waha.shows_version = "2024.10.8", shows_version
     it.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)
     async with it.running():
@@ -104,7 +101,7 @@ async def test_a_server_that_signs_nothing_is_named(
         await it.session.wait_for("MESSAGES_UPSERT")
 
 
-async def test_one_request_without_a_proof_closes_nothing(autojump_clock: MockClock, it: Setup) -> None:
+async def test_one_request_without_a_proof_closes_nothing(it: Setup) -> None:
     request = IngestRequest(method="POST", query={}, headers={}, body=b"{}")
     it.waha.shows_version = False
     async with it.connected():
@@ -114,9 +111,7 @@ async def test_one_request_without_a_proof_closes_nothing(autojump_clock: MockCl
         assert closed_with(it) == []
 
 
-async def test_a_session_that_was_deleted_is_made_again_and_says_so(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_a_session_that_was_deleted_is_made_again_and_says_so(it: Setup) -> None:
     async with it.connected():
         del it.waha.sessions["default"]
         await it.session.wait_for("QRCODE_UPDATED", len(it.session.qr_codes) + 1)
@@ -128,9 +123,7 @@ async def test_a_session_that_was_deleted_is_made_again_and_says_so(
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-async def test_a_session_that_was_deleted_and_made_again_is_noticed(
-    autojump_clock: MockClock, it: Setup, hidden: bool
-) -> None:
+async def test_a_session_that_was_deleted_and_made_again_is_noticed(it: Setup, hidden: bool) -> None:
     it.waha.hidden_webhooks = hidden
     async with it.connected():
         it.waha.sessions["default"] = Session("default", "SCAN_QR_CODE", code="2@new")
@@ -143,7 +136,7 @@ async def test_a_session_that_was_deleted_and_made_again_is_noticed(
         await it.pair()
 
 
-async def test_another_account_in_the_session_is_noticed(autojump_clock: MockClock, it: Setup) -> None:
+async def test_another_account_in_the_session_is_noticed(it: Setup) -> None:
     async with it.connected():
         assert it.session.states[-1][2]["wuid"] == ME_JID
         it.waha.me = "5511966665555@c.us"
@@ -155,12 +148,12 @@ async def test_another_account_in_the_session_is_noticed(autojump_clock: MockClo
         assert it.session.states[-1][2]["wuid"] == "5511966665555@s.whatsapp.net"
 
 
-async def test_each_reason_of_a_closed_connection_is_reported(autojump_clock: MockClock, it: Setup) -> None:
+async def test_each_reason_of_a_closed_connection_is_reported(it: Setup) -> None:
     it.waha._engine = "GOWS"
     async with it.connected():
         it.waha.faults.append(Fault("GET /api/sessions", 500, times=6))
-        it.waha._start = lambda session: it.waha._set_status(session, "FAILED")  # type: ignore[method-assign]
-        it.waha._set_status(it.waha.sessions["default"], "FAILED")
+        it.waha.start_session = lambda session: it.waha.set_status(session, "FAILED")  # type: ignore[method-assign]
+        it.waha.set_status(it.waha.sessions["default"], "FAILED")
         await trio.sleep(300)
         assert [reason for reason, _ in closed_with(it)] == [408, 500]
         assert it.session.state is ConnectionState.CLOSE
@@ -179,7 +172,7 @@ async def test_each_reason_of_a_closed_connection_is_reported(autojump_clock: Mo
     ],
 )
 async def test_refusals_name_the_engine_or_the_edition(
-    autojump_clock: MockClock, it: Setup, status: int, words: str, shown: int, named: str
+    it: Setup, status: int, words: str, shown: int, named: str
 ) -> None:
     body = f'{{"message": "{words}", "statusCode": {status}}}'.encode()
     async with it.connected():

@@ -24,14 +24,11 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.config.settings import PluginsSettings
-from hookgw.delivery.signing import sign
-from hookgw.kernel.signing_keys import Signature, make_secret, public_key_of, signing_key
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import LoadedPlugins, load_plugins
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.config import PluginsSettings
+from hookgw.delivery import sign
+from hookgw.kernel import Signature, make_secret, public_key_of, signing_key
+from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from tests.support.simulated import connected
 
@@ -411,10 +408,7 @@ async def test_a_clock_may_be_five_minutes_off(
     ],
 )
 async def test_a_wrong_signature_is_refused(
-    webhook: ContainedConnector,
-    new_session: NewSession,
-    request_of: Callable[[], IngestRequest],
-    said: str,
+    webhook: ContainedConnector, new_session: NewSession, request_of: Callable[[], IngestRequest], said: str
 ) -> None:
     session = new_session(**SIGNED)
     with pytest.raises(ProofRefused, match=said):

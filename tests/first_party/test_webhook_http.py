@@ -12,9 +12,8 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import (
+from hookgw.app import create_app, open_gateway
+from hookgw.config import (
     AuthSettings,
     DeliverySettings,
     EventsSettings,
@@ -22,9 +21,8 @@ from hookgw.config.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.delivery.signing import sign
-from hookgw.kernel.signing_keys import signing_key
-from hookgw.kernel.units import Size
+from hookgw.delivery import sign
+from hookgw.kernel import Size, signing_key
 from hookgw.testing import Receiver
 from tests.api.conftest import KEY, open_client
 

@@ -18,6 +18,7 @@ from hookgw import (
     ConnectionState,
     Contact,
     ContactMessage,
+    HookgwError,
     IngestRequest,
     IngestResponse,
     InstanceSettings,
@@ -38,10 +39,8 @@ from hookgw import (
     Unavailable,
     event_id_of,
 )
-from hookgw.config.settings import PluginsSettings
-from hookgw.kernel.errors import HookgwError
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
+from hookgw.config import PluginsSettings
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.whatsapp_cloud.connection import CHECK_EVERY, CHECK_TIME, FILE_TIME
 from plugins.whatsapp_cloud.connector import WhatsAppCloud

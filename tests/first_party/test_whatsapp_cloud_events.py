@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw import IngestRequest, Invalid, NewEvent, ProofRefused, event_id_of
-from hookgw.kernel.long_json import finish
-from hookgw.kernel.network_json import read_network_json
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.payload_schemas import SchemaBook
+from hookgw import Event, IngestRequest, Invalid, NewEvent, ProofRefused, event_id_of
+from hookgw.kernel import finish, read_network_json
+from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
 from plugins.gateway_kinds import KINDS
 from plugins.whatsapp_cloud import events, webhooks
 from plugins.whatsapp_cloud.events import Knowledge

@@ -12,11 +12,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from hookgw.config.proxy_url import parse_proxy
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.kernel.host_name import parse_host
-from hookgw.kernel.masking import without_user
-from hookgw.kernel.target_url import Target, parse_target
+from hookgw.config import parse_proxy
+from hookgw.delivery import AddressGuard
+from hookgw.kernel import Target, parse_host, parse_target, without_user
 from tests.fuzz.sentences import check_sentences
 
 GUARD = AddressGuard()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from hookgw.delivery.http.errors import ResponseFailed
-from hookgw.delivery.http.response import Response, ResponseParser
-from hookgw.delivery.outcome import outcome_of_status, parse_retry_after
+from hookgw.delivery import Response, ResponseFailed, ResponseParser, outcome_of_status, parse_retry_after
 from tests.fuzz.pieces import even, odd
 from tests.fuzz.sentences import check_sentences
 

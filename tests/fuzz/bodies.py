@@ -7,14 +7,13 @@ from typing import Any
 
 import msgspec
 
-from hookgw.deliveries.requests import parse_replay
-from hookgw.delivery.envelope import encode_envelope
-from hookgw.events.requests import parse_events
-from hookgw.instances.requests import parse_creation
-from hookgw.kernel.errors import Invalid, TooLarge
-from hookgw.kernel.json_text import decode_strict
-from hookgw.kernel.secret_options import SecretOptions
-from hookgw.messages.requests import (
+from hookgw import Event, Invalid, Registration, TooLarge
+from hookgw.deliveries import parse_replay
+from hookgw.delivery import encode_envelope
+from hookgw.events import parse_events
+from hookgw.instances import parse_creation
+from hookgw.kernel import SecretOptions, decode_strict
+from hookgw.messages import (
     parse_audio_message,
     parse_chat_query,
     parse_contact_message,
@@ -29,18 +28,15 @@ from hookgw.messages.requests import (
     parse_template_message,
     parse_text_message,
 )
-from hookgw.records.event_filters import EventFilter
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.registrations import Registration
-from hookgw.webhooks.change import (
+from hookgw.records import BUILT_IN_KINDS, Catalog, EventFilter
+from hookgw.webhooks import (
     RegistrationChange,
+    Showing,
     parse_grace,
     parse_registration,
+    present_registration,
     unmask_change,
 )
-from hookgw.webhooks.fields import Showing
-from hookgw.webhooks.responses import present_registration
 from tests.fuzz.sentences import check_sentences
 
 CATALOG = Catalog(BUILT_IN_KINDS)

@@ -6,12 +6,10 @@ from contextlib import suppress
 
 import trio
 
-from hookgw import ConnectionState, IngestRequest, Invalid, Recent
+from hookgw import ConnectionState, Event, IngestRequest, Invalid, Recent
 from hookgw.connectors import mapping
-from hookgw.kernel.json_decoding import decode_json
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import EVENT_ID, Catalog, Event
-from hookgw.records.payload_schemas import SchemaBook
+from hookgw.kernel import decode_json_of_json_decoding as decode_json
+from hookgw.records import BUILT_IN_KINDS, EVENT_ID, Catalog, SchemaBook
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import Connection
 from plugins.evolution.connector import Evolution

@@ -7,8 +7,8 @@ import re
 
 import h11
 
-from hookgw.auth.client_address import TrustedProxies, rate_limit_key
-from hookgw.web.server.request_reader import State
+from hookgw.auth import TrustedProxies, rate_limit_key
+from hookgw.web import State
 from tests.api.server.reading import read
 from tests.fuzz.pieces import even, odd
 

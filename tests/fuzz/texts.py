@@ -13,14 +13,19 @@ from typing import Any
 
 import standardwebhooks
 
-from hookgw.config.load import load_settings
-from hookgw.delivery.signing import SignatureInvalid, sign, verify
-from hookgw.kernel.errors import StartError
-from hookgw.kernel.json_text import MAX_DEPTH, decode_strict
-from hookgw.kernel.times import parse_rfc3339, rfc3339
-from hookgw.kernel.units import parse_duration, parse_size
-from hookgw.listen.received_event import read_received_event
-from hookgw.records.deliveries import parse_delivery_id
+from hookgw.config import load_settings
+from hookgw.delivery import SignatureInvalid, sign, verify
+from hookgw.kernel import (
+    MAX_DEPTH,
+    StartError,
+    decode_strict,
+    parse_duration,
+    parse_rfc3339,
+    parse_size,
+    rfc3339,
+)
+from hookgw.listen import read_received_event
+from hookgw.records import parse_delivery_id
 from hookgw.testing import Received
 from tests.fuzz.sentences import check_sentences
 

@@ -13,14 +13,15 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.config.settings import EventsSettings
-from hookgw.core.long_work import run_in_slices
+from hookgw import ConnectionState, Event, Invalid, NotFound, TooLarge
+from hookgw.config import EventsSettings
+from hookgw.core import run_in_slices
 from hookgw.events import accept
-from hookgw.kernel.errors import Invalid, NotFound, TooLarge
-from hookgw.kernel.units import Size
-from hookgw.records.connectors import ConnectionState
-from hookgw.records.events import Event, new_event_id
+from hookgw.kernel import Size
+from hookgw.records import new_event_id
 from hookgw.testing import GatewayKit, Receiver, open_kit
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 DATA: dict[str, Any] = {
     "key": {"remoteJid": "55@s", "fromMe": False, "id": "A"},
@@ -64,7 +65,7 @@ def counted(kit: GatewayKit, start: str) -> list[str]:
 
 
 async def test_an_accepted_event_goes_to_everybody_who_wants_it(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, observer: Observer
 ) -> None:
     url = hookgw_receiver.url
     await hookgw_gateway.register(url + "all")
@@ -80,7 +81,7 @@ async def test_an_accepted_event_goes_to_everybody_who_wants_it(
 
 
 async def test_an_event_is_accepted_once(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, observer: Observer
 ) -> None:
     for name in ("shop", "other"):
         await hookgw_gateway.register(hookgw_receiver.url, instance=name)
@@ -119,7 +120,7 @@ async def test_a_stop_waits_for_no_observer(
 
 
 async def test_the_same_event_twice_at_once_is_accepted_once(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     fresh: list[bool] = []
@@ -135,9 +136,7 @@ async def test_the_same_event_twice_at_once_is_accepted_once(
     assert hookgw_receiver.ids == ["e1"]
 
 
-async def test_what_a_gateway_knows_is_added(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_what_a_gateway_knows_is_added(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     async with open_kit(tmp_path, settings={"server": {"public_url": "https://hooks.example"}}) as kit:
         await kit.register(hookgw_receiver.url)
         await kit.gateway.events.accept([event(), event(server_url="https://first.example", sender="a@b")])
@@ -167,7 +166,6 @@ async def test_what_a_gateway_knows_is_added(
 async def test_one_bad_event_and_none_is_taken(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
     observer: Observer,
     wrong: dict[str, Any],
     sentence: str,
@@ -181,9 +179,7 @@ async def test_one_bad_event_and_none_is_taken(
     assert (hookgw_receiver.requests, observer.heard) == ([], [])
 
 
-async def test_what_is_just_inside_the_limits(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_what_is_just_inside_the_limits(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     async with open_kit(tmp_path, settings={"events": {"max_data": "1KiB", "validate": "off"}}) as kit:
         await kit.register(hookgw_receiver.url)
         latest = event("x" * 1022, id="A-z_9" * 51, time=253402300799.0)
@@ -196,7 +192,7 @@ async def test_what_is_just_inside_the_limits(
 
 
 async def test_an_event_that_waited_does_not_reach_a_later_instance_of_the_name(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     class Waits:
         @hookgw.hookimpl
@@ -212,9 +208,7 @@ async def test_an_event_that_waited_does_not_reach_a_later_instance_of_the_name(
     assert hookgw_receiver.events() == []
 
 
-async def test_every_bad_event_is_named_up_to_a_hundred(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_every_bad_event_is_named_up_to_a_hundred(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     batch = [event(id="bad.id") if n % 2 else event() for n in range(200)]
     with pytest.raises(Invalid) as caught:
@@ -227,12 +221,12 @@ async def test_every_bad_event_is_named_up_to_a_hundred(
     assert caught.value.messages[-1] == "And 1,001 more."
 
 
-async def test_an_unknown_instance_is_not_found(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_an_unknown_instance_is_not_found(hookgw_gateway: GatewayKit) -> None:
     with pytest.raises(NotFound, match="'nowhere'"):
         await hookgw_gateway.gateway.events.accept([event(instance="nowhere")])
 
 
-async def test_nothing_is_accepted_of_nothing(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_nothing_is_accepted_of_nothing(hookgw_gateway: GatewayKit) -> None:
     receipt = await hookgw_gateway.gateway.events.accept([])
     assert (receipt.fresh, receipt.warnings) == ([], [])
 
@@ -242,9 +236,7 @@ async def test_nothing_is_accepted_of_nothing(hookgw_gateway: GatewayKit, hookgw
 BAD = [event({"key": 1}, id="w1"), event([1], id="w2"), event({"data": None}, kind="CALL", id="ok")]
 
 
-async def test_warn_takes_them_and_says_so(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_warn_takes_them_and_says_so(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     with capture_logs() as logs:
         receipt = await hookgw_gateway.gateway.events.accept(BAD)
@@ -257,9 +249,7 @@ async def test_warn_takes_them_and_says_so(
     assert hookgw_receiver.ids == ["w1", "w2", "ok"]
 
 
-async def test_strict_refuses_them_all(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_strict_refuses_them_all(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     async with open_kit(tmp_path, settings={"events": {"validate": "strict"}}) as kit:
         await kit.register(hookgw_receiver.url)
         with pytest.raises(Invalid) as caught:
@@ -275,16 +265,14 @@ async def test_strict_refuses_them_all(
     assert [e["data"] for e in hookgw_receiver.events()] == [big]
 
 
-async def test_off_looks_at_nothing(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_off_looks_at_nothing(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     async with open_kit(tmp_path, settings={"events": {"validate": "off"}}) as kit:
         await kit.register(hookgw_receiver.url)
         receipt = await kit.gateway.events.accept(BAD)
         assert (receipt.fresh, receipt.warnings) == ([True] * 3, [])
 
 
-async def test_many_warnings_are_cut(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_many_warnings_are_cut(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     receipt = await hookgw_gateway.gateway.events.accept([event([1]) for _ in range(150)])
     assert receipt.fresh == [True] * 150
@@ -299,7 +287,7 @@ def test_the_default_is_to_warn() -> None:
 
 
 async def test_a_failing_observer_changes_nothing(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, observer: Observer
 ) -> None:
     def fail() -> Any:
         raise ValueError("mine")
@@ -337,7 +325,7 @@ async def test_an_observer_that_hangs_holds_nobody_up_for_ever(
 
 
 async def test_what_is_on_disk_is_told_and_counted_though_the_caller_has_gone(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, observer: Observer
 ) -> None:
     """A client that disconnects cancels whoever accepts for it."""
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -352,9 +340,7 @@ async def test_what_is_on_disk_is_told_and_counted_though_the_caller_has_gone(
     assert accepted == ["1.0", "1.0"]
 
 
-async def test_the_connection_of_a_duplicate_is_not_told_again(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_the_connection_of_a_duplicate_is_not_told_again(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     told = [("e1", "open"), ("e2", "close"), ("e1", "open")]
     for event_id, state in told:
@@ -420,7 +406,7 @@ class OwnText(str):
     ids=str,
 )
 async def test_an_event_of_a_plugin_that_cannot_be_sent_is_refused(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, change: dict[str, Any]
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, change: dict[str, Any]
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     take = hookgw_gateway.gateway.events.accept
@@ -435,7 +421,7 @@ async def test_an_event_of_a_plugin_that_cannot_be_sent_is_refused(
 
 
 async def test_all_long_work_of_an_instance_counts_for_its_name(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    hookgw_gateway: GatewayKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     shop = hookgw_gateway.gateway.instances.get("shop")

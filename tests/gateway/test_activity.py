@@ -5,9 +5,9 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.core.metrics import Metrics
-from hookgw.operations.activity import Activity, Counts
+from hookgw.concurrency import virtual_clock
+from hookgw.core import Metrics
+from hookgw.operations import Activity, Counts
 from hookgw.store import open_store
 
 

@@ -7,9 +7,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.events.append_turns import DELAY, FEW, FEWEST, MOST, AppendTurns, Turn
-from hookgw.kernel.errors import Unavailable
-from hookgw.records.events import Event
+from hookgw import Event, Unavailable
+from hookgw.events import DELAY, FEW, FEWEST, MOST, AppendTurns, Turn
 from hookgw.testing import GatewayKit, Receiver
 from tests.support.disks import make_read_only, writes_again
 
@@ -159,7 +158,7 @@ async def accept(kit: GatewayKit, instance: str, tag: int, count: int) -> None:
 
 
 async def test_a_flood_of_one_instance_delays_the_next_event_of_another_by_few_commits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     for name in ("noisy", "quiet"):
         await hookgw_gateway.register(hookgw_receiver.url, instance=name, events=("CALL",))

@@ -10,22 +10,35 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.app.gateway import Gateway
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.core.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
-from hookgw.core.audited_changes import instance_changed, registration_changed
-from hookgw.deliveries.requests import Replay
-from hookgw.instances.fields import AUDITED as OF_INSTANCE
-from hookgw.kernel.audited import LONGEST, MOST_FIELDS, FieldChange
-from hookgw.kernel.rates import Rate
-from hookgw.records.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry
-from hookgw.records.instances import Instance, InstanceSettings
-from hookgw.records.registrations import Ordering, Registration, RetryOptions, new_secret
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw import Gateway, InstanceSettings, Registration
+from hookgw.concurrency import virtual_clock
+from hookgw.core import (
+    Audit,
+    act_as,
+    acting_as,
+    current_actor,
+    holder_as_actor,
+    instance_changed,
+    registration_changed,
+)
+from hookgw.deliveries import Replay
+from hookgw.instances import AUDITED as OF_INSTANCE
+from hookgw.kernel import LONGEST, MOST_FIELDS, FieldChange, Rate
+from hookgw.records import (
+    CONFIGURATION,
+    HOOKGW,
+    Actor,
+    ActorKind,
+    AuditEntry,
+    Instance,
+    Ordering,
+    RetryOptions,
+    TlsIdentity,
+    new_secret,
+)
 from hookgw.store import AuditQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks.change import RegistrationChange
-from hookgw.webhooks.fields import AUDITED
+from hookgw.webhooks import AUDITED, RegistrationChange
 
 CRM = Actor(kind=ActorKind.KEY, name="crm", instance="shop", address="10.0.0.7")
 SHOP = Instance(name="shop", id="id-1")
@@ -195,7 +208,7 @@ def shown(found: list[AuditEntry]) -> list[tuple[str, str | None, str | None]]:
     return [(entry.action, entry.instance, entry.subject) for entry in found]
 
 
-async def test_a_life_of_an_instance(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_a_life_of_an_instance(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     with acting_as(CRM):
         holder = gateway.authenticator.authenticate(GatewayKit.key, None)
@@ -244,7 +257,7 @@ async def test_a_life_of_an_instance(hookgw_gateway: GatewayKit, hookgw_clock: M
 
 
 async def test_a_registration_that_hookgw_disables_is_no_act_of_a_client(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.will(answer(410))
@@ -258,9 +271,7 @@ async def test_a_registration_that_hookgw_disables_is_no_act_of_a_client(
     assert "410" in last.details["reason"]
 
 
-async def test_sending_again(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_sending_again(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit("CALL", {})
@@ -283,7 +294,7 @@ async def test_a_first_start_records_the_key_that_it_creates(tmp_path: Path, hoo
         assert (entry.action, entry.subject, entry.actor) == ("key.create", "default", HOOKGW)
 
 
-async def test_the_holder_of_a_key(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_the_holder_of_a_key(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("bar", token="the-key-of-bar")
     holder = gateway.authenticator.authenticate("the-key-of-bar", None)

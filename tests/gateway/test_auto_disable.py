@@ -11,14 +11,14 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome
-from hookgw.records.operational_kinds import OPERATIONS_ID
-from hookgw.records.registrations import Registration
+from hookgw import Attempt, DeliveryState, Outcome, Registration
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import OPERATIONS_ID
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks.auto_disable import STORED_AFTER
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import STORED_AFTER, parse_registration
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
 
@@ -36,7 +36,7 @@ async def states(kit: GatewayKit, *, instance: str = "shop") -> dict[str, Delive
 
 
 async def test_gone_disables_the_registration_and_says_why(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(410))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -55,7 +55,7 @@ async def test_gone_disables_the_registration_and_says_why(
 
 
 async def test_a_registration_that_fails_for_too_long_is_disabled_also_over_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(500)
     settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
@@ -78,7 +78,7 @@ async def test_a_registration_that_fails_for_too_long_is_disabled_also_over_a_re
 
 
 async def test_the_metrics_name_what_fails_also_after_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     def failing(kit: GatewayKit) -> list[str]:
         text = kit.gateway.metrics.render()[0].decode()
@@ -107,7 +107,7 @@ async def test_the_metrics_name_what_fails_also_after_a_restart(
 
 
 async def test_the_overview_says_why_a_webhook_fails_also_after_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async def shown(kit: GatewayKit) -> list[tuple[str, str]]:
         overview = await kit.gateway.views.overview(None, 10)
@@ -133,7 +133,7 @@ async def test_the_overview_says_why_a_webhook_fails_also_after_a_restart(
 
 
 async def test_one_success_ends_a_row_of_failures(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(*[answer(500)] * 5)
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -150,10 +150,7 @@ async def test_one_success_ends_a_row_of_failures(
 
 
 async def test_a_disk_that_refuses_while_a_receiver_is_gone_or_fails_ends_nothing(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object, **__: object) -> None:
         raise StorageUnavailable("disk full")
@@ -174,7 +171,7 @@ async def test_a_disk_that_refuses_while_a_receiver_is_gone_or_fails_ends_nothin
 
 
 async def test_a_success_counts_even_if_the_disk_refuses_to_store_it(
-    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object, **__: object) -> None:
         raise StorageUnavailable("disk full")
@@ -211,10 +208,7 @@ async def test_a_success_counts_even_if_the_disk_refuses_to_store_it(
 
 
 async def test_the_next_success_stores_what_the_disk_refused(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object, **__: object) -> None:
         raise StorageUnavailable("disk full")
@@ -234,7 +228,7 @@ async def test_the_next_success_stores_what_the_disk_refused(
 
 
 async def test_failing_since_is_stored_only_after_a_minute(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     """A registration that fails now and then costs no writes."""
     hookgw_receiver.default = answer(500)
@@ -249,7 +243,7 @@ async def test_failing_since_is_stored_only_after_a_minute(
     assert since == pytest.approx(began, abs=1)
 
 
-async def test_another_url_begins_a_new_row_of_failures(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_another_url_begins_a_new_row_of_failures(tmp_path: Path) -> None:
     settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
     async with (
         open_receiver(default=answer(500)) as old,
@@ -271,7 +265,7 @@ async def test_another_url_begins_a_new_row_of_failures(tmp_path: Path, hookgw_c
 
 
 async def test_the_registration_for_operational_events_is_never_disabled(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(422)
     settings = {"operations": {"url": hookgw_receiver.url + "ops"}, "delivery": {"disable_after": "10s"}}
@@ -288,9 +282,7 @@ async def test_the_registration_for_operational_events_is_never_disabled(
             assert operations.enabled
 
 
-async def test_enabling_begins_a_new_row_of_failures(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_enabling_begins_a_new_row_of_failures(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     """One failure after days of being disabled must not disable the registration again."""
     hookgw_receiver.default = answer(500)
     settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
@@ -380,10 +372,7 @@ async def test_what_happens_while_a_change_is_stored_counts_before_disabling(
 
 
 async def test_a_410_disables_after_a_set_of_the_same_url(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registration = await hookgw_gateway.register(hookgw_receiver.url)
     disk = SlowDisk(hookgw_gateway, monkeypatch)
@@ -397,7 +386,7 @@ async def test_a_410_disables_after_a_set_of_the_same_url(
 
 
 async def test_changes_that_are_no_fresh_start_prolong_nothing(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     """A client that changes a field before each attempt must not keep a dead registration alive."""
     hookgw_receiver.default = answer(500)

@@ -11,8 +11,9 @@ from typing import cast
 
 import pytest
 
+from hookgw.core import BackgroundOutput, LineCount
 from hookgw.core import background_output as module
-from hookgw.core.background_output import BackgroundOutput, LineCount, background_output
+from hookgw.core.background_output import background_output
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_a_thread_that_cannot_start_is_tried_again(
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(module, "_START_AGAIN", 0.0)
+    monkeypatch.setattr(module, "START_AGAIN", 0.0)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         output = BackgroundOutput(pipe[1])

@@ -12,12 +12,11 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.kernel.units import Size
-from hookgw.plugins.gateway_protocol import PluginGateway
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
+from hookgw import PluginGateway
+from hookgw.app import open_gateway
+from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from hookgw.kernel import Size
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import GatewayKit, Receiver, open_kit
 
 
@@ -87,7 +86,7 @@ async def test_it_may_still_send_at_the_end(
     assert kit.plugin_failures == []
 
 
-async def test_it_may_read_the_metrics(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_it_may_read_the_metrics(hookgw_gateway: GatewayKit) -> None:
     families = {family.name for family in await hookgw_gateway.gateway.metrics.collect()}
     assert {"hookgw_events_accepted", "hookgw_registration_oldest_seconds"} <= families
     text = hookgw_gateway.gateway.metrics.render()[0].decode()

@@ -14,22 +14,19 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.core.backlog import Backlog, BacklogFull, ShareFull
-from hookgw.core.pending import PendingDeliveries
-from hookgw.deliveries.requests import Replay
-from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event, new_event_id
-from hookgw.records.jobs import Job
-from hookgw.records.lanes import partition_of
-from hookgw.records.registrations import Ordering
+from hookgw import DeliveryState, Event, HookgwError, NotFound, TooLarge
+from hookgw.core import Backlog, BacklogFull, PendingDeliveries, ShareFull
+from hookgw.deliveries import Replay
+from hookgw.instances import ConnectorSession
+from hookgw.kernel import StorageUnavailable
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
+from hookgw.records import Job, Ordering, new_event_id, partition_of
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.media import EVENT_RULES, inbound_media
+from tests.support.waits import FIRST_WAIT
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
 
@@ -62,12 +59,7 @@ async def pending(kit: GatewayKit) -> list[str]:
     ],
 )
 async def test_at_a_limit_producers_are_refused_until_there_is_room(
-    tmp_path: Path,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    limits: dict[str, int],
-    named: str,
-    status: int,
+    tmp_path: Path, hookgw_receiver: Receiver, limits: dict[str, int], named: str, status: int
 ) -> None:
     hookgw_receiver.will(answer(503))
     async with open_kit(tmp_path, settings={"limits": limits}) as kit:
@@ -85,9 +77,7 @@ async def test_at_a_limit_producers_are_refused_until_there_is_room(
         await hookgw_receiver.wait_for(5)
 
 
-async def test_nothing_of_a_refused_batch_is_kept(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_nothing_of_a_refused_batch_is_kept(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 5}}) as kit:
         await kit.register(hookgw_receiver.url)
@@ -101,7 +91,7 @@ async def test_nothing_of_a_refused_batch_is_kept(
 
 
 async def test_an_event_is_refused_for_all_where_one_is_at_its_limit(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async with (
         open_receiver() as dead,
@@ -119,9 +109,7 @@ async def test_an_event_is_refused_for_all_where_one_is_at_its_limit(
         assert hookgw_receiver.ids == [*ids, "others"]
 
 
-async def test_bytes_are_limited_too(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_bytes_are_limited_too(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_bytes": "2KiB"}, "events": {"max_data": "2KiB"}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -146,7 +134,7 @@ async def fill(kit: GatewayKit, instance: str) -> int:
 
 
 async def test_one_instance_cannot_fill_the_outbox_for_another(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     webhooks = [{"url": hookgw_receiver.url, "events": [KIND], "label": "all"}]
@@ -162,7 +150,7 @@ async def test_one_instance_cannot_fill_the_outbox_for_another(
 
 
 async def test_what_is_pending_stays_when_the_share_becomes_smaller(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {**SHARED, "on_full": "drop_oldest"}}
@@ -182,7 +170,7 @@ async def test_what_is_pending_stays_when_the_share_becomes_smaller(
 
 
 async def test_a_batch_that_alone_is_over_a_limit_never_passes(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 2, "on_full": "drop_oldest"}}) as kit:
         await kit.register(hookgw_receiver.url)
@@ -191,7 +179,7 @@ async def test_a_batch_that_alone_is_over_a_limit_never_passes(
 
 
 async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 3}}) as kit:
@@ -214,9 +202,7 @@ async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
         assert len(await pending(kit)) == 3
 
 
-async def test_what_is_pending_at_the_start_counts(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_what_is_pending_at_the_start_counts(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"deliveries": 3}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -256,14 +242,12 @@ async def test_a_connector_is_held_back(
         assert await pending(kit) == ["first"]
         await kit.advance(2)
         assert hookgw_receiver.ids == ["first", "first"]
-        hookgw_clock.jump(5)
+        hookgw_clock.jump(FIRST_WAIT)
         await hookgw_receiver.wait_for(3)
     assert hookgw_receiver.ids[2:] == ["second"]
 
 
-async def test_the_oldest_make_room_where_they_may(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_the_oldest_make_room_where_they_may(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(answer(503))
     settings = {"limits": {"registration_deliveries": 5, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -285,7 +269,7 @@ async def test_the_oldest_make_room_where_they_may(
 
 
 async def test_room_is_made_in_steps_where_one_is_not_enough(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hookgw.store.steps.STEP", 3)
     hookgw_receiver.default = answer(503)
@@ -300,9 +284,7 @@ async def test_room_is_made_in_steps_where_one_is_not_enough(
         assert len(await pending(kit)) == 10
 
 
-async def test_bytes_make_room_too(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_bytes_make_room_too(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"bytes": "4KiB", "on_full": "drop_oldest"}, "events": {"max_data": "4KiB"}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -313,9 +295,7 @@ async def test_bytes_make_room_too(
         assert await pending(kit) == [*ids[2:], "large"]
 
 
-async def test_no_instance_makes_room_for_another(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_no_instance_makes_room_for_another(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"deliveries": 5, "on_full": "drop_oldest"}}
     async with open_receiver() as dead, open_kit(tmp_path, settings=settings) as kit:
@@ -337,7 +317,7 @@ async def test_no_instance_makes_room_for_another(
 
 
 async def test_the_largest_registration_of_the_instance_makes_room_and_no_more_than_is_needed(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     limits = {"deliveries": 500, "instance_reserved_deliveries": 0, "on_full": "drop_oldest"}
@@ -349,14 +329,14 @@ async def test_the_largest_registration_of_the_instance_makes_room_and_no_more_t
         await kit.settled()
         for left in (398, 397):
             await kit.gateway.events.accept([event(), event()])
-            backlog = kit.gateway.events._outbox._backlog
+            backlog = kit.gateway.backlog
             assert backlog.of(few.id)[0] == 1
             assert backlog.of(many.id)[0] == 399
             assert len(await deliveries(kit, DeliveryState.DEAD)) == 2 * (399 - left)
 
 
 async def test_making_room_holds_up_no_other_instance(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hookgw_receiver.default = answer(503)
     settings = {
@@ -410,7 +390,7 @@ async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
 
 
 async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While room is made its lanes change, and all that is pending has moved before the event goes in."""
     making, made = trio.Event(), trio.Event()
@@ -440,7 +420,7 @@ async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
 
 
 async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_meanwhile(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
@@ -465,7 +445,7 @@ async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_mean
 
 
 async def test_producers_that_come_at_once_keep_the_limit_together(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_deliveries": 10, "on_full": "drop_oldest"}}
@@ -505,7 +485,7 @@ async def done(kit: GatewayKit, job: Job, count: int) -> Job:
 
 
 async def test_a_replay_waits_for_room_and_leaves_half_of_it(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"limits": {"registration_deliveries": 8}}
     async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
@@ -527,7 +507,7 @@ async def test_a_replay_waits_for_room_and_leaves_half_of_it(
 
 
 async def test_a_replay_that_has_no_room_at_all_goes_on_after_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"limits": {"registration_deliveries": 8}}
     async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
@@ -546,7 +526,7 @@ async def test_a_replay_that_has_no_room_at_all_goes_on_after_a_restart(
 
 
 async def test_a_replay_of_one_instance_leaves_room_for_the_others(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"limits": {"deliveries": 40, "instance_reserved_deliveries": 2}}
     async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
@@ -563,9 +543,7 @@ async def test_a_replay_of_one_instance_leaves_room_for_the_others(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_resend_is_refused_at_a_limit(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_resend_is_refused_at_a_limit(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     settings = {"limits": {"registration_deliveries": 3, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
@@ -583,7 +561,7 @@ def figures(backlog: Backlog) -> dict[str, dict[str, tuple[int, int]]]:
     """All counts that the backlog has, by what they are for."""
     return {
         "total": {"": (backlog.count, backlog.size)},
-        "registrations": {name: (one.count, one.size) for name, one in backlog._registrations.items()},
+        "registrations": {name: backlog.of(name) for name, _ in backlog.registrations()},
         "instances": dict(backlog.instances()),
         "parts": {
             f"{registration} {instance}": (part.count, part.size)

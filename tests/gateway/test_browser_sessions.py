@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from trio.testing import MockClock
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.auth.keyring import KeyHolder
-from hookgw.config.settings import AuthSettings, Settings, StorageSettings
-from hookgw.core import browser_sessions
-from hookgw.core.browser_sessions import LINK_LIFETIME, MOST_LINKS
-from hookgw.kernel.errors import Unauthorized
-from hookgw.kernel.units import Size
+from hookgw import Gateway
+from hookgw.app import open_gateway
+from hookgw.auth import KeyHolder
+from hookgw.config import AuthSettings, Settings, StorageSettings
+from hookgw.core import LINK_LIFETIME, MOST_LINKS, browser_sessions
+from hookgw.kernel import Size, Unauthorized
 from hookgw.testing import GatewayKit
 
 
@@ -48,7 +45,7 @@ async def test_a_session_survives_a_restart(tmp_path: Path) -> None:
 
 
 async def test_a_key_has_a_limited_number_of_sessions(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    hookgw_gateway: GatewayKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(browser_sessions, "MOST_SESSIONS", 2)
     gateway = hookgw_gateway.gateway
@@ -63,7 +60,7 @@ async def test_a_key_has_a_limited_number_of_sessions(
     assert len(await gateway.store.load_sessions()) == 2
 
 
-async def test_a_session_ends_with_its_instance(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_a_session_ends_with_its_instance(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("loja1", token="key-of-loja1")
     token = await gateway.sessions.begin(holder(gateway, "key-of-loja1"))
@@ -75,7 +72,7 @@ async def test_a_session_ends_with_its_instance(hookgw_gateway: GatewayKit, hook
         await gateway.sessions.find(token)
 
 
-async def test_a_link_expires(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_a_link_expires(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     link = gateway.sessions.issue_link(lambda: holder(gateway))
     await hookgw_gateway.advance(LINK_LIFETIME)
@@ -83,7 +80,7 @@ async def test_a_link_expires(hookgw_gateway: GatewayKit, hookgw_clock: MockCloc
         gateway.sessions.use_link(link)
 
 
-async def test_old_links_make_room_for_new_ones(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_old_links_make_room_for_new_ones(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     links = [gateway.sessions.issue_link(lambda: holder(gateway)) for _ in range(MOST_LINKS + 1)]
     with pytest.raises(Unauthorized):
@@ -91,9 +88,7 @@ async def test_old_links_make_room_for_new_ones(hookgw_gateway: GatewayKit, hook
     assert gateway.sessions.use_link(links[-1]).principal.is_global
 
 
-async def test_a_link_of_a_revoked_key_opens_nothing(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_link_of_a_revoked_key_opens_nothing(hookgw_gateway: GatewayKit) -> None:
     link = hookgw_gateway.gateway.sessions.issue_link(lambda: None)
     with pytest.raises(Unauthorized):
         hookgw_gateway.gateway.sessions.use_link(link)

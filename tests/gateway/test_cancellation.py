@@ -12,18 +12,18 @@ import trio.lowlevel
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.core import jobs
-from hookgw.core.pending import PendingDeliveries
-from hookgw.deliveries import cancellation
-from hookgw.deliveries.requests import Replay
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
-from hookgw.records.audit import AuditEntry
-from hookgw.records.deliveries import Cancellation, DeliveryState, LaneState
-from hookgw.records.registrations import Ordering
+from hookgw import Conflict, DeliveryState, LaneState, NotFound
+from hookgw.core import PendingDeliveries, jobs
+from hookgw.deliveries import Replay, cancellation
+from hookgw.kernel import StorageUnavailable, TooManyRequests
+from hookgw.records import AuditEntry, Cancellation, Ordering
 from hookgw.store import DeliveryQuery, steps
 from hookgw.store.sqlite import audit, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_pending import KIND, emit, states
+from tests.support.waits import FIRST_WAIT
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 ALL = Cancellation()
 
@@ -72,7 +72,7 @@ def refuse_audit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_is_cancelled_is_not_sent_and_can_be_replayed(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.will(answer(503, headers={"retry-after": "100"}))
@@ -107,7 +107,7 @@ async def test_an_attempt_in_flight_is_waited_for(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(gateway.deliveries.cancel, "shop", ALL)
         await wait_for_count(hookgw_gateway, 1)
-        hookgw_clock.jump(5)
+        hookgw_clock.jump(FIRST_WAIT)
     await wait_for_count(hookgw_gateway, 0)
     await hookgw_gateway.advance(1000)
     first = DeliveryState.DELIVERED if status == 200 else DeliveryState.DEAD
@@ -119,7 +119,7 @@ async def test_an_attempt_in_flight_is_waited_for(
 
 
 async def test_only_the_own_events_of_a_global_webhook_and_only_for_its_operator(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"global_webhooks": [{"url": f"{hookgw_receiver.url}?global"}]}
     hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
@@ -137,7 +137,7 @@ async def test_only_the_own_events_of_a_global_webhook_and_only_for_its_operator
 
 
 async def test_a_paused_lane_counts_what_is_left(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -153,9 +153,7 @@ async def test_a_paused_lane_counts_what_is_left(
     assert hookgw_receiver.ids == ["other"]
 
 
-async def test_unknown_names(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_unknown_names(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     for call in (
         hookgw_gateway.gateway.deliveries.cancel,
@@ -195,7 +193,7 @@ async def test_a_long_one_becomes_a_job_that_goes_on_after_a_restart(
 
 
 async def test_after_a_restart_it_holds_the_lanes_of_its_instance_alone(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seed 5741 of the simulator: what waited for another instance was overtaken, and then stayed."""
     monkeypatch.setattr(steps, "STEP", 2)
@@ -224,10 +222,7 @@ async def test_after_a_restart_it_holds_the_lanes_of_its_instance_alone(
 
 
 async def test_a_disk_that_refuses_at_first_cancels_nothing(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
@@ -248,10 +243,7 @@ async def test_a_disk_that_refuses_at_first_cancels_nothing(
 
 
 async def test_a_disk_that_refuses_the_audit_leaves_no_job_to_the_next_start(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.will(answer(wait=5))
@@ -266,10 +258,7 @@ async def test_a_disk_that_refuses_the_audit_leaves_no_job_to_the_next_start(
 
 
 async def test_a_count_ends(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "MOST_COUNTED", 2)
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -294,7 +283,7 @@ async def test_one_at_a_time(
         await wait_for_count(hookgw_gateway, 1)
         with pytest.raises(Conflict, match=r"under way \(job_\w+\); try again"):
             await gateway.deliveries.cancel("shop", ALL)
-        hookgw_clock.jump(5)
+        hookgw_clock.jump(FIRST_WAIT)
     await wait_for_count(hookgw_gateway, 0)
 
     begun, may_end = trio.Event(), trio.Event()

@@ -10,13 +10,15 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, NotFound, StorageUnavailable
-from hookgw.kernel.rates import parse_rate
-from hookgw.records.deliveries import Cancellation, DeliveryState, LaneState
-from hookgw.records.registrations import Ordering
+from hookgw import Conflict, DeliveryState, HookgwError, LaneState, NotFound
+from hookgw.kernel import Forbidden, StorageUnavailable, parse_rate
+from hookgw.records import Cancellation, Ordering
 from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.gateway.test_pending import KIND, emit, states
+from tests.support.waits import FIRST_WAIT
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 DEAD, DELIVERED, PENDING = DeliveryState.DEAD, DeliveryState.DELIVERED, DeliveryState.PENDING
 CANCELLED = "Cancelled by hookgw."
@@ -38,7 +40,7 @@ def refuse_the_first(request: Received) -> Any:
 
 
 async def test_a_lane_goes_on_behind_a_head_that_waits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = refuse_the_first
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -61,7 +63,7 @@ async def test_a_lane_goes_on_behind_a_head_that_waits(
 
 
 async def test_an_attempt_in_flight_is_cut_off_and_recorded_with_its_body(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -95,13 +97,13 @@ async def test_one_that_is_not_the_head_goes_and_the_attempt_in_flight_does_not(
     found = await skip(hookgw_gateway, ids[behind])
     assert (found.summary.state, found.attempts) == (DEAD, ())
     assert hookgw_receiver.ids == ids[:1]
-    hookgw_clock.jump(5)
+    hookgw_clock.jump(FIRST_WAIT)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == [one for one in ids if one != ids[behind]]
 
 
 async def test_the_wait_of_a_head_that_stays_is_not_cut_short(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "100"}))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -143,7 +145,7 @@ async def test_a_response_that_comes_first_wins_and_the_answer_says_so(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(skip_late)
         await trio.testing.wait_all_tasks_blocked(0.05)
-        hookgw_clock.jump(5)
+        hookgw_clock.jump(FIRST_WAIT)
     monkeypatch.setattr(type(gateway.dispatcher), "cut_off", cut_off)
     await hookgw_gateway.settled()
     (refusal,) = refusals
@@ -154,7 +156,7 @@ async def test_a_response_that_comes_first_wins_and_the_answer_says_so(
 
 
 async def test_of_two_calls_at_once_one_cancels_and_the_other_is_told(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -202,9 +204,7 @@ async def test_other_lanes_do_not_stop(
     assert all(state is DELIVERED for one, state in (await states(hookgw_gateway)).items() if one != heads[0])
 
 
-async def test_a_paused_lane_stays_paused(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_paused_lane_stays_paused(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
     await gateway.registrations.pause("shop")
@@ -219,9 +219,7 @@ async def test_a_paused_lane_stays_paused(
     assert hookgw_receiver.ids == ids[1:]
 
 
-async def test_a_lane_that_waits_for_its_rate(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_lane_that_waits_for_its_rate(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, rate=parse_rate("1/s"))
     ids = await emit(hookgw_gateway, 4)
     await hookgw_receiver.wait_for(1)
@@ -233,9 +231,7 @@ async def test_a_lane_that_waits_for_its_rate(
     assert hookgw_receiver.ids == [one for one in ids if one != waiting[0]]
 
 
-async def test_a_lane_that_waits_for_a_connection(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_lane_that_waits_for_a_connection(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(hang())
     async with open_kit(tmp_path, settings={"delivery": {"host_connections": 1}}) as kit:
         await kit.register(hookgw_receiver.url, instance="bar")
@@ -255,7 +251,7 @@ async def test_a_lane_that_waits_for_a_connection(
 
 
 async def test_deliveries_that_move_to_other_lanes_stay_cancelled(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -270,7 +266,7 @@ async def test_deliveries_that_move_to_other_lanes_stay_cancelled(
     assert sorted(hookgw_receiver.ids[1:]) == [ids[1], ids[2], ids[5]]  # type: ignore[type-var]
 
 
-async def test_what_is_refused(tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock) -> None:
+async def test_what_is_refused(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
     settings = {"global_webhooks": [{"url": f"{hookgw_receiver.url}?global"}]}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -309,13 +305,13 @@ async def test_a_disk_that_refuses_cancels_nothing_and_cuts_nothing_off(
     monkeypatch.setattr(hookgw_gateway.gateway.store, "check_open", refuse)
     with pytest.raises(StorageUnavailable):
         await skip(hookgw_gateway, ids[0])
-    hookgw_clock.jump(5)
+    hookgw_clock.jump(FIRST_WAIT)
     await hookgw_gateway.settled()
     assert await states(hookgw_gateway) == {ids[0]: DELIVERED}
 
 
 async def test_a_caller_that_leaves_does_not_stop_it(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -337,7 +333,7 @@ async def test_a_caller_that_leaves_does_not_stop_it(
 
 
 async def test_a_restart_after_the_call_sends_nothing_of_it(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     async with open_kit(tmp_path) as kit:
@@ -351,9 +347,7 @@ async def test_a_restart_after_the_call_sends_nothing_of_it(
     assert hookgw_receiver.ids == ids
 
 
-async def test_beside_a_cancellation_of_many(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_beside_a_cancellation_of_many(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(answer(wait=5))
     await hookgw_gateway.register(hookgw_receiver.url)
     ids = await emit(hookgw_gateway, 3)

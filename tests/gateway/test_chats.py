@@ -11,9 +11,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.core.long_work import LONG_WORK, SLICE, LongWork
-from hookgw.messages.chats import MOST_MESSAGE, MOST_PAGES, Chat, ChatSearch, Contact
-from hookgw.records.events import Event
+from hookgw import Event
+from hookgw.core import LONG_WORK, SLICE, LongWork
+from hookgw.messages import MOST_MESSAGE, MOST_PAGES, Chat, ChatSearch, Contact
 from hookgw.store import EventPage
 
 

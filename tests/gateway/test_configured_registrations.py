@@ -13,20 +13,24 @@ import pytest
 import trustme
 from trio.testing import MockClock
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import OperationsSettings
-from hookgw.kernel.errors import ConfigError
-from hookgw.kernel.masking import MASK
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.lanes import lane_rule
-from hookgw.records.operational_kinds import OPERATIONS_ID
-from hookgw.records.registrations import GLOBAL_INSTANCE, Ordering, Registration
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw import Registration
+from hookgw.concurrency import Clock
+from hookgw.config import OperationsSettings
+from hookgw.kernel import MASK, ConfigError
+from hookgw.records import (
+    BUILT_IN_KINDS,
+    GLOBAL_INSTANCE,
+    OPERATIONS_ID,
+    Catalog,
+    Ordering,
+    TlsIdentity,
+    lane_rule,
+)
 from hookgw.store import Store, open_store
 from hookgw.testing import Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks.configured import parse_global_webhooks, read_global_webhooks, read_operations
+from hookgw.webhooks import parse_global_webhooks, read_global_webhooks, read_operations
 from tests.support.certificates import certificate_of
+from tests.support.waits import FIRST_WAIT
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
@@ -247,7 +251,7 @@ async def test_what_is_pending_moves_along_with_a_changed_block(
                 ids = [f"{url[-6:-1]}-{n}" for n in range(3)]
                 for event_id in ids:
                     await kit.emit("MESSAGES_UPSERT", DATA, event_id=event_id)
-                await kit.advance(5)
+                await kit.advance(FIRST_WAIT)
     assert set(old.ids) == {f"{old.url[-6:-1]}-0"}
     assert hookgw_receiver.ids == [f"{old.url[-6:-1]}-{n}" for n in range(3)] + ids
 

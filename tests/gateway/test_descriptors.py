@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.config.open_files import OpenFiles
+from hookgw import DeliveryState
+from hookgw.config import OpenFiles
 from hookgw.core import open as core_open
-from hookgw.records.deliveries import DeliveryState
 from hookgw.store import DeliveryQuery
-from hookgw.testing.kit import open_kit
+from hookgw.testing import open_kit
 
 RECEIVERS = 40
 DESCRIPTORS = 8

@@ -11,9 +11,9 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.core.disk_space import CHECK_EVERY, DiskSpaceWatch
-from hookgw.kernel.errors import StorageUnavailable, Unavailable
-from hookgw.records.deliveries import DeliveryState
+from hookgw import DeliveryState, Unavailable
+from hookgw.core import CHECK_EVERY, DiskSpaceWatch
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import DiskSpace
 from hookgw.testing import Receiver, answer, open_kit
 

@@ -13,18 +13,19 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.core import jobs
-from hookgw.core.shielded import DEADLINE
-from hookgw.deliveries.requests import Replay
-from hookgw.events.erasure import FREED_BEFORE
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
-from hookgw.records.deliveries import DeliveryState
+from hookgw import Conflict, DeliveryState, NotFound
+from hookgw.core import DEADLINE, jobs
+from hookgw.deliveries import Replay
+from hookgw.events import FREED_BEFORE
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import AuditQuery
-from hookgw.store.sqlite import checkpoints, erase
-from hookgw.store.sqlite.maintenance import compact_file
+from hookgw.store.sqlite import checkpoints, compact_file, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_cancellation import hang_after, refuse_audit, start_lanes_late, wait_for_count
 from tests.gateway.test_pending import KIND, states
+from tests.support.waits import FIRST_WAIT
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 ANA, BOB = "5511988887777@s.whatsapp.net", "5511900000000@s.whatsapp.net"
 
@@ -44,7 +45,7 @@ async def emit_both(kit: GatewayKit, count: int, *, first: int = 0, instance: st
 
 
 async def test_pending_finished_and_dead_ones_go_and_the_rest_is_sent_in_order(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.will(answer(200), answer(200), answer(422), answer(200), answer(503))
@@ -66,9 +67,7 @@ async def test_pending_finished_and_dead_ones_go_and_the_rest_is_sent_in_order(
     assert hookgw_receiver.ids[7:] == ["ana-9"]
 
 
-async def test_the_audit_says_who_but_not_whom(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_the_audit_says_who_but_not_whom(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.gateway.erasures.erase("shop", ANA)
     page = await hookgw_gateway.gateway.store.list_audit(AuditQuery(instance="shop", action="event"))
@@ -77,10 +76,7 @@ async def test_the_audit_says_who_but_not_whom(
 
 
 async def test_of_calls_at_once_one_begins(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -103,7 +99,7 @@ async def test_of_calls_at_once_one_begins(
 
 
 async def test_a_caller_that_goes_away_early_does_not_stop_it(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.will(answer(503))
@@ -143,10 +139,7 @@ async def test_a_store_that_is_slow_leaves_no_job_to_the_next_start(
 
 
 async def test_a_disk_that_refuses_the_audit_leaves_no_job_to_the_next_start(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -172,7 +165,7 @@ async def test_an_attempt_in_flight_is_waited_for(
         with pytest.raises(Conflict, match="under way"):
             await gateway.erasures.erase("shop", BOB)
         while nursery.child_tasks:  # the receiver may begin its wait after a jump
-            hookgw_clock.jump(5)
+            hookgw_clock.jump(FIRST_WAIT)
             await trio.testing.wait_all_tasks_blocked(0.001)
     await hookgw_gateway.advance(10)
     while gateway.jobs.all():
@@ -211,7 +204,7 @@ async def test_an_attempt_for_a_deleted_registration_is_waited_for(
 
 @pytest.mark.parametrize("ordering", ["instance", "url"])
 async def test_deliveries_to_webhooks_of_the_configuration_go_too_and_others_stay(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, ordering: str
+    tmp_path: Path, hookgw_receiver: Receiver, ordering: str
 ) -> None:
     settings = {"global_webhooks": [{"url": f"{hookgw_receiver.url}?global", "ordering": ordering}]}
     hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
@@ -239,7 +232,7 @@ async def test_deliveries_to_webhooks_of_the_configuration_go_too_and_others_sta
 
 
 async def test_a_long_one_goes_on_after_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erase, "ROWS", 2)
     monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
@@ -264,7 +257,7 @@ async def test_a_long_one_goes_on_after_a_restart(
 
 
 async def test_the_answer_says_that_an_earlier_version_left_bytes_in_the_file(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.register(hookgw_receiver.url)
@@ -282,7 +275,7 @@ async def test_the_answer_says_that_an_earlier_version_left_bytes_in_the_file(
 
 
 async def test_nothing_overtakes_what_waits_for_it_after_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seed 4736 of the simulator: a lane began with a new event, because it had not been started yet."""
     monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
@@ -330,10 +323,7 @@ async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
 
 
 async def test_an_instance_that_is_deleted_meanwhile_ends_it(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     with pytest.raises(NotFound):
@@ -355,10 +345,7 @@ async def test_an_instance_that_is_deleted_meanwhile_ends_it(
 
 
 async def test_a_deletion_during_the_last_search_ends_it_too(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seed 81231 of the simulator: what the deletion had given another name was not found, and stayed."""
     gateway = hookgw_gateway.gateway
@@ -382,10 +369,7 @@ async def test_a_deletion_during_the_last_search_ends_it_too(
 
 
 async def test_a_deletion_that_the_disk_refuses_does_not_end_it(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)

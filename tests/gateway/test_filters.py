@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio.testing import MockClock
 
-from hookgw.delivery.sender import template_for
-from hookgw.kernel.errors import ConfigError
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event
-from hookgw.records.inline_media import encode_payload
+from hookgw import DeliveryState, Event
+from hookgw.delivery import template_for
+from hookgw.kernel import ConfigError
+from hookgw.records import encode_payload
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "MESSAGES_UPSERT"
 NOT_MINE = {"pointer": "/data/key/fromMe", "op": "equals", "value": False}
@@ -38,7 +38,7 @@ async def change(kit: GatewayKit, **body: Any) -> None:
 
 
 async def test_what_a_filter_does_not_let_pass_is_dropped_with_the_condition_as_its_reason(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, filter=[NOT_MINE, ONE_CHAT])
     passed = await hookgw_gateway.emit(KIND, message("1@c"))
@@ -62,7 +62,7 @@ async def test_what_a_filter_does_not_let_pass_is_dropped_with_the_condition_as_
 
 
 async def test_a_changed_filter_holds_for_what_was_not_tried_yet(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(500)
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -81,7 +81,7 @@ async def test_a_changed_filter_holds_for_what_was_not_tried_yet(
 
 
 async def test_true_and_1_are_different_filters(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, filter=[NOT_MINE | {"value": 1}])
     await change(hookgw_gateway, filter=[NOT_MINE | {"value": True}])
@@ -89,9 +89,7 @@ async def test_true_and_1_are_different_filters(
     assert (await deliveries(hookgw_gateway))[passed.id].state is DeliveryState.DELIVERED
 
 
-async def test_a_filter_outlives_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_filter_outlives_a_restart(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     async with open_kit(tmp_path) as kit:
         before = await kit.register(hookgw_receiver.url, filter=[NOT_MINE, ONE_CHAT])
     async with open_kit(tmp_path) as kit:
@@ -102,7 +100,7 @@ async def test_a_filter_outlives_a_restart(
 
 
 async def test_a_test_event_is_sent_whatever_the_filter_says(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     nothing = {"pointer": "/data", "op": "notExists"}
     await hookgw_gateway.register(hookgw_receiver.url, filter=[nothing])
@@ -111,7 +109,7 @@ async def test_a_test_event_is_sent_whatever_the_filter_says(
 
 
 async def test_a_file_that_the_receiver_does_not_get_does_not_exist_for_its_filter(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     data = encode_payload({"message": {"base64": "QUJD"}}, wants_file=lambda: True, max_data=10_000)
     event = Event(id="msg_1", kind=KIND, instance="shop", data_json=data, time=0.0)
@@ -121,9 +119,7 @@ async def test_a_file_that_the_receiver_does_not_get_does_not_exist_for_its_filt
         assert (template_for(stored).refusal(event) is None) is base64
 
 
-async def test_global_webhooks_have_filters(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_global_webhooks_have_filters(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     block = {"label": "audit", "url": hookgw_receiver.url, "filter": [NOT_MINE]}
     async with open_kit(tmp_path, settings={"global_webhooks": [block]}) as kit:
         await kit.gateway.instances.create("shop")
@@ -133,9 +129,7 @@ async def test_global_webhooks_have_filters(
         assert hookgw_receiver.ids == [passed.id]
 
 
-async def test_a_wrong_filter_in_the_configuration_stops_the_start(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_a_wrong_filter_in_the_configuration_stops_the_start(tmp_path: Path) -> None:
     block = {"url": "https://a.example/", "filter": [NOT_MINE | {"op": "like"}]}
     with pytest.raises(ConfigError, match=r"global_webhooks\[0\]\.filter\[0\]\.op must be one of equals"):
         async with open_kit(tmp_path, settings={"global_webhooks": [block]}):

@@ -12,16 +12,14 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import DeliverySettings
+from hookgw import Attempt, ConnectionState, Outcome, Registration
+from hookgw.concurrency import Clock
+from hookgw.config import DeliverySettings
 from hookgw.core import backlog
-from hookgw.records.connectors import ConnectionState
-from hookgw.records.deliveries import Attempt, Outcome
-from hookgw.records.registrations import Registration
 from hookgw.testing import GatewayKit, Receiver, answer
-from hookgw.webhooks import auto_disable
-from hookgw.webhooks.auto_disable import AutoDisable
+from hookgw.webhooks import AutoDisable, auto_disable
 from tests.support.keys import principal_of
+from tests.support.stores import writer_of
 
 KIND = "CALL"
 NAMES = [f"forgotten-{number}" for number in range(5)]
@@ -56,16 +54,13 @@ def kept(names: Iterable[str]) -> list[str]:
 @pytest.fixture(autouse=True)
 def _swept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables that are swept when they have grown are swept at each new name."""
-    monkeypatch.setattr(auto_disable, "_FEW", 0)
-    monkeypatch.setattr(backlog, "_LEAST_SWEPT", 0)
+    monkeypatch.setattr(auto_disable, "FEW", 0)
+    monkeypatch.setattr(backlog, "LEAST_SWEPT", 0)
 
 
 @pytest.mark.parametrize("outcome", [200, 500, 503, 410])
 async def test_instances_that_come_and_go(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    outcome: int,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, outcome: int
 ) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     hookgw_receiver.default = answer(outcome)
@@ -95,15 +90,12 @@ async def test_instances_that_come_and_go(
         await trio.testing.wait_all_tasks_blocked(0.001)
     assert gateway.jobs.all() == []
     # The writer's memory of names is bounded by their number.
-    writer: Any = gateway.store
-    writer._commits._writer._names.forget()
+    writer_of(gateway.store)._names.forget()
     assert kept([*NAMES, *ids]) == []
 
 
 async def test_a_deletion_during_the_commit_of_a_connection_update(
-    hookgw_gateway: GatewayKit,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     await gateway.instances.create("shop")
@@ -121,7 +113,7 @@ async def test_a_deletion_during_the_commit_of_a_connection_update(
 
 
 async def test_failures_of_deleted_registrations_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto_disable, "_FEW", 2)
+    monkeypatch.setattr(auto_disable, "FEW", 2)
     present: dict[str, Registration] = {}
 
     class Registry:
@@ -141,8 +133,9 @@ async def test_failures_of_deleted_registrations_are_forgotten(monkeypatch: pyte
         await watch.attempted(failure, registration)
         if number % 10:
             del present[registration.id]
-    assert set(present) <= set(watch._failing)
-    assert len(watch._failing) <= 2 * len(present) + 2
+    known = watch._failing
+    assert set(present) <= set(known)
+    assert len(known) <= 2 * len(present) + 2
 
 
 def test_kept_finds_what_is_kept() -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from trio.testing import MockClock
 
-from hookgw.kernel.errors import NotFound, StorageUnavailable
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, NotFound, Outcome
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
 
@@ -32,9 +33,7 @@ def first_arrivals(receiver: Receiver) -> list[str | None]:
     return list(dict.fromkeys(receiver.ids))
 
 
-async def test_an_event_is_notified_and_signed(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_an_event_is_notified_and_signed(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     registration = await hookgw_gateway.register(hookgw_receiver.url + "hook?a=1")
     event = await hookgw_gateway.emit(KIND, {"n": 1})
     [request] = await hookgw_receiver.wait_for(1)
@@ -49,7 +48,7 @@ async def test_an_event_is_notified_and_signed(
 
 
 async def test_nobody_is_notified_of_what_nobody_wants(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, events=("SEND_MESSAGE",))
     await hookgw_gateway.emit(KIND, {})
@@ -58,9 +57,7 @@ async def test_nobody_is_notified_of_what_nobody_wants(
     assert hookgw_receiver.ids == [wanted.id]
 
 
-async def test_order_holds_through_retries_and_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_order_holds_through_retries_and_a_restart(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(answer(), answer(500), answer(), answer(503))
     async with open_kit(tmp_path) as kit:
         await kit.register(hookgw_receiver.url)
@@ -80,7 +77,7 @@ async def test_order_holds_through_retries_and_a_restart(
 
 
 async def test_a_dead_receiver_is_nobody_elses_problem(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver() as dead:
         dead.default = hang()
@@ -92,9 +89,7 @@ async def test_a_dead_receiver_is_nobody_elses_problem(
         assert len(await dead.wait_for(1)) == 1
 
 
-async def test_a_blocked_target_waits_and_names_the_setting(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_blocked_target_waits_and_names_the_setting(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.register("http://10.1.2.3/hook")
     event = await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
@@ -105,9 +100,7 @@ async def test_a_blocked_target_waits_and_names_the_setting(
     assert "allow_networks" in (report.attempts[0].error or "")
 
 
-async def test_resume_tries_now(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_resume_tries_now(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(answer(500))
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit(KIND, {})
@@ -120,7 +113,7 @@ async def test_resume_tries_now(
 
 
 async def test_a_lane_at_rest_keeps_its_connection_and_is_shown(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     for _ in range(2):
@@ -132,7 +125,7 @@ async def test_a_lane_at_rest_keeps_its_connection_and_is_shown(
 
 
 async def test_a_lane_at_rest_ends_and_comes_back(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit(KIND, {})
@@ -144,7 +137,7 @@ async def test_a_lane_at_rest_ends_and_comes_back(
 
 
 async def test_a_cancelled_producer_does_not_undo_what_it_handed_in(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     async with trio.open_nursery() as nursery:
@@ -155,7 +148,7 @@ async def test_a_cancelled_producer_does_not_undo_what_it_handed_in(
 
 
 async def test_two_first_sets_of_an_instance_at_once_both_succeed(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     async with trio.open_nursery() as nursery:
         for label in ("a", "b"):
@@ -164,7 +157,7 @@ async def test_two_first_sets_of_an_instance_at_once_both_succeed(
 
 
 async def test_is_ready_while_lanes_run_and_the_disk_writes(
-    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.gateway.ready()
@@ -178,7 +171,7 @@ async def test_is_ready_while_lanes_run_and_the_disk_writes(
 
 
 async def test_resume_tells_nothing_of_another_instance_with_the_same_url(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.default = answer(500)

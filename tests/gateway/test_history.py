@@ -8,8 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.deliveries.history import TURN_TIMEOUT, DeliveryHistory
-from hookgw.kernel.errors import NotFound, TooManyRequests
+from hookgw import NotFound
+from hookgw.deliveries import TURN_TIMEOUT, DeliveryHistory
+from hookgw.kernel import TooManyRequests
 from hookgw.store import DeliveryPage, DeliveryQuery
 
 PAGE = DeliveryPage([])
@@ -76,7 +77,7 @@ async def test_two_reads_of_an_instance_at_a_time(
         assert refused == [1.0]
         store.free.set()
     assert limited == ["instance_reads"]
-    assert not history._turns._locks
+    assert len(history.turns) == 0
 
 
 async def test_the_third_read_waits_for_its_turn(history: DeliveryHistory, store: SlowStore) -> None:
@@ -87,7 +88,7 @@ async def test_the_third_read_waits_for_its_turn(history: DeliveryHistory, store
         assert store.reading == ["shop"] * 2
         store.free.set()
     assert store.reading == ["shop"] * 3
-    assert not history._turns._locks
+    assert len(history.turns) == 0
 
 
 async def test_a_cancelled_read_leaves_its_turn(history: DeliveryHistory, store: SlowStore) -> None:
@@ -96,7 +97,7 @@ async def test_a_cancelled_read_leaves_its_turn(history: DeliveryHistory, store:
             nursery.start_soon(history.list, asked("shop"))
         await wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
-    assert not history._turns._locks
+    assert len(history.turns) == 0
     store.free.set()
     assert await history.list(asked("shop")) == PAGE
 

@@ -8,13 +8,12 @@ from typing import cast
 import trio
 from trio.testing import MockClock
 
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.config.settings import EventsSettings, StorageSettings
-from hookgw.core.audit import MOST_OF_INSTANCE
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.units import Duration, Size
-from hookgw.operations.history_pruning import prune_history
-from hookgw.records.events import Event
+from hookgw import Event
+from hookgw.concurrency import virtual_clock
+from hookgw.config import EventsSettings, StorageSettings
+from hookgw.core import MOST_OF_INSTANCE
+from hookgw.kernel import Duration, Size, StorageUnavailable
+from hookgw.operations import prune_history
 from hookgw.store import Store
 from hookgw.testing import Receiver, open_kit
 

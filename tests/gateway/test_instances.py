@@ -12,18 +12,26 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.core.registry import Registry
-from hookgw.instances.service import InstanceService
-from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound, StorageUnavailable
-from hookgw.records.api_keys import Principal
-from hookgw.records.connectors import ConnectionState, Session
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.instances import Instance, check_name
-from hookgw.records.messages import TextMessage
+from hookgw import (
+    Conflict,
+    ConnectionState,
+    DeliveryState,
+    HookgwError,
+    Invalid,
+    NotFound,
+    Session,
+    TextMessage,
+)
+from hookgw.core import Registry
+from hookgw.instances import InstanceService
+from hookgw.kernel import Forbidden, StorageUnavailable
+from hookgw.records import Instance, Principal, check_name
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 from hookgw.testing.connector import connect_at_once
 from tests.support.keys import principal_of
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 DATA = {"key": {"remoteJid": "5511@s.whatsapp.net", "fromMe": False, "id": "A"}}
 
@@ -68,9 +76,7 @@ def test_what_is_no_name(name: object) -> None:
 # Creating
 
 
-async def test_a_created_instance_has_a_key_of_its_own(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_created_instance_has_a_key_of_its_own(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     shop, key, _ = await gateway.instances.create("shop", integration="fake", options={"a": [1]})
     _, other_key, _ = await gateway.instances.create("bar")
@@ -94,7 +100,7 @@ async def test_a_created_instance_has_a_key_of_its_own(
     ],
 )
 async def test_tokens_that_cannot_be_keys(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str, error: type[HookgwError]
+    hookgw_gateway: GatewayKit, token: str, error: type[HookgwError]
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", token="shop-token")
@@ -105,21 +111,19 @@ async def test_tokens_that_cannot_be_keys(
 
 
 @pytest.mark.parametrize("token", ["12345678", "x" * 256, "with space"])
-async def test_tokens_at_the_edge(hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str) -> None:
+async def test_tokens_at_the_edge(hookgw_gateway: GatewayKit, token: str) -> None:
     _, key, _ = await hookgw_gateway.gateway.instances.create("shop", token=token)
     assert key == token
     assert principal_of(hookgw_gateway.gateway, token) == Principal("shop")
 
 
 @pytest.mark.parametrize("token", [None, ""])
-async def test_without_a_token_a_key_is_made(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str | None
-) -> None:
+async def test_without_a_token_a_key_is_made(hookgw_gateway: GatewayKit, token: str | None) -> None:
     _, key, _ = await hookgw_gateway.gateway.instances.create("shop", token=token)
     assert len(key) == 32
 
 
-async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     with pytest.raises(Invalid, match="instanceName"):
         await gateway.instances.create("a b")
@@ -131,7 +135,7 @@ async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit, hookg
     assert [i.name for i in gateway.instances.all()] == ["shop"]
 
 
-async def test_one_name_is_created_once(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_one_name_is_created_once(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     results = await together(*[partial(gateway.instances.create, "shop")] * 5)
     created = [result for result in results if not isinstance(result, HookgwError)]
@@ -140,7 +144,7 @@ async def test_one_name_is_created_once(hookgw_gateway: GatewayKit, hookgw_clock
     assert principal_of(gateway, created[0][1]) == Principal("shop")
 
 
-async def test_one_token_is_given_once(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_one_token_is_given_once(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     names = [f"shop{n}" for n in range(5)]
     results = await together(*[partial(gateway.instances.create, n, token="same-token") for n in names])
@@ -150,9 +154,7 @@ async def test_one_token_is_given_once(hookgw_gateway: GatewayKit, hookgw_clock:
     assert principal_of(gateway, "same-token") == Principal(created[0])
 
 
-async def test_a_caller_that_goes_away_leaves_nothing_half_made(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_caller_that_goes_away_leaves_nothing_half_made(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -166,7 +168,7 @@ async def test_a_caller_that_goes_away_leaves_nothing_half_made(
         await trio.testing.wait_all_tasks_blocked(0.001)
 
 
-async def test_keys_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_keys_outlive_a_restart(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         _, key, _ = await kit.gateway.instances.create("shop")
     async with open_kit(tmp_path) as kit:
@@ -179,7 +181,7 @@ async def test_keys_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -
 
 
 async def test_a_deleted_instance_leaves_nothing_to_its_successor(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     """Neither its key, nor its registrations, nor what was pending, nor the ids of its events."""
     gateway, receiver = hookgw_gateway.gateway, hookgw_receiver
@@ -210,7 +212,7 @@ async def test_a_deleted_instance_leaves_nothing_to_its_successor(
 
 
 async def test_an_instance_may_be_called_like_a_kind_and_be_deleted(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     for name in ("MESSAGES_UPSERT", "shop"):
@@ -240,9 +242,7 @@ async def test_what_is_on_the_wire_ends_in_peace_when_its_instance_is_deleted(
     assert hookgw_gateway.gateway.store.statistics().pending == 0
 
 
-async def test_what_was_deleted_stays_away_after_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_what_was_deleted_stays_away_after_a_restart(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path) as kit:
         _, key, _ = await kit.gateway.instances.create("shop")
@@ -259,14 +259,12 @@ async def test_what_was_deleted_stays_away_after_a_restart(
         assert len(hookgw_receiver.requests) == 1
 
 
-async def test_deleting_what_does_not_exist(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_deleting_what_does_not_exist(hookgw_gateway: GatewayKit) -> None:
     with pytest.raises(NotFound):
         await hookgw_gateway.gateway.instances.delete("shop")
 
 
-async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     _, key, _ = await gateway.instances.create("shop")
     results = await together(
@@ -278,7 +276,7 @@ async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
     alive = gateway.instances.find("shop")
     good = [one.hash for one in alive.keys] if alive else []
     for one in [key, *(result[1] for result in results if isinstance(result, tuple))]:
-        owner = Principal("shop") if gateway.keys._keyring.hash(one) in good else None
+        owner = Principal("shop") if gateway.authenticator.keyring.hash(one) in good else None
         assert principal_of(gateway, one) == owner
     assert principal_of(gateway, key) is None
     assert any(isinstance(result, NotFound) for result in results)
@@ -287,9 +285,7 @@ async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
 # Connecting
 
 
-async def test_connected_instances_are_connected_again_after_a_restart(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_connected_instances_are_connected_again_after_a_restart(tmp_path: Path) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         for name in ("on", "off", "never"):
@@ -315,7 +311,7 @@ LOGGED_OUT = "The network logged the account out."
 
 @pytest.mark.parametrize("ends_it", ["connect", "logout", "delete"])
 async def test_an_account_that_was_logged_out_needs_attention_until_somebody_acts(
-    tmp_path: Path, hookgw_clock: MockClock, ends_it: str
+    tmp_path: Path, ends_it: str
 ) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
@@ -348,9 +344,7 @@ async def test_an_account_that_was_logged_out_needs_attention_until_somebody_act
         assert await problems_of(kit) == []
 
 
-async def test_an_end_that_an_event_reported_is_known_after_a_restart(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_an_end_that_an_event_reported_is_known_after_a_restart(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.gateway.instances.create("shop")
         for data in ({"state": "open"}, {"state": "close", "statusReason": 401}):
@@ -368,7 +362,7 @@ async def test_an_end_that_an_event_reported_is_known_after_a_restart(
 
 
 async def test_a_disk_that_refuses_the_end_of_a_connection_gets_it_later(
-    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.gateway.instances.create("shop")
@@ -388,13 +382,13 @@ async def test_a_disk_that_refuses_the_end_of_a_connection_gets_it_later(
 
 
 async def test_a_start_that_is_cancelled_while_connectors_start_is_no_failure(
-    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by seed 44873 of the simulator: the process ended with an error."""
     async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
         await kit.gateway.instances.connect("shop")
-    store_connected = InstanceService._store_connected
+    store_connected = InstanceService.store_connected
 
     with trio.CancelScope() as start:
 
@@ -404,7 +398,7 @@ async def test_a_start_that_is_cancelled_while_connectors_start_is_no_failure(
                 await trio.testing.wait_all_tasks_blocked(0.01)  # the connectors' task ends
             return await store_connected(self, instance)
 
-        monkeypatch.setattr(InstanceService, "_store_connected", store_slowly)
+        monkeypatch.setattr(InstanceService, "store_connected", store_slowly)
         async with open_kit(tmp_path, plugins={"fake": FakeConnector()}):
             raise AssertionError("it has started")
     assert start.cancelled_caught
@@ -428,16 +422,14 @@ async def test_connecting_again_begins_a_closed_connection_anew(
                 await kit.settled()
                 assert connector.runs == runs
                 hookgw_clock.jump(10)  # there is no code to wait for
-        connector._script = connect_at_once
+        connector.script = connect_at_once
         await instances.connect("shop")
         await instances.connect("shop")
         assert connector.runs == 3
         assert instances.connection_state("shop") is ConnectionState.OPEN
 
 
-async def test_connecting_again_does_not_shorten_the_wait_after_a_failure(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_connecting_again_does_not_shorten_the_wait_after_a_failure(tmp_path: Path) -> None:
     async def fail(session: Session) -> None:
         await trio.lowlevel.checkpoint()
         raise RuntimeError("broken")
@@ -445,7 +437,7 @@ async def test_connecting_again_does_not_shorten_the_wait_after_a_failure(
     connector = FakeConnector(script=fail)
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
-        kit.gateway.instances._connectors.start(kit.gateway.instances.get("shop"))
+        kit.gateway.connectors.start(kit.gateway.instances.get("shop"))
         await kit.settled()
         runs = connector.runs
         async with trio.open_nursery() as nursery:
@@ -455,7 +447,7 @@ async def test_connecting_again_does_not_shorten_the_wait_after_a_failure(
         assert connector.runs == runs
 
 
-async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path) -> None:
     async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
         await kit.gateway.instances.connect("shop")
@@ -475,9 +467,7 @@ async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_c
 
 
 @pytest.mark.parametrize("call", ["connect", "logout"])
-async def test_what_has_no_connector_is_not_connected(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, call: str
-) -> None:
+async def test_what_has_no_connector_is_not_connected(hookgw_gateway: GatewayKit, call: str) -> None:
     gateway = hookgw_gateway.gateway
     with pytest.raises(NotFound):
         await getattr(gateway.instances, call)("shop")
@@ -486,9 +476,7 @@ async def test_what_has_no_connector_is_not_connected(
         await getattr(gateway.instances, call)("shop")
 
 
-async def test_an_account_logged_out_on_the_phone_is_not_connected_again(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_an_account_logged_out_on_the_phone_is_not_connected_again(tmp_path: Path) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
@@ -503,10 +491,7 @@ async def test_an_account_logged_out_on_the_phone_is_not_connected_again(
 
 
 async def test_a_logout_that_the_disk_refuses_to_keep_is_logged(
-    hookgw_gateway: GatewayKit,
-    connector: FakeConnector,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, connector: FakeConnector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(instance: Instance) -> None:
         await trio.lowlevel.checkpoint()
@@ -515,7 +500,7 @@ async def test_a_logout_that_the_disk_refuses_to_keep_is_logged(
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
     await gateway.instances.connect("shop")
-    monkeypatch.setattr(gateway.registrations._registry, "put_instance", refuse)
+    monkeypatch.setattr(gateway.registry, "put_instance", refuse)
     with capture_logs() as logs:
         connector.log_out("shop")
         while not any(line["event"] == "logout not kept" for line in logs):
@@ -525,25 +510,25 @@ async def test_a_logout_that_the_disk_refuses_to_keep_is_logged(
 
 
 async def test_an_account_connected_anew_stays_connected_after_an_old_logout(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
     await gateway.instances.connect("shop")
-    async with gateway.registrations._registry.changing("shop"):
+    async with gateway.registry.changing("shop"):
         connector.log_out("shop")
-        while gateway.instances._connectors.is_running("shop"):
+        while gateway.connectors.is_running("shop"):
             await trio.lowlevel.checkpoint()
         await hookgw_gateway.settled()
-        gateway.instances._connectors.start(gateway.instances.get("shop"))
+        gateway.connectors.start(gateway.instances.get("shop"))
     await hookgw_gateway.settled()
-    async with gateway.registrations._registry.changing("shop"):
+    async with gateway.registry.changing("shop"):
         assert gateway.instances.get("shop").connected
     assert connector.runs == 2
 
 
 async def test_connecting_and_logging_out_at_once_agree(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector
 ) -> None:
     """Whichever comes last, what runs is what is on disk."""
     gateway = hookgw_gateway.gateway
@@ -551,13 +536,13 @@ async def test_connecting_and_logging_out_at_once_agree(
     connect, logout = partial(gateway.instances.connect, "shop"), partial(gateway.instances.logout, "shop")
     for calls in ((connect, logout), (logout, connect), (connect, logout, connect), (connect, connect)):
         await together(*calls)
-        is_running = "shop" in connector._running
+        is_running = connector.is_running("shop")
         assert gateway.instances.get("shop").connected is is_running
         assert (await gateway.store.load_instances())["shop"].connected is is_running
 
 
 async def test_a_connect_whose_caller_goes_away_is_whole(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
@@ -566,11 +551,11 @@ async def test_a_connect_whose_caller_goes_away_is_whole(
         await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     await hookgw_gateway.settled()
-    assert gateway.instances.get("shop").connected is ("shop" in connector._running)
+    assert gateway.instances.get("shop").connected is connector.is_running("shop")
 
 
 async def test_a_closed_connection_starts_again_although_the_caller_of_connect_goes_away(
-    tmp_path: Path, hookgw_clock: MockClock
+    tmp_path: Path,
 ) -> None:
     has_closed, is_ending, may_end = trio.Event(), trio.Event(), trio.Event()
 
@@ -598,19 +583,19 @@ async def test_a_closed_connection_starts_again_although_the_caller_of_connect_g
             may_end.set()
         await kit.settled()
         assert instances.get("shop").connected
-        assert instances._connectors.is_running("shop")
+        assert kit.gateway.connectors.is_running("shop")
         assert connector.runs == 2
 
 
 async def test_a_deleted_instance_is_disconnected_for_good(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
     await gateway.instances.connect("shop")
     session = connector.session("shop")
     await together(partial(gateway.instances.connect, "shop"), partial(gateway.instances.delete, "shop"))
-    assert connector._running == {}
+    assert not connector.is_running("shop")
 
     await hookgw_gateway.register(hookgw_receiver.url)
     with pytest.raises(Conflict, match="is over"):
@@ -620,7 +605,7 @@ async def test_a_deleted_instance_is_disconnected_for_good(
 
 
 async def test_the_account_is_the_sender_of_its_events(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
@@ -638,9 +623,7 @@ async def test_the_account_is_the_sender_of_its_events(
     ]
 
 
-async def test_the_state_of_an_instance_whose_events_come_by_http(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_the_state_of_an_instance_whose_events_come_by_http(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop")
     await hookgw_gateway.emit("CONNECTION_UPDATE", {"instance": "shop", "state": "open"})
@@ -650,7 +633,7 @@ async def test_the_state_of_an_instance_whose_events_come_by_http(
 
 
 async def test_a_failing_connector_ends_neither_the_gateway_nor_other_instances(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async def script(session: Session) -> None:
         await session.set_state(ConnectionState.OPEN)

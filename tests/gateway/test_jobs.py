@@ -14,15 +14,14 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed
+from hookgw import Conflict, DeliveryState, NotFound, Unavailable
+from hookgw.concurrency import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
-from hookgw.records.api_keys import Principal
-from hookgw.records.deliveries import Cancellation, DeliveryState
-from hookgw.records.jobs import Job, JobKind, JobState
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Cancellation, Job, JobKind, JobState, Principal
 from hookgw.store import DeliveryQuery, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.support.keys import principal_of
 
 KIND = "CALL"
@@ -163,7 +162,8 @@ async def test_a_deletion_goes_on_after_a_restart(
 
     async def load_and_hold(self: jobs.Jobs) -> None:
         await load(self)
-        step = self._store.park_step
+        store = self._store
+        step = store.park_step
         free = trio.Semaphore(0)
         gates.append(free)  # type: ignore[arg-type]
 
@@ -171,7 +171,7 @@ async def test_a_deletion_goes_on_after_a_restart(
             await free.acquire()
             return await step(*given, **more)
 
-        monkeypatch.setattr(self._store, "park_step", held)
+        monkeypatch.setattr(store, "park_step", held)
 
     monkeypatch.setattr(jobs.Jobs, "load", load_and_hold)
     async with open_kit(tmp_path) as kit:
@@ -408,10 +408,7 @@ async def test_an_error_in_hookgw_fails_a_job_that_is_not_stored_yet(
 
 
 async def test_a_disk_that_refuses_at_once_changes_nothing(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     await fill(kit, hookgw_receiver)
@@ -428,9 +425,7 @@ async def test_a_disk_that_refuses_at_once_changes_nothing(
     await kit.emit(KIND, {})
 
 
-async def test_a_quick_job_leaves_no_record(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_quick_job_leaves_no_record(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     await fill(kit, hookgw_receiver)
     assert not (await gateway.instances.delete("shop")).is_running
@@ -465,10 +460,7 @@ async def test_a_finished_job_is_kept_for_a_day(
 
 
 async def test_jobs_take_turns(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     await fill(kit, hookgw_receiver)

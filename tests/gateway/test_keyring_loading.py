@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.auth.keyring import CONFIGURED_KEY, Keyring
-from hookgw.auth.rate_limit import RateLimits
-from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import AuthSettings
-from hookgw.core.audit import Audit
-from hookgw.core.keyring_loading import GlobalKeys, open_keyring
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.api_keys import Key, Principal
-from hookgw.records.instances import Instance
+from hookgw.auth import CONFIGURED_KEY, Keyring, RateLimits
+from hookgw.concurrency import Clock
+from hookgw.config import AuthSettings
+from hookgw.core import Audit, GlobalKeys, open_keyring
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Instance, Key, Principal
 from hookgw.store import open_store
 
 SALT = "the-salt"

@@ -12,16 +12,17 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.auth.keyring import KeyHolder
-from hookgw.config.settings import Settings, StorageSettings
-from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
-from hookgw.kernel.units import Size
-from hookgw.keys.service import MAX_KEYS
-from hookgw.records.api_keys import DEFAULT_KEY, Principal
+from hookgw import Conflict, Gateway, Invalid, NotFound
+from hookgw.app import open_gateway
+from hookgw.auth import KeyHolder
+from hookgw.config import Settings, StorageSettings
+from hookgw.kernel import Forbidden, Size, StorageUnavailable, Unauthorized
+from hookgw.keys import MAX_KEYS
+from hookgw.records import DEFAULT_KEY, Principal
 from hookgw.testing import GatewayKit, open_kit
 from tests.support.keys import principal_of
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 DAY = 86_400.0
 
@@ -53,7 +54,7 @@ def names(gateway: Gateway, scope: str | None) -> list[str]:
     return [key.name for key in gateway.keys.list(scope)]
 
 
-async def test_an_instance_has_several_keys(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_an_instance_has_several_keys(gateway: Gateway) -> None:
     crm = await make(gateway, "shop", "crm", GatewayKit.key)
     n8n = await make(gateway, "shop", "n8n", "shop-default-key")
     assert names(gateway, "shop") == ["default", "crm", "n8n"]
@@ -61,7 +62,7 @@ async def test_an_instance_has_several_keys(gateway: Gateway, hookgw_clock: Mock
     assert all(holder(gateway, key).principal.instance == "shop" for key in ("shop-default-key", crm, n8n))
 
 
-async def test_global_keys(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_global_keys(gateway: Gateway) -> None:
     key = await make(gateway, None, "ops", GatewayKit.key)
     assert holder(gateway, key).principal.is_global
     assert names(gateway, None) == ["configuration", "ops"]
@@ -69,7 +70,7 @@ async def test_global_keys(gateway: Gateway, hookgw_clock: MockClock) -> None:
     assert principal_of(gateway, key) is None
 
 
-async def test_a_revoked_key_opens_nothing_at_once(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_a_revoked_key_opens_nothing_at_once(gateway: Gateway) -> None:
     key = await make(gateway, "shop", "crm", GatewayKit.key)
     await gateway.keys.revoke("shop", "crm", by=everything(gateway))
     assert principal_of(gateway, key) is None
@@ -95,7 +96,7 @@ async def test_the_name_of_an_expired_key_is_free(gateway: Gateway, hookgw_clock
     assert names(gateway, "shop") == ["default", "crm"]
 
 
-async def test_changes_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_changes_outlive_a_restart(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.gateway.instances.create("shop")
         kept = [await make(kit.gateway, scope, "kept", kit.key) for scope in ("shop", None)]
@@ -128,23 +129,21 @@ async def test_how_many_there_may_be(scope: str | None, gateway: Gateway, hookgw
         (None, "ops", "is taken"),
     ],
 )
-async def test_names_that_are_taken(
-    scope: str | None, name: str, reason: str, gateway: Gateway, hookgw_clock: MockClock
-) -> None:
+async def test_names_that_are_taken(scope: str | None, name: str, reason: str, gateway: Gateway) -> None:
     await make(gateway, None, "ops", GatewayKit.key)
     await make(gateway, "shop", "configuration", GatewayKit.key)
     with pytest.raises(Conflict, match=reason):
         await make(gateway, scope, name, GatewayKit.key)
 
 
-async def test_a_key_that_would_have_expired_already(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_a_key_that_would_have_expired_already(gateway: Gateway) -> None:
     with pytest.raises(Invalid, match="expired already: it is 20"):
         await make(gateway, "shop", "crm", GatewayKit.key, life=0)
     assert names(gateway, "shop") == ["default"]
 
 
 @pytest.mark.parametrize("scope", ["nobody", "*"])
-async def test_unknown_instances(scope: str, gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_unknown_instances(scope: str, gateway: Gateway) -> None:
     with pytest.raises(NotFound):
         gateway.keys.list(scope)
     with pytest.raises(NotFound):
@@ -157,9 +156,7 @@ async def test_unknown_instances(scope: str, gateway: Gateway, hookgw_clock: Moc
 
 
 @pytest.mark.parametrize("scope", ["shop", None])
-async def test_a_key_makes_none_that_outlives_it(
-    scope: str | None, gateway: Gateway, hookgw_clock: MockClock
-) -> None:
+async def test_a_key_makes_none_that_outlives_it(scope: str | None, gateway: Gateway) -> None:
     maker = await make(gateway, scope, "for-a-day", GatewayKit.key, life=DAY)
     with pytest.raises(Forbidden, match=r"expires at .*: it cannot create a key that outlives it"):
         await make(gateway, "shop", "longer", maker, life=DAY + 1)
@@ -168,7 +165,7 @@ async def test_a_key_makes_none_that_outlives_it(
     assert same.key.expires_at == left_out.key.expires_at == holder(gateway, maker).key.expires_at
 
 
-async def test_a_key_revokes_none_that_outlives_it(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_a_key_revokes_none_that_outlives_it(gateway: Gateway) -> None:
     guest = holder(gateway, await make(gateway, "shop", "guest", GatewayKit.key, life=DAY))
     await make(gateway, "shop", "sooner", GatewayKit.key, life=DAY / 2)
     with pytest.raises(Forbidden, match="it cannot revoke a key that outlives it"):
@@ -190,7 +187,7 @@ async def test_an_instance_key_does_not_revoke_the_last_one(
     assert principal_of(gateway, "shop-default-key") is None
 
 
-async def test_an_instance_key_gives_way_to_another(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_an_instance_key_gives_way_to_another(gateway: Gateway) -> None:
     fresh = await make(gateway, "shop", "fresh", "shop-default-key")
     await gateway.keys.revoke("shop", "default", by=holder(gateway, fresh))
     assert names(gateway, "shop") == ["fresh"]
@@ -198,7 +195,7 @@ async def test_an_instance_key_gives_way_to_another(gateway: Gateway, hookgw_clo
 
 @pytest.mark.parametrize("change", ["make", "revoke"])
 async def test_a_key_that_was_revoked_while_its_request_was_read_does_nothing(
-    change: str, gateway: Gateway, hookgw_clock: MockClock
+    change: str, gateway: Gateway
 ) -> None:
     leaked = await make(gateway, "shop", "leaked", GatewayKit.key)
     found = holder(gateway, leaked)
@@ -212,7 +209,7 @@ async def test_a_key_that_was_revoked_while_its_request_was_read_does_nothing(
     assert names(gateway, "shop") == ["default"]
 
 
-async def test_where_a_key_comes_from(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_where_a_key_comes_from(gateway: Gateway) -> None:
     first = await make(gateway, "shop", "first", "shop-default-key")
     await make(gateway, "shop", "second", first)
     await make(gateway, "shop", "apart", GatewayKit.key)
@@ -230,7 +227,7 @@ async def test_where_a_key_comes_from(gateway: Gateway, hookgw_clock: MockClock)
     }
 
 
-async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway) -> None:
     with capture_logs() as logs:
         key = await make(gateway, "shop", "crm", "shop-default-key", life=DAY)
         await gateway.keys.revoke("shop", "crm", by=everything(gateway))
@@ -246,14 +243,14 @@ async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway, hookgw_cl
 # Nobody is locked out
 
 
-async def test_the_key_of_the_settings_cannot_be_revoked(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_the_key_of_the_settings_cannot_be_revoked(gateway: Gateway) -> None:
     with pytest.raises(Conflict, match=r"auth\.global_key: change it in the configuration"):
         await gateway.keys.revoke(None, "configuration", by=everything(gateway))
     with pytest.raises(NotFound):
         await gateway.keys.revoke("shop", "configuration", by=everything(gateway))
 
 
-async def test_the_last_global_key_that_lasts_stays(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_the_last_global_key_that_lasts_stays(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         lasting = await make(kit.gateway, None, "lasting", kit.key)
     async with open_kit(tmp_path, settings={"auth": {"global_key": ""}}) as kit:
@@ -268,7 +265,7 @@ async def test_the_last_global_key_that_lasts_stays(tmp_path: Path, hookgw_clock
         assert principal_of(gateway, other) is not None
 
 
-async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path) -> None:
     """As ``docs/operations.md`` tells it: once with a new key in the configuration, then without."""
     made: list[str] = []
     without = Settings(storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)))
@@ -296,7 +293,7 @@ def without_a_key(folder: Path) -> Settings:
     return Settings(storage=StorageSettings(path=str(folder / "hookgw.db"), min_free=Size(0)))
 
 
-async def test_a_global_key_is_made_once_and_shown_once(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_global_key_is_made_once_and_shown_once(tmp_path: Path) -> None:
     shown: list[str] = []
     for _ in range(2):
         async with open_gateway(without_a_key(tmp_path), base=tmp_path) as gateway:
@@ -307,14 +304,14 @@ async def test_a_global_key_is_made_once_and_shown_once(tmp_path: Path, hookgw_c
     assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
 
 
-async def test_with_a_configured_key_none_is_made(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_with_a_configured_key_none_is_made(tmp_path: Path) -> None:
     shown: list[str] = []
     async with open_kit(tmp_path) as kit:
         await kit.gateway.keys.ensure_lasting_global_key(shown.append)
         assert (shown, names(kit.gateway, None)) == ([], ["configuration"])
 
 
-async def test_a_key_is_stored_only_once_it_was_shown(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_key_is_stored_only_once_it_was_shown(tmp_path: Path) -> None:
     """A process that is killed between the two makes another key at its next start."""
 
     def killed(_key: str) -> None:
@@ -330,7 +327,7 @@ async def test_a_key_is_stored_only_once_it_was_shown(tmp_path: Path, hookgw_clo
         assert principal_of(gateway, shown[0]) == Principal()
 
 
-async def test_a_key_is_made_if_no_stored_key_lasts(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_key_is_made_if_no_stored_key_lasts(tmp_path: Path) -> None:
     """An operator who took the key out of the settings is not locked out when the last other one expires."""
     shown: list[str] = []
     async with open_kit(tmp_path) as kit:
@@ -349,7 +346,7 @@ async def test_a_key_is_made_if_no_stored_key_lasts(tmp_path: Path, hookgw_clock
 
 @pytest.mark.parametrize("scope", ["shop", None])
 async def test_what_the_disk_refuses_did_not_happen(
-    scope: str | None, gateway: Gateway, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    scope: str | None, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = await make(gateway, scope, "crm", GatewayKit.key)
 
@@ -367,9 +364,7 @@ async def test_what_the_disk_refuses_did_not_happen(
     assert principal_of(gateway, key) is not None
 
 
-async def test_a_change_is_finished_for_those_who_went_away(
-    gateway: Gateway, hookgw_clock: MockClock
-) -> None:
+async def test_a_change_is_finished_for_those_who_went_away(gateway: Gateway) -> None:
     key = await make(gateway, None, "ops", GatewayKit.key)
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -378,7 +373,7 @@ async def test_a_change_is_finished_for_those_who_went_away(
     assert names(gateway, None) == ["configuration"]
 
 
-async def test_changes_of_one_instance_wait_for_each_other(gateway: Gateway, hookgw_clock: MockClock) -> None:
+async def test_changes_of_one_instance_wait_for_each_other(gateway: Gateway) -> None:
     async with trio.open_nursery() as nursery:
         for number in range(10):
             nursery.start_soon(make, gateway, "shop", f"k{number}", GatewayKit.key)

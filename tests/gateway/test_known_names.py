@@ -13,17 +13,15 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.config.settings import DeliverySettings, Settings, StorageSettings
-from hookgw.core.known_names import KEEP_EVERY, KEY, KnownNames
-from hookgw.delivery.http.resolver import SystemResolver
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.units import Size
-from hookgw.records.registrations import Registration
+from hookgw import Gateway, Registration
+from hookgw.app import open_gateway
+from hookgw.concurrency import virtual_clock
+from hookgw.config import DeliverySettings, Settings, StorageSettings
+from hookgw.core import KEEP_EVERY, KEY, KnownNames
+from hookgw.delivery import SystemResolver
+from hookgw.kernel import Size, StorageUnavailable
 from hookgw.testing import open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 
 
 class Registrations:
@@ -58,7 +56,7 @@ class Records:
 def resolver_that_knows(speeds: dict[str, bool], expected: Sequence[str] = ()) -> SystemResolver:
     resolver = SystemResolver()
     resolver.expected = frozenset(expected)
-    resolver._was_fast.update(speeds)
+    resolver.was_fast.update(speeds)
     return resolver
 
 

@@ -10,15 +10,14 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.kernel.errors import Conflict, NotFound, Unavailable
-from hookgw.records.connectors import Session
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import DEFAULT_LABEL, Registration
+from hookgw import Conflict, Gateway, NotFound, Registration, Session, Unavailable
+from hookgw.records import DEFAULT_LABEL, Instance
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.gateway.test_keys import everything
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 Call = Callable[[Gateway], Awaitable[Any]]
 
@@ -87,15 +86,13 @@ async def state(gateway: Gateway) -> tuple[Instance, list[Registration], bool, i
     """Return what a call may change: the instance, its registrations, its connector, and the audit log."""
     audit = await gateway.store.list_audit(AuditQuery())
     webhooks = gateway.registrations.of_instance("shop")
-    running = gateway.instances._connectors.is_running("shop")
+    running = gateway.connectors.is_running("shop")
     return gateway.instances.get("shop"), webhooks, running, len(audit.entries)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_a_call_that_waited_leaves_a_later_instance_alone(
-    call: Call, gateway: Gateway, hookgw_clock: MockClock
-) -> None:
-    registry = gateway.registrations._registry
+async def test_a_call_that_waited_leaves_a_later_instance_alone(call: Call, gateway: Gateway) -> None:
+    registry = gateway.registry
     shop, (webhook,) = registry.instance("shop"), registry.of_instance("shop")
 
     async def make() -> None:
@@ -115,14 +112,14 @@ async def test_a_call_that_waited_leaves_a_later_instance_alone(
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_a_call_that_waited_asks_again_who_owns_the_instance(
-    call: Call, gateway: Gateway, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    call: Call, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a fleet, its shard may have gone to another node."""
 
     def refuse(instance: str) -> None:
         raise Unavailable(f"{instance} belongs to another node")
 
-    registry = gateway.registrations._registry
+    registry = gateway.registry
 
     async def make() -> None:
         with pytest.raises(Unavailable, match=r"^shop belongs to another node$"):
@@ -138,7 +135,7 @@ async def test_a_call_that_waited_asks_again_who_owns_the_instance(
 
 @pytest.mark.parametrize("call", ["delete", "logout", "restart"])
 async def test_a_call_that_waited_for_the_network_leaves_a_later_instance_alone(
-    call: str, connector: Slow, gateway: Gateway, hookgw_clock: MockClock
+    call: str, connector: Slow, gateway: Gateway
 ) -> None:
     async def make() -> None:
         with pytest.raises(NotFound, match=r"^The instance 'shop' was deleted\.$"):
@@ -172,7 +169,7 @@ async def test_events_of_a_connector_that_ended_do_not_go_to_a_later_instance(
     with monkeypatch.context() as full:
         full.setattr(gateway.events._outbox, "append", refuse)
         connector.log_out("shop")
-        while gateway.instances._connectors.is_running("shop"):
+        while gateway.connectors.is_running("shop"):
             await trio.lowlevel.checkpoint()
         await wait_all_tasks_blocked()
     await gateway.instances.delete("shop")

@@ -6,11 +6,13 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from trio.testing import MockClock
+import pytest
 
 import hookgw
-from hookgw.instances.connectors.inbound_media import load_media_key
+from hookgw.instances import load_media_key
 from hookgw.testing import FakeConnector, GatewayKit, open_kit, open_receiver
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 FILE = base64.b64encode(b"\x89PNG").decode()
 IMAGE = {"url": "https://hooks.example/media/shop/t", "mimetype": "image/png"}
@@ -38,9 +40,7 @@ async def connect(kit: GatewayKit) -> None:
     await kit.gateway.instances.connect("shop")
 
 
-async def test_a_file_inside_an_event_is_for_those_that_ask_for_it(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_a_file_inside_an_event_is_for_those_that_ask_for_it(tmp_path: Path) -> None:
     connector, seen = FakeConnector(), Seen()
     async with (
         open_receiver() as asking,
@@ -64,7 +64,7 @@ async def test_a_file_inside_an_event_is_for_those_that_ask_for_it(
         assert [event["data"] for event in other.events()] == [WITHOUT, WITH]
 
 
-async def test_a_file_that_nobody_asks_for_is_not_stored(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_file_that_nobody_asks_for_is_not_stored(tmp_path: Path) -> None:
     connector, seen = FakeConnector(), Seen()
     async with (
         open_receiver() as receiver,
@@ -87,7 +87,7 @@ async def test_a_file_that_nobody_asks_for_is_not_stored(tmp_path: Path, hookgw_
         assert receiver.events()[2]["data"] == fits
 
 
-async def test_a_disabled_registration_asks_for_nothing(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_disabled_registration_asks_for_nothing(tmp_path: Path) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         await connect(kit)
@@ -95,7 +95,7 @@ async def test_a_disabled_registration_asks_for_nothing(tmp_path: Path, hookgw_c
         assert not connector.session("shop").wants_base64()
 
 
-async def test_a_damaged_key_is_replaced(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_a_damaged_key_is_replaced(hookgw_gateway: GatewayKit) -> None:
     store = hookgw_gateway.gateway.store
     key = await load_media_key(store)
     assert await load_media_key(store) == key

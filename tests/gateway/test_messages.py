@@ -10,21 +10,37 @@ import msgspec
 import pytest
 import trio
 from structlog.testing import capture_logs
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.instances.connectors.outgoing_call import CALL_TIMEOUT
-from hookgw.instances.connectors.recent_sends import KEPT_SECONDS, MOST_BYTES, MOST_INSTANCES, MOST_SENDS
-from hookgw.instances.connectors.session import MOST_CALLS, MOST_UNSTORED_CALLS
-from hookgw.kernel.errors import Conflict, KeyReused, NetworkRefused, TooManyRequests, Unavailable
-from hookgw.messages.service import MessageService
-from hookgw.records.connectors import Session
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.instances import Instance
-from hookgw.records.messages import MediaKind, MediaMessage, Message, MessageKey, TemplateMessage, TextMessage
+from hookgw import (
+    Conflict,
+    MediaKind,
+    MediaMessage,
+    Message,
+    MessageKey,
+    NetworkRefused,
+    Session,
+    TemplateMessage,
+    TextMessage,
+    Unavailable,
+)
+from hookgw.concurrency import virtual_clock
+from hookgw.instances import (
+    CALL_TIMEOUT,
+    KEPT_SECONDS,
+    MOST_BYTES,
+    MOST_CALLS,
+    MOST_INSTANCES,
+    MOST_SENDS,
+    MOST_UNSTORED_CALLS,
+)
+from hookgw.kernel import KeyReused, TooManyRequests
+from hookgw.messages import MessageService
+from hookgw.records import BUILT_IN_KINDS, Catalog, Instance
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 HI = TextMessage(number="55", text="hi")
 KEY = MessageKey(id="m1", remote_jid="55@fake", from_me=False)
@@ -53,7 +69,7 @@ def service_of(world: World, instance: Instance = SHOP) -> MessageService:
     return MessageService(registry, world.connectors, Catalog(BUILT_IN_KINDS), virtual_clock())
 
 
-async def test_a_repetition_waits_for_the_send_in_progress(autojump_clock: MockClock) -> None:
+async def test_a_repetition_waits_for_the_send_in_progress() -> None:
     connector = Slow()
     async with running(connector) as world:
         await world.connect()
@@ -75,7 +91,7 @@ async def test_a_repetition_waits_for_the_send_in_progress(autojump_clock: MockC
         assert world.intake.kinds.count("SEND_MESSAGE") == 1
 
 
-async def test_a_repetition_of_a_send_whose_caller_left(autojump_clock: MockClock) -> None:
+async def test_a_repetition_of_a_send_whose_caller_left() -> None:
     connector = Slow()
     async with running(connector) as world:
         await world.connect()
@@ -89,7 +105,7 @@ async def test_a_repetition_of_a_send_whose_caller_left(autojump_clock: MockCloc
         assert len(connector.sent) == 1
 
 
-async def test_a_failed_send_is_tried_again_with_the_same_key(autojump_clock: MockClock) -> None:
+async def test_a_failed_send_is_tried_again_with_the_same_key() -> None:
     async with running() as world:
         await world.connect()
         service = service_of(world)
@@ -101,7 +117,7 @@ async def test_a_failed_send_is_tried_again_with_the_same_key(autojump_clock: Mo
         assert [sent.key for sent in world.connector.sent] == ["k"]
 
 
-async def test_a_send_that_gets_no_answer_keeps_its_key_for_the_network(autojump_clock: MockClock) -> None:
+async def test_a_send_that_gets_no_answer_keeps_its_key_for_the_network() -> None:
     connector = Slow()
     async with running(connector) as world:
         await world.connect()
@@ -115,7 +131,7 @@ async def test_a_send_that_gets_no_answer_keeps_its_key_for_the_network(autojump
         assert [sent.key for sent in connector.sent] == ["k", "k"]
 
 
-async def test_a_send_is_remembered_for_a_while(autojump_clock: MockClock) -> None:
+async def test_a_send_is_remembered_for_a_while() -> None:
     async with running() as world:
         await world.connect()
         service = service_of(world)
@@ -127,7 +143,7 @@ async def test_a_send_is_remembered_for_a_while(autojump_clock: MockClock) -> No
         assert len(world.connector.sent) == 2
 
 
-async def test_a_remembered_send_needs_no_connection(autojump_clock: MockClock) -> None:
+async def test_a_remembered_send_needs_no_connection() -> None:
     async with running() as world:
         await world.connect()
         service = service_of(world)
@@ -151,9 +167,7 @@ FILE = MediaMessage(number="55", kind=MediaKind.IMAGE, content=b"1")
         (template(10**30), template(10**30 + 1)),
     ],
 )
-async def test_a_key_belongs_to_one_message(
-    autojump_clock: MockClock, first: Message, second: Message
-) -> None:
+async def test_a_key_belongs_to_one_message(first: Message, second: Message) -> None:
     async with running() as world:
         await world.connect()
         service = service_of(world)
@@ -163,7 +177,7 @@ async def test_a_key_belongs_to_one_message(
             await service.send("shop", second, key="k")
 
 
-async def test_what_is_remembered_is_bounded(autojump_clock: MockClock) -> None:
+async def test_what_is_remembered_is_bounded() -> None:
     connector = Slow()
     connector.free.set()
     async with running(connector) as world:
@@ -179,7 +193,7 @@ async def test_what_is_remembered_is_bounded(autojump_clock: MockClock) -> None:
         assert len(connector.sent) == MOST_SENDS + 4
 
 
-async def test_the_instances_that_sent_last_are_remembered(autojump_clock: MockClock) -> None:
+async def test_the_instances_that_sent_last_are_remembered() -> None:
     async with running() as world:
         await world.connect()
         registry = OneInstance(SHOP)
@@ -187,16 +201,16 @@ async def test_the_instances_that_sent_last_are_remembered(autojump_clock: MockC
             cast("Any", registry), world.connectors, Catalog(BUILT_IN_KINDS), virtual_clock()
         )
         for number in range(MOST_INSTANCES + 1):
-            registry._instance = Instance(name="shop", id=str(number), integration="fake")
+            registry.one = Instance(name="shop", id=str(number), integration="fake")
             await service.send("shop", HI, key="k")
         await service.send("shop", HI, key="k")
-        registry._instance = Instance(name="shop", id="0", integration="fake")
+        registry.one = Instance(name="shop", id="0", integration="fake")
         await service.send("shop", HI, key="k")
         assert len(world.connector.sent) == MOST_INSTANCES + 2
 
 
 async def test_what_all_instances_have_sent_is_remembered_within_a_limit(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running() as world:
         await world.connect()
@@ -208,7 +222,7 @@ async def test_what_all_instances_have_sent_is_remembered_within_a_limit(
         )
 
         async def is_remembered(instance: str, key: str) -> bool:
-            registry._instance = Instance(name="shop", id=instance, integration="fake")
+            registry.one = Instance(name="shop", id=instance, integration="fake")
             before = len(world.connector.sent)
             await service.send("shop", HI, key=key)
             return len(world.connector.sent) == before
@@ -229,7 +243,7 @@ async def test_what_all_instances_have_sent_is_remembered_within_a_limit(
     ],
 )
 async def test_a_message_that_is_not_sent_is_no_longer_needed(
-    autojump_clock: MockClock, fail: Callable[[MessageService, Callable[[], None]], Any]
+    fail: Callable[[MessageService, Callable[[], None]], Any],
 ) -> None:
     async with running() as world:
         ended: list[str] = []
@@ -238,7 +252,7 @@ async def test_a_message_that_is_not_sent_is_no_longer_needed(
         assert ended == ["x"]
 
 
-async def test_a_fault_in_a_call_ends_only_the_call(autojump_clock: MockClock) -> None:
+async def test_a_fault_in_a_call_ends_only_the_call() -> None:
     def fail() -> None:
         raise RuntimeError("a fault in hookgw")
 
@@ -253,7 +267,7 @@ async def test_a_fault_in_a_call_ends_only_the_call(autojump_clock: MockClock) -
         await service.send("shop", HI)
 
 
-async def test_a_presence_may_take_as_long_as_it_is_shown(autojump_clock: MockClock) -> None:
+async def test_a_presence_may_take_as_long_as_it_is_shown() -> None:
     class Typing(FakeConnector):
         async def set_presence(
             self, session: Session, presence: str, *, number: str | None, delay: float
@@ -267,7 +281,7 @@ async def test_a_presence_may_take_as_long_as_it_is_shown(autojump_clock: MockCl
         assert trio.current_time() - began == 120
 
 
-async def test_calls_are_refused_while_the_events_of_many_cannot_be_stored(autojump_clock: MockClock) -> None:
+async def test_calls_are_refused_while_the_events_of_many_cannot_be_stored() -> None:
     async with running() as world:
         await world.connect()
         await wait_all_tasks_blocked()
@@ -299,7 +313,7 @@ async def test_calls_are_refused_while_the_events_of_many_cannot_be_stored(autoj
         assert world.intake.kinds.count("SEND_MESSAGE") == MOST_UNSTORED_CALLS + 1
 
 
-async def test_the_calls_in_progress_are_limited(autojump_clock: MockClock) -> None:
+async def test_the_calls_in_progress_are_limited() -> None:
     """While events can be stored, there may be more of them: a network may be slow."""
     connector = Slow()
     async with running(connector) as world:
@@ -317,7 +331,7 @@ async def test_the_calls_in_progress_are_limited(autojump_clock: MockClock) -> N
         assert world.intake.kinds.count("SEND_MESSAGE") == MOST_CALLS + 1
 
 
-async def test_a_call_without_events_does_not_wait_for_room(autojump_clock: MockClock) -> None:
+async def test_a_call_without_events_does_not_wait_for_room() -> None:
     async with running() as world:
         await world.connect()
         await wait_all_tasks_blocked()

@@ -9,14 +9,23 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from hookgw._version import __version__
-from hookgw.core.metrics import COMMIT_ROWS, DELIVERY_SECONDS, REQUEST_LIMITS, Histogram, Metrics
-from hookgw.core.survey import STEP, WORST_INSTANCES, WORST_LANES, WORST_REGISTRATIONS, Sources, survey
-from hookgw.delivery.http.pools import HostStatistics, PoolStatistics
-from hookgw.kernel.errors import PluginFailed, StorageUnavailable
-from hookgw.kernel.long_json import finish
-from hookgw.records.deliveries import LaneState, LaneStatistics, Outcome
-from hookgw.records.registrations import Registration
+from hookgw import LaneState, Outcome, Registration, __version__
+from hookgw.core import (
+    COMMIT_ROWS,
+    DELIVERY_SECONDS,
+    REQUEST_LIMITS,
+    STEP,
+    WORST_INSTANCES,
+    WORST_LANES,
+    WORST_REGISTRATIONS,
+    Histogram,
+    Metrics,
+    Sources,
+)
+from hookgw.core.survey import survey
+from hookgw.delivery import HostStatistics, PoolStatistics
+from hookgw.kernel import PluginFailed, StorageUnavailable, finish
+from hookgw.records import LaneStatistics
 from hookgw.store import Held
 
 

@@ -15,25 +15,22 @@ import yaml
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.concurrency.tasks import TaskFailed
-from hookgw.config.load import load_settings
-from hookgw.core.operational.queue import EventQueue
-from hookgw.delivery.http.resolver import Found
-from hookgw.kernel.errors import ConfigError, StartError, Unavailable
-from hookgw.lanes.idle_lanes import IdleLanes
-from hookgw.lanes.retired_lanes import RetiredLanes
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.deliveries import Attempt, Delivery, Outcome
-from hookgw.records.lanes import lane_rule
-from hookgw.records.registrations import Registration
-from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.sqlite.checkpoints import Checkpoints
+from hookgw import Attempt, Delivery, Gateway, Outcome, Registration, Unavailable
+from hookgw.app import open_gateway
+from hookgw.concurrency import TaskFailed, virtual_clock
+from hookgw.config import load_settings
+from hookgw.core import EventQueue
+from hookgw.delivery import Found
+from hookgw.kernel import ConfigError, StartError
+from hookgw.lanes import IdleLanes, RetiredLanes
+from hookgw.plugins import Hooks, load_plugins
+from hookgw.records import lane_rule
+from hookgw.store import GroupCommit
+from hookgw.store.sqlite import Checkpoints
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.store.sqlite.previous_version import NAMES, Name, Truth, load_truth, unpack
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
 
@@ -117,12 +114,7 @@ def _bug(*_: object, **__: object) -> None:
 )
 @pytest.mark.parametrize("ends", ["by a stray Cancelled", "by an exception"])
 async def test_no_task_of_the_gateway_ends_silently(
-    tmp_path: Path,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
-    task: type,
-    method: str,
-    ends: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: type, method: str, ends: str
 ) -> None:
     commit = GroupCommit._commit
     with trio.CancelScope() as ended:
@@ -150,9 +142,7 @@ async def test_no_task_of_the_gateway_ends_silently(
     assert caught.value.subgroup((TaskFailed, RuntimeError)) is not None
 
 
-async def test_nothing_is_accepted_while_nothing_is_dispatched(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_nothing_is_accepted_while_nothing_is_dispatched(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.register("http://127.0.0.1:9/")
         kit.gateway.dispatcher.stop()
@@ -160,7 +150,7 @@ async def test_nothing_is_accepted_while_nothing_is_dispatched(
             await kit.emit(KIND, {})
 
 
-async def test_a_second_gateway_on_the_same_file_is_refused(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_second_gateway_on_the_same_file_is_refused(tmp_path: Path) -> None:
     async with open_kit(tmp_path):
         with pytest.RaisesGroup(StartError, allow_unwrapped=True, flatten_subgroups=True) as caught:
             async with open_kit(tmp_path):
@@ -171,18 +161,14 @@ async def test_a_second_gateway_on_the_same_file_is_refused(tmp_path: Path, hook
 @pytest.mark.parametrize(
     "block", [{"url": "ftp://x/"}, {"url": "http://x/", "plugins": {"message_filters": {"typo": 1}}}]
 )
-async def test_bad_global_webhooks_stop_the_start(
-    tmp_path: Path, hookgw_clock: MockClock, block: dict[str, object]
-) -> None:
+async def test_bad_global_webhooks_stop_the_start(tmp_path: Path, block: dict[str, object]) -> None:
     settings = {"global_webhooks": [block]}
     with pytest.RaisesGroup(ConfigError, allow_unwrapped=True, flatten_subgroups=True):
         async with open_kit(tmp_path, settings=settings):
             pytest.fail("opened")
 
 
-async def test_global_webhooks_hear_every_instance(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_global_webhooks_hear_every_instance(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     settings = {"global_webhooks": [{"url": hookgw_receiver.url, "events": [KIND]}]}
     async with open_kit(tmp_path, settings=settings) as kit:
         for name in ("a", "b"):
@@ -217,7 +203,7 @@ def by_instance(ids: list[Any]) -> dict[str, list[str]]:
 
 
 async def test_a_refused_event_of_one_instance_blocks_only_that_instance(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     def refuse_bob(request: Received) -> Any:
         return answer(503) if request.json["instance"] == "bob" else answer()
@@ -228,7 +214,7 @@ async def test_a_refused_event_of_one_instance_blocks_only_that_instance(
         await kit.settled()
         found, sent = by_instance(hookgw_receiver.ids), by_instance(ids)
         assert found == {**sent, "bob": sent["bob"][:1]}
-        [registration] = kit.gateway.registrations._registry.hearing("ana")
+        [registration] = kit.gateway.registry.hearing("ana")
         assert (registration.ordering, registration.concurrency) == ("instance", 16)
 
 
@@ -244,7 +230,7 @@ async def test_a_refused_event_of_one_instance_blocks_only_that_instance(
     ],
 )
 async def test_what_is_pending_follows_a_changed_global_webhook(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, change: dict[str, Any]
+    tmp_path: Path, hookgw_receiver: Receiver, change: dict[str, Any]
 ) -> None:
     hookgw_receiver.default = answer(503)
     block = {"url": hookgw_receiver.url, "label": "crm"}

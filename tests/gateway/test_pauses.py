@@ -9,20 +9,21 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import Conflict, NotFound
-from hookgw.kernel.rates import parse_rate
-from hookgw.records.deliveries import DeliveryState, LaneState
-from hookgw.records.registrations import Ordering, RetryOptions
+from hookgw import Conflict, DeliveryState, LaneState, NotFound
+from hookgw.kernel import parse_rate
+from hookgw.records import Ordering, RetryOptions
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.gateway.test_pending import emit, states
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 DAY = 86_400
 
 
 async def test_deliveries_wait_in_order_until_resume(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     registrations = hookgw_gateway.gateway.registrations
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -42,7 +43,7 @@ async def test_deliveries_wait_in_order_until_resume(
 
 @pytest.mark.parametrize("ordering", [Ordering.URL, Ordering.CHAT])
 async def test_a_pause_survives_restarts(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, ordering: Ordering
+    tmp_path: Path, hookgw_receiver: Receiver, ordering: Ordering
 ) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.register(hookgw_receiver.url, ordering=ordering, concurrency=2)
@@ -59,9 +60,7 @@ async def test_a_pause_survives_restarts(
     assert sorted(map(str, hookgw_receiver.ids)) == ids
 
 
-async def test_other_registrations_go_on(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_other_registrations_go_on(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.register(f"{hookgw_receiver.url}?other", label="other")
     await hookgw_gateway.gateway.registrations.pause("shop", "other")
@@ -84,7 +83,7 @@ async def test_an_attempt_in_flight_ends(
 
 
 async def test_a_resume_tries_a_waiting_head_at_once(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "1000"}))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -102,7 +101,7 @@ async def test_a_resume_tries_a_waiting_head_at_once(
 
 
 async def test_a_pause_makes_no_delivery_too_old_and_is_no_time_of_failing(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     retry = RetryOptions(max_age=3600.0, disable_after=7200.0)
     hookgw_receiver.default = answer(503)
@@ -137,7 +136,7 @@ async def test_an_attempt_that_fails_in_a_pause_does_not_disable(
 
 
 async def test_a_set_leaves_it_paused_and_moves_what_waits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     registrations = hookgw_gateway.gateway.registrations
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -156,7 +155,7 @@ async def test_a_set_leaves_it_paused_and_moves_what_waits(
 
 
 async def test_disabling_parks_what_a_pause_holds(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     registrations = hookgw_gateway.gateway.registrations
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -175,7 +174,7 @@ async def test_disabling_parks_what_a_pause_holds(
 
 
 async def test_deleting_a_paused_one_ends_its_lanes(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     registrations = hookgw_gateway.gateway.registrations
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -191,7 +190,7 @@ async def test_deleting_a_paused_one_ends_its_lanes(
 
 
 async def test_replayed_and_resent_deliveries_wait_too(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -209,7 +208,7 @@ async def test_replayed_and_resent_deliveries_wait_too(
 
 
 async def test_the_oldest_make_room_in_a_pause_and_its_lane_counts_them(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     limits = {"deliveries": 10, "registration_deliveries": 4, "on_full": "drop_oldest"}
     async with open_kit(tmp_path, settings={"limits": limits}) as kit:
@@ -224,9 +223,7 @@ async def test_the_oldest_make_room_in_a_pause_and_its_lane_counts_them(
     assert hookgw_receiver.ids == ids[2:]
 
 
-async def test_a_gateway_closes_while_a_lane_is_paused(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_gateway_closes_while_a_lane_is_paused(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = hang()
     async with open_kit(tmp_path) as kit:
         await kit.register(hookgw_receiver.url)
@@ -237,7 +234,7 @@ async def test_a_gateway_closes_while_a_lane_is_paused(
 
 
 async def test_a_changed_rate_wakes_what_waits_for_the_former(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, rate=parse_rate("1/h"))
     ids = await emit(hookgw_gateway, 4)

@@ -12,14 +12,15 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.deliveries.requests import Replay
-from hookgw.kernel.errors import StorageUnavailable, Unavailable
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event
-from hookgw.records.lanes import lane_rule
-from hookgw.records.registrations import Ordering, Registration, new_secret
+from hookgw import DeliveryState, Event, Gateway, Registration, Unavailable
+from hookgw.deliveries import Replay
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Ordering, lane_rule, new_secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
+from tests.support.waits import FIRST_WAIT
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
 CHATS = ("ana", "bob", "eva")
@@ -55,7 +56,7 @@ async def wait_for_lanes(kit: GatewayKit, registration: Registration) -> None:
 
 
 async def test_two_registrations_of_one_url_do_not_share_an_order(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     def refuse_the_shop(request: Received) -> Any:
         return answer(503) if request.json["instance"] == "shop" else answer()
@@ -87,7 +88,7 @@ TARGETS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("what", TARGETS)
 async def test_a_waiting_head_is_due_at_once_at_another_target(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, what: str, restart: bool
+    tmp_path: Path, hookgw_receiver: Receiver, what: str, restart: bool
 ) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "1000"}))
     url = hookgw_receiver.url + ("new" if what == "url" else "")
@@ -110,7 +111,7 @@ async def test_a_waiting_head_is_due_at_once_at_another_target(
 
 
 async def test_a_change_of_something_else_leaves_the_wait_alone(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "100"}))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -124,7 +125,7 @@ async def test_a_change_of_something_else_leaves_the_wait_alone(
 
 
 async def test_another_target_begins_with_short_waits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -146,7 +147,7 @@ async def test_another_target_begins_with_short_waits(
 
 
 async def test_a_body_fixed_for_the_former_url_keeps_its_bytes(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver() as old:
         old.default = answer(503)
@@ -286,7 +287,7 @@ async def start_slow_repartition(
 async def finish(kit: GatewayKit, go_on: trio.Event) -> None:
     go_on.set()
     for _ in range(6):
-        kit.clock.jump(5)
+        kit.clock.jump(FIRST_WAIT)
         await trio.testing.wait_all_tasks_blocked(0.005)
     await kit.settled()
     await kit.advance(60)
@@ -344,10 +345,7 @@ async def test_a_further_change_during_the_move_wins(
 
 
 async def test_a_further_url_during_the_move(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_receiver() as other:
         _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
@@ -359,11 +357,7 @@ async def test_a_further_url_during_the_move(
 
 @pytest.mark.parametrize("how", ["disable", "delete", "delete instance"])
 async def test_a_registration_that_goes_during_the_move_is_parked_whole(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
-    how: str,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     registration, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
     if how == "disable":
@@ -380,10 +374,7 @@ async def test_a_registration_that_goes_during_the_move_is_parked_whole(
 
 
 async def test_disabled_and_enabled_again_during_the_move(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
     await hookgw_gateway.register(hookgw_receiver.url, enabled=False)
@@ -413,7 +404,7 @@ async def test_an_attempt_that_outlasts_being_disabled_stays_before_what_comes_l
     await hookgw_receiver.wait_for(1)
     for _ in range(3):
         await trio.testing.wait_all_tasks_blocked(0.01)
-        await hookgw_gateway.advance(5)
+        await hookgw_gateway.advance(FIRST_WAIT)
     assert hookgw_receiver.ids == [sent[0], sent[0], *later]
     assert await states(hookgw_gateway) == {
         sent[0]: DeliveryState.DELIVERED,
@@ -423,10 +414,7 @@ async def test_an_attempt_that_outlasts_being_disabled_stays_before_what_comes_l
 
 
 async def test_replayed_and_resent_during_the_move(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     hookgw_receiver.default = answer(422)
@@ -445,7 +433,7 @@ async def test_replayed_and_resent_during_the_move(
 
 
 async def test_the_oldest_make_room_during_the_move(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"limits": {"registration_deliveries": 9, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -458,7 +446,7 @@ async def test_the_oldest_make_room_during_the_move(
 
 
 async def test_a_gateway_that_closes_half_way_goes_on_at_the_next_start(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_kit(tmp_path) as kit:
         registration, sent, _ = await start_slow_repartition(kit, hookgw_receiver, monkeypatch)
@@ -472,21 +460,23 @@ async def test_a_gateway_that_closes_half_way_goes_on_at_the_next_start(
         assert len(hookgw_receiver.requests) == len(sent) + 1
 
 
+def close_lanes(gateway: Gateway) -> None:
+    """Begin what the end of a gateway begins with."""
+    gateway.registrations._pending.stop()
+
+
 async def test_a_change_of_lanes_while_the_gateway_closes_is_refused(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
-    hookgw_gateway.gateway.registrations._pending.stop()
+    close_lanes(hookgw_gateway.gateway)
     with pytest.raises(Unavailable, match="shutting down"):
         await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 8"])
     assert hookgw_gateway.gateway.registrations.get("shop").ordering is Ordering.URL
 
 
 async def test_a_further_change_of_lanes_that_waits_while_the_gateway_closes_is_refused(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by seed 26899 of the simulator: it was an internal error."""
 
@@ -508,15 +498,12 @@ async def test_a_further_change_of_lanes_that_waits_while_the_gateway_closes_is_
                 await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 2"])
 
         await trio.testing.wait_all_tasks_blocked(0.01)
-        gateway.registrations._pending.stop()
+        close_lanes(gateway)
     assert gateway.registrations.get("shop") == before
 
 
 async def test_a_change_of_lanes_that_the_disk_refuses_changes_nothing(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object, **__: object) -> None:
         raise StorageUnavailable("disk full")
@@ -530,7 +517,7 @@ async def test_a_change_of_lanes_that_the_disk_refuses_changes_nothing(
         with pytest.raises(StorageUnavailable):
             await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 8"])
     assert hookgw_gateway.gateway.registrations.get("shop") == before
-    await hookgw_gateway.advance(5)
+    await hookgw_gateway.advance(FIRST_WAIT)
     assert hookgw_receiver.ids == [sent[0], *sent]
     await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 8"])
     more = await emit(hookgw_gateway, 3, first=3)
@@ -559,7 +546,7 @@ async def test_a_change_of_concurrency_of_ordering_instance_moves_nothing(
             assert registration is not None
             assert registration.generation == 0
             hookgw_receiver.default = answer()
-            hookgw_clock.jump(5)
+            hookgw_clock.jump(FIRST_WAIT)
             await kit.settled()
             assert len(hookgw_receiver.requests) == len(names)
         hookgw_receiver.requests.clear()
@@ -567,7 +554,7 @@ async def test_a_change_of_concurrency_of_ordering_instance_moves_nothing(
 
 
 async def test_a_limit_on_attempts_that_changes_while_lanes_run(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, ordering=Ordering.INSTANCE, concurrency=1)
     sent = await emit(hookgw_gateway, 2)
@@ -583,7 +570,7 @@ async def test_a_limit_on_attempts_that_changes_while_lanes_run(
 
 
 async def test_a_changed_url_takes_what_is_pending_along_in_its_order(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver() as old:
         old.default = answer(500)
@@ -599,7 +586,7 @@ async def test_a_changed_url_takes_what_is_pending_along_in_its_order(
 
 @pytest.mark.parametrize("how", ["delete", "disable"])
 async def test_what_is_pending_for_a_registration_that_goes_is_parked(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, how: str
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, how: str
 ) -> None:
     hookgw_receiver.default = answer(500)
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -624,6 +611,6 @@ async def test_a_delivery_on_the_wire_survives_the_end_of_its_registration(
     await hookgw_receiver.wait_for(1)
     await hookgw_gateway.gateway.registrations.delete("shop")
     await hookgw_gateway.gateway.store.flush()
-    hookgw_clock.jump(5)
+    hookgw_clock.jump(FIRST_WAIT)
     await hookgw_gateway.settled()
     assert await states(hookgw_gateway) == {ids[0]: DeliveryState.DELIVERED, ids[1]: DeliveryState.DEAD}

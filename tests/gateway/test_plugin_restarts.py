@@ -10,8 +10,7 @@ import trio.testing
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.records.connectors import Session
-from hookgw.records.events import Event
+from hookgw import Event, Session
 from hookgw.testing import FakeConnector, GatewayKit, open_kit
 
 
@@ -82,7 +81,7 @@ async def test_the_reason_of_a_failing_connector_is_shown(tmp_path: Path, hookgw
     async with open_kit(tmp_path, plugins=plugins) as kit:
         instances = kit.gateway.instances
         await instances.create("shop", integration="fake")
-        instances._connectors.start(instances.get("shop"))
+        kit.gateway.connectors.start(instances.get("shop"))
         while not kit.plugin_failures:
             await trio.testing.wait_all_tasks_blocked()
         await kit.settled()

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from trio.testing import MockClock
 
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.records.stuck_lanes import advice_for, skippable
+from hookgw import DeliveryState, LaneState, Outcome
+from hookgw.delivery import Blocked, Dialer
+from hookgw.kernel import TooManyRequests
+from hookgw.records import advice_for, skippable
 from hookgw.testing import GatewayKit, Receiver, open_kit
 from tests.gateway.test_pending import emit, states
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 SETTING = 'delivery.allow_networks: ["10.0.0.5/32"]'
 BLOCKED = f"The host crm.example is blocked. Port 80 of 10.0.0.5 is not dialled. To allow it, set {SETTING}."
@@ -34,7 +34,7 @@ def refuse_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_lists_and_pages_name_the_setting_after_a_refused_attempt(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    hookgw_gateway: GatewayKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     refuse_names(monkeypatch)
@@ -52,7 +52,7 @@ async def test_lists_and_pages_name_the_setting_after_a_refused_attempt(
 
 
 async def test_a_backlog_behind_a_refused_address_is_no_reason_to_skip(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    hookgw_gateway: GatewayKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     refuse_names(monkeypatch)
@@ -68,9 +68,7 @@ async def test_a_backlog_behind_a_refused_address_is_no_reason_to_skip(
     assert (problem.why, problem.delivery) == (BLOCKED, "")
 
 
-async def test_a_literal_address_is_known_before_any_attempt(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_literal_address_is_known_before_any_attempt(hookgw_gateway: GatewayKit) -> None:
     registrations = hookgw_gateway.gateway.registrations
     for url, why in (
         ("http://10.0.0.5/hook", SETTING),
@@ -83,9 +81,7 @@ async def test_a_literal_address_is_known_before_any_attempt(
     assert registrations.refusals(registrations.get("shop"))
 
 
-async def test_the_start_names_each_with_its_backlog(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_the_start_names_each_with_its_backlog(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     webhooks = [{"label": "own", "url": "http://10.0.0.5/", "enabled": True}]
     async with open_kit(tmp_path) as kit:
         await kit.register("http://10.0.0.6/hook")
@@ -108,7 +104,7 @@ async def test_the_start_names_each_with_its_backlog(
 
 
 async def test_its_backlog_counts_against_its_own_instance_alone(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         refuse_names(patch)

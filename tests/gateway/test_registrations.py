@@ -12,17 +12,16 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.delivery.signing import SignatureInvalid
-from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound, Unavailable
-from hookgw.kernel.signing_keys import Secret
+from hookgw import Conflict, DeliveryState, HookgwError, Invalid, NotFound, Outcome, Registration, Unavailable
+from hookgw.delivery import SignatureInvalid
+from hookgw.kernel import Secret
 from hookgw.records import registrations
-from hookgw.records.deliveries import DeliveryState, Outcome
-from hookgw.records.registrations import Registration
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
-from hookgw.webhooks.change import RegistrationChange
-from hookgw.webhooks.service import MOST_REGISTRATIONS
+from hookgw.webhooks import MOST_REGISTRATIONS, RegistrationChange
 from tests.support.disks import read_only, writes_again
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 DAY = 86_400.0
 DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
@@ -72,9 +71,7 @@ def signs(receiver: Receiver, request: Received, secret: Secret) -> bool:
 # Setting and deleting
 
 
-async def test_setting_again_keeps_what_is_left_out(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_setting_again_keeps_what_is_left_out(hookgw_gateway: GatewayKit) -> None:
     old = await hookgw_gateway.register(
         "http://r.example/a", events=("CALL",), headers={"a": "1"}, plugins={"picky": {"level": 1}}
     )
@@ -86,9 +83,7 @@ async def test_setting_again_keeps_what_is_left_out(
     assert hookgw_gateway.gateway.registrations.find("shop") == new
 
 
-async def test_the_same_label_set_at_once_is_one_registration(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_the_same_label_set_at_once_is_one_registration(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.gateway.instances.create("shop")
         async with trio.open_nursery() as nursery:
@@ -100,9 +95,7 @@ async def test_the_same_label_set_at_once_is_one_registration(
         assert kit.gateway.registrations.of_instance("shop") == [only]
 
 
-async def test_an_instance_has_sixteen_registrations_at_most(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_an_instance_has_sixteen_registrations_at_most(hookgw_gateway: GatewayKit) -> None:
     refused: list[HookgwError] = []
 
     async def register(label: str) -> None:
@@ -124,9 +117,7 @@ async def test_an_instance_has_sixteen_registrations_at_most(
     await hookgw_gateway.register("http://r.example/", instance="other")
 
 
-async def test_what_a_plugin_refuses_is_not_stored(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_what_a_plugin_refuses_is_not_stored(hookgw_gateway: GatewayKit) -> None:
     with pytest.raises(Invalid, match=r"webhook\.plugins\.picky.*level is missing"):
         await hookgw_gateway.register("http://r.example/", plugins={"picky": {}})
     assert hookgw_gateway.gateway.instances.all() == []
@@ -136,7 +127,7 @@ async def test_what_a_plugin_refuses_is_not_stored(
     assert hookgw_gateway.gateway.registrations.find("shop") == stored
 
 
-async def test_there_must_be_an_instance(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_there_must_be_an_instance(tmp_path: Path) -> None:
     change = RegistrationChange(url="http://r.example/")
     async with open_kit(tmp_path, settings={"instances": {"auto_create": False}}) as kit:
         for create in (False, True):
@@ -145,9 +136,7 @@ async def test_there_must_be_an_instance(tmp_path: Path, hookgw_clock: MockClock
         assert kit.gateway.instances.all() == []
 
 
-async def test_deleting_parks_what_is_pending(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_deleting_parks_what_is_pending(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -166,7 +155,7 @@ async def test_deleting_parks_what_is_pending(
 
 
 async def test_a_change_is_made_whole_where_the_caller_goes_away(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop")
@@ -189,7 +178,7 @@ async def test_a_change_is_made_whole_where_the_caller_goes_away(
 
 
 async def test_both_secrets_sign_during_the_grace_and_the_new_one_alone_after_it(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     first = (await hookgw_gateway.register(hookgw_receiver.url)).secrets[0]
     rotated = await hookgw_gateway.gateway.registrations.rotate_secret("shop", "default", 60)
@@ -205,7 +194,7 @@ async def test_both_secrets_sign_during_the_grace_and_the_new_one_alone_after_it
 
 
 async def test_without_grace_the_old_secrets_end_at_once(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.gateway.registrations.rotate_secret("shop", "default", DAY)
@@ -217,7 +206,7 @@ async def test_without_grace_the_old_secrets_end_at_once(
 
 
 async def test_rotating_again_cuts_no_promised_grace_short_nor_prolongs_it(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit,
 ) -> None:
     gateway = hookgw_gateway.gateway
     first = (await hookgw_gateway.register("http://r.example/")).secrets[0]
@@ -231,7 +220,7 @@ async def test_rotating_again_cuts_no_promised_grace_short_nor_prolongs_it(
     assert [s.expires_at for s in again.secrets] == [None, start + 50, start + 50, start + 50]
 
 
-async def test_the_kept_secrets_are_bounded(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_the_kept_secrets_are_bounded(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.register("http://r.example/")
     made: list[str] = []
     for _ in range(10):
@@ -240,7 +229,7 @@ async def test_the_kept_secrets_are_bounded(hookgw_gateway: GatewayKit, hookgw_c
     assert [s.value for s in rotated.secrets] == made[: registrations.MOST_OLD_SECRETS + 1]
 
 
-async def test_rotating_at_once_loses_no_secret(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_rotating_at_once_loses_no_secret(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     old = await hookgw_gateway.register("http://r.example/")
     given: list[str] = []
@@ -256,7 +245,7 @@ async def test_rotating_at_once_loses_no_secret(hookgw_gateway: GatewayKit, hook
     assert {s.value for s in now.secrets} == {old.secrets[0].value, *given}
 
 
-async def test_there_is_no_secret_to_rotate(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_there_is_no_secret_to_rotate(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     with pytest.raises(NotFound, match="'crm'"):
         await hookgw_gateway.gateway.registrations.rotate_secret("shop", "crm", 60)
@@ -266,7 +255,7 @@ async def test_there_is_no_secret_to_rotate(hookgw_gateway: GatewayKit, hookgw_c
 
 
 async def test_a_test_event_is_sent_now_beside_a_lane_that_waits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(503), answer(201, "thanks"))
     registration = await hookgw_gateway.register(
@@ -296,7 +285,7 @@ async def test_a_test_sends_a_message_where_no_kind_is_named(
 
 
 async def test_a_test_tells_what_went_wrong_and_changes_nothing(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, picky: Picky
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, picky: Picky
 ) -> None:
     gateway, receiver = hookgw_gateway.gateway, hookgw_receiver
     stored = await hookgw_gateway.register(receiver.url)
@@ -312,7 +301,7 @@ async def test_a_test_tells_what_went_wrong_and_changes_nothing(
 
 
 async def test_a_test_of_a_receiver_that_is_not_there(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_receiver.stop_listening()
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -340,7 +329,7 @@ async def test_a_test_ends_at_the_registrations_own_deadline(
 
 
 async def test_a_test_that_a_plugin_filters_out(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, picky: Picky
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, picky: Picky
 ) -> None:
     picky.lets_pass = False
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -349,7 +338,7 @@ async def test_a_test_that_a_plugin_filters_out(
     assert hookgw_receiver.requests == []
 
 
-async def test_nothing_to_test(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_nothing_to_test(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.register("vazio", enabled=False)
     with pytest.raises(Conflict, match="disabled"):
         await hookgw_gateway.gateway.registrations.test("shop")
@@ -360,7 +349,7 @@ async def test_nothing_to_test(hookgw_gateway: GatewayKit, hookgw_clock: MockClo
 
 
 async def test_a_test_that_is_cancelled_closes_its_connection(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = hang()
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -374,9 +363,7 @@ async def test_a_test_that_is_cancelled_closes_its_connection(
     assert [request.connection for request in hookgw_receiver.requests] == [1, 2]
 
 
-async def test_registrations_outlive_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_registrations_outlive_a_restart(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     async with open_kit(tmp_path) as kit:
         stored = await kit.register(hookgw_receiver.url, headers={"x-a": "b"}, events=("MESSAGES_UPSERT",))
         rotated = await kit.gateway.registrations.rotate_secret("shop", "default", DAY)

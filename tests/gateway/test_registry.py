@@ -12,14 +12,13 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.concurrency.clock import Clock
-from hookgw.core.audit import Audit
-from hookgw.core.registry import Registry
-from hookgw.kernel.errors import NotFound, StorageUnavailable
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw import NotFound, Registration
+from hookgw.concurrency import Clock
+from hookgw.core import Audit, Registry
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import GLOBAL_INSTANCE, Instance
 from hookgw.store import Store, open_store
-from hookgw.webhooks.fields import AUDITED
+from hookgw.webhooks import AUDITED
 
 SHOP = Instance(name="shop", id="id-1")
 

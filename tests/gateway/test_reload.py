@@ -10,15 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 import structlog
-from trio.testing import MockClock
 
 import hookgw
-from hookgw.app.reload import Reloaded
-from hookgw.config.settings import LogSettings, Settings
-from hookgw.kernel.errors import ConfigError, StorageUnavailable
-from hookgw.records.deliveries import DeliveryState
+from hookgw import DeliveryState
+from hookgw.app import Reloaded
+from hookgw.config import LogSettings, Settings
+from hookgw.kernel import ConfigError, StorageUnavailable
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
 
@@ -43,16 +44,14 @@ async def emit(kit: GatewayKit, *ids: str) -> None:
         await kit.emit("MESSAGES_UPSERT", DATA, event_id=event_id)
 
 
-async def test_without_a_change_nothing_happens(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_without_a_change_nothing_happens(tmp_path: Path) -> None:
     async with open_kit(tmp_path, settings={"global_webhooks": [{"url": "https://a.example/"}]}) as kit:
         before = kit.gateway.registrations
         assert await reload(kit) == Reloaded([], [], [])
         assert kit.gateway.registrations is before
 
 
-async def test_webhooks_begin_change_and_end(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_webhooks_begin_change_and_end(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     url = hookgw_receiver.url
     old = {"label": "old", "url": url + "old"}
     async with open_kit(tmp_path, settings={"global_webhooks": [old]}) as kit:
@@ -89,7 +88,7 @@ async def test_webhooks_begin_change_and_end(
 
 
 async def test_what_is_pending_for_a_webhook_that_ends_is_parked_and_it_can_begin_again(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     block = {"label": "crm", "url": hookgw_receiver.url}
     hookgw_receiver.will(*[answer(503)] * 3)
@@ -111,9 +110,7 @@ async def test_what_is_pending_for_a_webhook_that_ends_is_parked_and_it_can_begi
         assert hookgw_receiver.ids == ["e2"]
 
 
-async def test_another_ordering_moves_what_is_pending(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_another_ordering_moves_what_is_pending(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     block = {"label": "crm", "url": hookgw_receiver.url}
     hookgw_receiver.will(answer(503))
     async with open_kit(tmp_path, settings={"global_webhooks": [block]}) as kit:
@@ -127,7 +124,7 @@ async def test_another_ordering_moves_what_is_pending(
 
 
 async def test_a_disabled_webhook_parks_and_an_unchanged_one_stays_as_it_is(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     gone = {"label": "gone", "url": hookgw_receiver.url + "gone"}
     block = {"label": "crm", "url": hookgw_receiver.url + "crm"}
@@ -191,7 +188,7 @@ class Simple:
         pass
 
 
-async def test_options_of_plugins(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_options_of_plugins(tmp_path: Path) -> None:
     shop = Shop()
     plugins = {"shop": shop, "fixed": Fixed()}
     settings = {"plugins": {"options": {"shop": {"url": "a"}, "fixed": {"n": 1}}}}
@@ -245,7 +242,7 @@ class Mute:
 
 
 async def test_other_registrations_may_concern_a_plugin_with_other_options(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async with open_kit(tmp_path, plugins={"mute": Mute()}) as kit:
         await kit.register(hookgw_receiver.url)
@@ -273,7 +270,7 @@ async def test_other_registrations_may_concern_a_plugin_with_other_options(
     ],
 )
 async def test_a_mistake_is_named_and_changes_nothing(
-    tmp_path: Path, hookgw_clock: MockClock, sections: dict[str, Any], said: str
+    tmp_path: Path, sections: dict[str, Any], said: str
 ) -> None:
     shop = Shop()
     fine = {"options": {"shop": {"url": "new"}}, "global_webhooks": ({"url": "https://new.example/"},)}
@@ -289,9 +286,7 @@ async def test_a_mistake_is_named_and_changes_nothing(
     assert "very-secret" not in str(caught.value)
 
 
-async def test_a_plugin_that_fails_to_use_its_options_is_reported_and_the_rest_holds(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_a_plugin_that_fails_to_use_its_options_is_reported_and_the_rest_holds(tmp_path: Path) -> None:
     shop = Shop()
     shop.fails = True
     async with open_kit(tmp_path, plugins={"shop": shop}) as kit:
@@ -307,7 +302,7 @@ async def test_a_plugin_that_fails_to_use_its_options_is_reported_and_the_rest_h
         kit.plugin_failures.clear()
 
 
-async def test_other_keys_need_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_other_keys_need_a_restart(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         settings = changed(kit, log=LogSettings(level="debug", format="json"))
         settings = msgspec.structs.replace(
@@ -323,7 +318,7 @@ async def test_other_keys_need_a_restart(tmp_path: Path, hookgw_clock: MockClock
 
 
 async def test_a_disk_that_refuses_changes_nothing_and_a_further_reload_does_it(
-    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(_key: str, _value: object) -> None:
         raise StorageUnavailable("The disk is full.")

@@ -12,12 +12,16 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.deliveries.requests import Replay
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.jobs import JobKind
+from hookgw import Conflict, DeliveryState, NotFound, Unavailable
+from hookgw.core import NO_INSTANCE
+from hookgw.deliveries import Replay
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import JobKind
 from hookgw.store import DeliveryQuery, ReplayStep, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.support.waits import FIRST_WAIT
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
 EVER = Replay(since=0.0)
@@ -47,7 +51,7 @@ async def dead_letters(kit: GatewayKit, receiver: Receiver, count: int) -> list[
 
 
 async def test_a_dead_letter_is_sent_again_with_its_id_and_bytes(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     hookgw_receiver.will(answer(400))
@@ -63,7 +67,7 @@ async def test_a_dead_letter_is_sent_again_with_its_id_and_bytes(
 
 
 async def test_a_delivered_one_is_sent_again_behind_what_waits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     done = await hookgw_gateway.emit(KIND, {"n": 1})
@@ -74,12 +78,12 @@ async def test_a_delivered_one_is_sent_again_behind_what_waits(
     summary = await hookgw_gateway.gateway.deliveries.resend("shop", "dlv_1")
     assert (summary.id, summary.state) == ("dlv_1", DeliveryState.PENDING)
     later = await hookgw_gateway.emit(KIND, {"n": 3})
-    await hookgw_gateway.advance(5)
+    await hookgw_gateway.advance(FIRST_WAIT)
     assert hookgw_receiver.ids == [done.id, waiting.id, waiting.id, done.id, later.id]
 
 
 async def test_what_is_pending_is_not_sent_twice(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     hookgw_receiver.will(answer(503))
@@ -87,12 +91,12 @@ async def test_what_is_pending_is_not_sent_twice(
     await hookgw_gateway.settled()
     with pytest.raises(Conflict, match="still pending"):
         await hookgw_gateway.gateway.deliveries.resend("shop", event.id)
-    await hookgw_gateway.advance(5)
+    await hookgw_gateway.advance(FIRST_WAIT)
     assert len(hookgw_receiver.requests) == 2
 
 
 async def test_where_there_is_nowhere_to_send_it(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     (event_id,) = await dead_letters(hookgw_gateway, hookgw_receiver, 1)
     gateway = hookgw_gateway.gateway
@@ -108,7 +112,7 @@ async def test_where_there_is_nowhere_to_send_it(
 
 
 async def test_it_goes_to_where_the_registration_points_now(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 2)
     await hookgw_gateway.register(f"{hookgw_receiver.url}new")
@@ -123,11 +127,11 @@ async def test_it_goes_to_where_the_registration_points_now(
 
 
 @pytest.mark.parametrize("name", ["dlv_99", "nothing"])
-async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
-    with pytest.raises(NotFound, match="instance 'shop' does not exist"):
+    with pytest.raises(NotFound, match=NO_INSTANCE.format(name="shop")):
         await gateway.deliveries.resend("shop", name)
-    with pytest.raises(NotFound, match="instance 'shop' does not exist"):
+    with pytest.raises(NotFound, match=NO_INSTANCE.format(name="shop")):
         await gateway.deliveries.replay("shop", EVER)
     await gateway.instances.create("shop")
     with pytest.raises(NotFound, match=f"no delivery '{name}'"):
@@ -140,10 +144,7 @@ async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit, hookgw
 
 
 async def test_dead_letters_come_in_their_original_order(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "REPLAY_STEP", 3)
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 10)
@@ -159,9 +160,7 @@ async def test_dead_letters_come_in_their_original_order(
     assert (await hookgw_gateway.gateway.deliveries.replay("shop", ALL)).done == 11
 
 
-async def test_the_choice_of_deliveries(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_the_choice_of_deliveries(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.register(f"{hookgw_receiver.url}crm", label="crm")
     now = hookgw_gateway.gateway.clock.wall()
@@ -184,7 +183,7 @@ async def test_the_choice_of_deliveries(
 
 
 async def test_global_webhooks_take_part_unless_a_label_is_named(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"global_webhooks": [{"url": hookgw_receiver.url}]}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -231,10 +230,7 @@ class Steps:
 
 
 async def test_who_goes_away_does_not_stop_it(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 5)
     await recover(hookgw_gateway, hookgw_receiver)
@@ -255,7 +251,7 @@ async def test_who_goes_away_does_not_stop_it(
 
 
 async def test_a_gateway_that_closes_says_how_far_it_came_and_goes_on_at_the_next_start(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
 
@@ -287,10 +283,7 @@ async def test_a_gateway_that_closes_says_how_far_it_came_and_goes_on_at_the_nex
 
 
 async def test_a_disk_that_refuses_at_once_starts_nothing(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await dead_letters(hookgw_gateway, hookgw_receiver, 3)
 
@@ -350,7 +343,7 @@ async def is_free(lock: AbstractAsyncContextManager[None]) -> bool:
 
 
 async def test_changes_of_the_instance_do_not_wait_for_the_jobs_of_others(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await dead_letters(hookgw_gateway, hookgw_receiver, 1)
     gateway = hookgw_gateway.gateway
@@ -358,18 +351,18 @@ async def test_changes_of_the_instance_do_not_wait_for_the_jobs_of_others(
         nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
         await trio.testing.wait_all_tasks_blocked()
         assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None
-        assert await is_free(gateway.registrations._registry.changing("shop"))
+        assert await is_free(gateway.registry.changing("shop"))
     await hookgw_gateway.settled()
     assert len(hookgw_receiver.requests) == 1
 
 
 async def test_the_jobs_of_others_do_not_wait_for_a_change_of_the_instance(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     """A change may hold its lock for half a minute, for example while a connector stops."""
     await dead_letters(hookgw_gateway, hookgw_receiver, 1)
     gateway = hookgw_gateway.gateway
-    async with trio.open_nursery() as nursery, gateway.registrations._registry.changing("shop"):
+    async with trio.open_nursery() as nursery, gateway.registry.changing("shop"):
         nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
         await trio.testing.wait_all_tasks_blocked()
         assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None

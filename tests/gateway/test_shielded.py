@@ -6,10 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.core.shielded import DEADLINE, completes
-from hookgw.kernel.errors import Conflict, Unavailable
+from hookgw import Conflict, Unavailable
+from hookgw.core import DEADLINE, completes
 from hookgw.testing import GatewayKit, Receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 
 
 async def test_a_change_completes_although_its_caller_is_cancelled(autojump_clock: MockClock) -> None:
@@ -29,7 +29,6 @@ async def test_a_change_completes_although_its_caller_is_cancelled(autojump_cloc
 
 
 async def test_a_change_that_hangs_fails(autojump_clock: MockClock) -> None:
-    @completes
     async def change() -> None:
         await trio.sleep_forever()
 
@@ -40,7 +39,6 @@ async def test_a_change_that_hangs_fails(autojump_clock: MockClock) -> None:
 
 
 async def test_errors_pass_through() -> None:
-    @completes
     async def change() -> None:
         await trio.lowlevel.checkpoint()
         raise Conflict("no")
@@ -50,7 +48,7 @@ async def test_errors_pass_through() -> None:
 
 
 async def test_a_change_is_finished_where_its_caller_is_gone(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     change = RegistrationChange(url=hookgw_receiver.url)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from trio.testing import MockClock
 
-from hookgw.records.registrations import Ordering
-from hookgw.records.stuck_lanes import advice_for
+from hookgw.records import Ordering, advice_for
 from hookgw.testing import GatewayKit, Received, Receiver, answer
 from tests.gateway.test_pending import emit
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 
 def refuse_anas_first(request: Received) -> Any:
@@ -21,7 +21,6 @@ def refuse_anas_first(request: Received) -> Any:
 async def test_log_lane_and_overview_name_both_remedies(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
     capsys: pytest.CaptureFixture[str],
     ordering: Ordering,
 ) -> None:
@@ -52,7 +51,7 @@ async def test_log_lane_and_overview_name_both_remedies(
 
 
 async def test_the_overview_says_it_as_soon_as_the_lane_does(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.default = refuse_anas_first

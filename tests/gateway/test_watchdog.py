@@ -13,10 +13,9 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.core.metrics import Metrics
-from hookgw.operations.watchdog import Blocker, LoopWatchdog, find_blocker
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.core import Metrics
+from hookgw.operations import Blocker, LoopWatchdog, find_blocker
+from hookgw.plugins import Boundary, HookImplementation
 
 PLUGIN = """
 import helper_library

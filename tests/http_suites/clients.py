@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import h11
 import trio
 
-from hookgw.delivery.http.errors import ResponseFailed
-from hookgw.delivery.http.response import ResponseParser
+from hookgw.delivery import ResponseFailed, ResponseParser
 
 PATIENCE = 8.0
 FAILED = "failed"

@@ -17,8 +17,8 @@ from typing import Any
 
 import trio
 
-from hookgw.config.settings import ServerSettings
-from hookgw.web.server.serve import serve
+from hookgw.config import ServerSettings
+from hookgw.web import serve
 from tests.http_suites.cases import ACCEPTED, REFUSED
 
 PATIENCE = 8.0

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from hookgw.instances.requests import Creation, parse_creation
-from hookgw.kernel.errors import Invalid
-from hookgw.records.events import Catalog, EventKind
-from hookgw.records.instances import InstanceSettings
-from hookgw.webhooks.change import RegistrationChange
+from hookgw import EventKind, InstanceSettings, Invalid
+from hookgw.instances import Creation, parse_creation
+from hookgw.records import Catalog
+from hookgw.webhooks import RegistrationChange
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])
 URL = "https://example.com/hook"

@@ -14,7 +14,7 @@ from typing import Any
 
 import trio
 
-from hookgw.command.group import main
+from hookgw.command import main
 
 SHOWN = 8
 """How many steps are printed."""

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.fields import (
+from hookgw import Invalid
+from hookgw.kernel import (
     REQUIRED,
     Field,
+    Fields,
     Flag,
     Line,
     Parts,
@@ -22,8 +23,8 @@ from hookgw.kernel.fields import (
     read_fields,
     request_schema,
     response_type,
+    text_up_to,
 )
-from hookgw.kernel.json_fields import Fields, text_up_to
 
 
 class Collar(msgspec.Struct, frozen=True):

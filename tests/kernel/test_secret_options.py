@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.masking import MASK
-from hookgw.kernel.secret_options import SecretOptions
+from hookgw import Invalid
+from hookgw.kernel import MASK, SecretOptions
 
 OPTIONS = SecretOptions({"crm": frozenset({"token", "login"}), "open": frozenset()})
 

@@ -9,8 +9,10 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.concurrency.clock import Clock, virtual_clock
-from hookgw.kernel.times import parse_rfc3339, rfc3339
+from hookgw.concurrency import Clock, virtual_clock
+from hookgw.kernel import parse_rfc3339, rfc3339
+
+pytestmark = pytest.mark.usefixtures("mock_clock")
 
 START = 1_700_000_000.0
 LAST = 253_402_300_799.0
@@ -27,12 +29,12 @@ class Machine:
         return self.now
 
 
-async def test_both_readings_begin_alike(mock_clock: trio.testing.MockClock) -> None:
+async def test_both_readings_begin_alike() -> None:
     clock = Clock(Machine(START))
     assert clock.wall() == clock.steady() == START
 
 
-async def test_only_the_wall_follows_a_jump_of_the_machine(mock_clock: trio.testing.MockClock) -> None:
+async def test_only_the_wall_follows_a_jump_of_the_machine() -> None:
     machine = Machine(START)
     clock = Clock(machine)
     machine.now -= 3600
@@ -64,9 +66,7 @@ async def test_both_readings_of_a_virtual_clock_move_with_trio(mock_clock: trio.
     assert clock.wall() == clock.steady() == START + 107
 
 
-async def test_a_second_virtual_clock_continues_the_first(
-    mock_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_second_virtual_clock_continues_the_first(mock_clock: trio.testing.MockClock) -> None:
     first = virtual_clock(START)
     mock_clock.jump(7)
     assert virtual_clock(START).steady() == first.steady()

@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.records.deliveries import (
-    Attempt,
-    Delivery,
-    DeliveryState,
-    LaneState,
-    Outcome,
-    Settlement,
-    parse_delivery_id,
-)
-from hookgw.records.events import Event
+from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome
+from hookgw.records import Settlement, parse_delivery_id
 
 
 def delivery(seq: int) -> Delivery:

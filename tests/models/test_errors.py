@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.kernel import errors
-from hookgw.kernel.errors import HookgwError, NetworkRefused, PluginFailed, StorageUnavailable, Unavailable
+from hookgw import HookgwError, NetworkRefused, Unavailable
+from hookgw.kernel import PluginFailed, StorageUnavailable, errors
 
 STATUS = {
     "HookgwError": 500,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.records.event_filters import Condition, EventFilter, FilterOp, split_pointer
-from hookgw.records.events import Event
+from hookgw import Event
+from hookgw.records import Condition, EventFilter, FilterOp, split_pointer
 
 DATA = {
     "key": {"remoteJid": "5511@s.whatsapp.net", "fromMe": False, "id": "M1"},

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hookgw
-from hookgw.records.events import EVENT_ID, event_id_of
+from hookgw import event_id_of
+from hookgw.records import EVENT_ID
 
 TEXTS = st.text() | st.text("a1-_ :,$", max_size=4)
 PARTS = st.lists(TEXTS, min_size=1, max_size=4).map(tuple).filter(any)

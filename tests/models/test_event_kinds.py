@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, EventKind
+from hookgw import EventKind
+from hookgw.records import BUILT_IN_KINDS, Catalog
 
 PAYLOADS = sorted((Path(__file__).parents[1] / "payloads").glob("*.json"))
 CATALOG = Catalog(BUILT_IN_KINDS)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.kernel.errors import Invalid
-from hookgw.records.events import Catalog, Event, EventKind, new_event_id, path_segment
+from hookgw import Event, EventKind, Invalid
+from hookgw.records import Catalog, new_event_id, path_segment
 
 UPSERT = EventKind(name="MESSAGES_UPSERT", meaning="A message arrived.")
 GROUP = EventKind(

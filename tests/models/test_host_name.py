@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.kernel.host_name import parse_host
+from hookgw.kernel import parse_host
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.records.events import Event
-from hookgw.records.inline_media import MARK, encode_payload, largest_file, unmarked, without_file
+from hookgw import Event
+from hookgw.records import MARK, encode_payload, largest_file, unmarked, without_file
 
 FILE = "iVBORw0KGgo="
 KEY = {"remoteJid": "55@s.net", "id": "3EB0"}

@@ -5,10 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.records.events import Event
-from hookgw.records.instances import INSTANCE_NAME
-from hookgw.records.lanes import LaneRule, lane_rule, partition_of, registration_of
-from hookgw.records.registrations import Ordering, Registration, new_registration_id
+from hookgw import Event, Registration
+from hookgw.records import (
+    INSTANCE_NAME,
+    LaneRule,
+    Ordering,
+    lane_rule,
+    new_registration_id,
+    partition_of,
+    registration_of,
+)
 
 
 def event(event_id: str = "msg_1", data: object = None, instance: str = "shop") -> Event:

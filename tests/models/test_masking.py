@@ -13,15 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hookgw
-from hookgw.config.master_keys import MasterKeys
-from hookgw.config.settings import AuthSettings, OperationsSettings, Settings, StorageSettings, TlsSettings
-from hookgw.delivery.sender import template_for
-from hookgw.kernel.masking import is_masked, repr_without, user_of, with_masked_user, without_user
-from hookgw.kernel.signing_keys import Secret
-from hookgw.kernel.target_url import parse_target
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import Registration, new_secret
-from hookgw.webhooks.change import RegistrationChange
+from hookgw import Registration
+from hookgw.config import AuthSettings, MasterKeys, OperationsSettings, Settings, StorageSettings, TlsSettings
+from hookgw.delivery import template_for
+from hookgw.kernel import (
+    Secret,
+    is_masked,
+    parse_target,
+    repr_without,
+    user_of,
+    with_masked_user,
+    without_user,
+)
+from hookgw.records import Instance, new_secret
+from hookgw.webhooks import RegistrationChange
 
 PLAIN: Any = msgspec.Struct.__repr__
 URL = "https://ann:s3cret@receiver.test/in"

@@ -8,9 +8,8 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, EventKind
-from hookgw.records.operational_kinds import OPERATIONAL_KINDS
+from hookgw import EventKind
+from hookgw.records import BUILT_IN_KINDS, OPERATIONAL_KINDS, Catalog
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 kinds = pytest.mark.parametrize("kind", OPERATIONAL_KINDS, ids=lambda kind: kind.name)

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event, EventKind
-from hookgw.records.payload_schemas import SchemaBook, check_schema
+from hookgw import Event, EventKind
+from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook, check_schema
 
 STRICT = EventKind(
     name="ORDER_PLACED",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.kernel.rates import parse_rate
+from hookgw.kernel import parse_rate
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.kernel.rates import parse_rate
-from hookgw.kernel.signing_keys import Secret, Signature
-from hookgw.records.event_filters import Condition, FilterOp
-from hookgw.records.events import Event
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import (
+from hookgw import Event, Registration
+from hookgw.kernel import Secret, Signature, parse_rate
+from hookgw.records import (
     DEFAULT_GRACE,
+    Condition,
+    FilterOp,
+    Instance,
     Ordering,
-    Registration,
     RetryOptions,
+    TlsIdentity,
     new_registration_id,
     new_secret,
 )
-from hookgw.records.tls_identity import TlsIdentity
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 
 URL = "https://example.org/hook"
 NAMED = TlsIdentity(server_name="receiver.internal")

@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.records.registrations import GLOBAL_INSTANCE
-from hookgw.records.shards import SHARDS, shard_of, shard_of_registration, share_targets
+from hookgw.records import GLOBAL_INSTANCE, SHARDS, shard_of, shard_of_registration, share_targets
 from tests.dispatch.fakes import registration
 
 HOLDINGS = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=3), st.integers(0, 40), max_size=8)

@@ -7,7 +7,7 @@ import random
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.concurrency.share_line import WaitingClaim, take_in_line
+from hookgw.concurrency import WaitingClaim, take_in_line
 from hookgw.fair import Share
 
 

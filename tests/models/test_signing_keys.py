@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hookgw.kernel.signing_keys import (
+from hookgw.kernel import (
     Signature,
     check_secret_form,
     make_secret,

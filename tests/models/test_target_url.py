@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.kernel.target_url import MAX_URL, parse_target
+from hookgw.kernel import MAX_URL, parse_target
 
 
 @pytest.mark.parametrize(

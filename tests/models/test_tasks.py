@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed, retry_contained
-from hookgw.kernel.errors import HookgwError, NotFound
+from hookgw import HookgwError, NotFound
+from hookgw.concurrency import RETRY_WAITS, TaskFailed, retry_contained
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 class Work:
@@ -29,7 +30,7 @@ class Work:
         self.failures.append(str(failure))
 
 
-async def test_it_is_tried_again_after_growing_waits(autojump_clock: MockClock) -> None:
+async def test_it_is_tried_again_after_growing_waits() -> None:
     work = Work(*[ValueError(str(number)) for number in range(7)])
     began = trio.current_time()
     assert await retry_contained(work.run, work.failed) == "done"
@@ -40,7 +41,7 @@ async def test_it_is_tried_again_after_growing_waits(autojump_clock: MockClock) 
 
 
 @pytest.mark.parametrize("error", [NotFound("gone"), ValueError("a bug")])
-async def test_what_ends_it(error: Exception, autojump_clock: MockClock) -> None:
+async def test_what_ends_it(error: Exception) -> None:
     """An error that says why the work cannot be done, or the caller that does not want another try."""
 
     def fail(failure: TaskFailed) -> None:
@@ -51,7 +52,7 @@ async def test_what_ends_it(error: Exception, autojump_clock: MockClock) -> None
     assert error in (raised.value, raised.value.__cause__)
 
 
-async def test_a_caller_that_is_cancelled(autojump_clock: MockClock) -> None:
+async def test_a_caller_that_is_cancelled() -> None:
     work = Work(ValueError(), ValueError())
     with trio.move_on_after(sum(RETRY_WAITS[:2]) - 0.5) as scope:
         await retry_contained(work.run, work.failed)
@@ -59,7 +60,7 @@ async def test_a_caller_that_is_cancelled(autojump_clock: MockClock) -> None:
     assert len(work.calls) == 2
 
 
-async def test_a_stray_cancelled_is_an_error(autojump_clock: MockClock) -> None:
+async def test_a_stray_cancelled_is_an_error() -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         try:

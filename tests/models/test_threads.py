@@ -14,7 +14,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.concurrency.threads import RESERVED, SYSTEM_THREADS, WorkerThread
+from hookgw.concurrency import RESERVED, SYSTEM_THREADS, WorkerThread
 
 
 @pytest.fixture

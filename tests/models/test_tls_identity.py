@@ -5,9 +5,9 @@ import datetime
 import msgspec
 import trustme
 
-from hookgw.kernel.masking import MASK
-from hookgw.records.registrations import Registration
-from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity, expired_part
+from hookgw import Registration
+from hookgw.kernel import MASK
+from hookgw.records import NO_IDENTITY, TlsIdentity, expired_part
 from tests.support.certificates import certificate_of, pem_of
 
 AUTHORITY = trustme.CA()

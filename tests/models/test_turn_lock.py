@@ -3,7 +3,7 @@ from __future__ import annotations
 import trio
 from trio.testing import Sequencer, wait_all_tasks_blocked
 
-from hookgw.concurrency.turn_lock import TurnLock
+from hookgw.concurrency import TurnLock
 
 
 async def test_holders_get_it_in_turn() -> None:

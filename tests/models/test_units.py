@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.kernel.units import Duration, Size, parse_duration, parse_size
+from hookgw.kernel import Duration, Size, parse_duration, parse_size
 
 THREE_DAYS = 3 * 86400
 

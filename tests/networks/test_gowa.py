@@ -20,7 +20,7 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 
-from hookgw.instances.connectors.server_search import recognise
+from hookgw.instances import recognise
 from tests.networks.gateway import Gateway, running_gateway
 from tests.networks.gowa.server import FakeGowa
 from tests.networks.waha.__main__ import post_over_http

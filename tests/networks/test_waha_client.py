@@ -16,6 +16,7 @@ from hypercorn.trio import serve
 from hookgw import (
     Contact,
     ContactMessage,
+    InstanceSettings,
     LocationMessage,
     MediaKind,
     MediaMessage,
@@ -23,7 +24,6 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.records.instances import InstanceSettings
 from tests.first_party.waha import ANA, ANA_JID, GROUP, Setup, setup
 from tests.networks.waha.server import FakeWaha, Session
 
@@ -150,7 +150,7 @@ async def test_what_the_stand_in_reports_is_as_waha_describes_it(models: Any) ->
     async with trio.open_nursery() as nursery:
         waha = Recording(post, nursery)
         waha.sessions["default"] = Session("default")
-        waha._start(waha.sessions["default"])
+        waha.start_session(waha.sessions["default"])
         waha.scan("default")
         message = waha.receive("default", ANA, "hi")
         waha.write_on_phone("default", ANA, "hi")

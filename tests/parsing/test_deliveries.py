@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from hookgw.deliveries.requests import Replay, parse_cancellation, parse_replay
-from hookgw.events.erasure_request import parse_erasure
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import MAX_SENTENCES
-from hookgw.records.events import Catalog, EventKind
+from hookgw import EventKind, Invalid
+from hookgw.deliveries import Replay, parse_cancellation, parse_replay
+from hookgw.events import parse_erasure
+from hookgw.kernel import MAX_SENTENCES
+from hookgw.records import Catalog
 
 CATALOG = Catalog(EventKind(name=name, meaning="…") for name in ("MESSAGES_UPSERT", "CALL"))
 NOW = 1_800_000_000.0

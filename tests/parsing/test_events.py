@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.events.requests import MAX_REASONS, EmitLimits, EventReader, _items, id_of_message, parse_events
-from hookgw.kernel.errors import Invalid, TooLarge
-from hookgw.kernel.times import parse_rfc3339
-from hookgw.records.events import Catalog, Event, EventKind
-from hookgw.records.inline_media import MARK, without_file
+from hookgw import Event, EventKind, Invalid, TooLarge
+from hookgw.events import MAX_REASONS, EmitLimits, EventReader, id_of_message, items_of, parse_events
+from hookgw.kernel import parse_rfc3339
+from hookgw.records import MARK, Catalog, without_file
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")
@@ -238,7 +237,7 @@ def test_no_token_is_cut_where_a_part_ends(size: int, token: str) -> None:
     for shift in range(size - 40, size + 2):
         data = f'["{"x" * shift}",{token},{token}]'
         body = f'[{{"data":{data},"event":"MESSAGES_UPSERT"}},{{"event":"CALL","data":[{filler}1]}}]'
-        items = [item for item in _items(body.encode(), 2**20) if item is not None]
+        items = [item for item in items_of(body.encode(), 2**20) if item is not None]
         assert items[0] == f'{{"data":{data},"event":"MESSAGES_UPSERT"}}'.encode()
         assert len(items) == 2
 
@@ -246,13 +245,13 @@ def test_no_token_is_cut_where_a_part_ends(size: int, token: str) -> None:
 def test_values_that_are_no_events_are_items_too() -> None:
     filler = "x" * 140_000
     body = f'[1,-2.5e3,"a",null,true,[],[[]],{{}},  12  ,"{filler}",123]'.encode()
-    items = [item.strip() for item in _items(body, 2**20) if item is not None]
+    items = [item.strip() for item in items_of(body, 2**20) if item is not None]
     assert items == [
         *(b"1", b"-2.5e3", b'"a"', b"null", b"true", b"[]", b"[[]]", b"{}", b"12"),
         f'"{filler}"'.encode(),
         b"123",
     ]
-    assert [item for item in _items(b"[" + b" " * 140_000 + b"]", 2**20) if item is not None] == []
+    assert [item for item in items_of(b"[" + b" " * 140_000 + b"]", 2**20) if item is not None] == []
 
 
 @pytest.mark.parametrize(

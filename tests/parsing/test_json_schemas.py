@@ -10,21 +10,17 @@ import msgspec
 import pytest
 import trustme
 
-from hookgw.app.json_schemas import COMPONENTS
-from hookgw.deliveries.requests import parse_replay
-from hookgw.events.requests import parse_events
-from hookgw.events.schemas import EMIT
+from hookgw import EventKind, Invalid
+from hookgw.app import COMPONENTS
+from hookgw.deliveries import parse_replay
+from hookgw.events import EMIT, parse_events
+from hookgw.instances import parse_creation
 from hookgw.instances import requests as instance_requests
-from hookgw.instances.requests import parse_creation
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.signing_keys import Signature
+from hookgw.kernel import Signature
+from hookgw.messages import parse_text_message as parse_text
 from hookgw.messages import requests as message_requests
-from hookgw.messages.requests import parse_text_message as parse_text
-from hookgw.records.event_filters import FilterOp
-from hookgw.records.events import Catalog, EventKind
-from hookgw.records.registrations import Ordering
-from hookgw.webhooks.change import parse_grace, parse_registration
-from hookgw.webhooks.fields import plugin_blocks
+from hookgw.records import Catalog, FilterOp, Ordering
+from hookgw.webhooks import parse_grace, parse_registration, plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
 from tests.support.certificates import certificate_of
 from tests.support.spellings import Spelling

@@ -12,11 +12,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hookgw import decode_json
-from hookgw.kernel import long_json, network_json
-from hookgw.kernel.errors import EventLeftOut
-from hookgw.kernel.long_json import finish, measure
-from hookgw.kernel.network_json import MOST_VALUES, PART, LeftOut, NetworkEvents, mend, read_network_json
+from hookgw import EventLeftOut, NetworkEvents, decode_json
+from hookgw.kernel import (
+    MOST_VALUES,
+    PART,
+    LeftOut,
+    finish,
+    long_json,
+    measure,
+    mend,
+    network_json,
+    read_network_json,
+)
 
 EVENTS = ("/rooms/*/events/#", "/result/#")
 

@@ -7,22 +7,28 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import MAX_BAD_ITEMS, MAX_SENTENCES
-from hookgw.kernel.masking import MASK, with_masked_user
-from hookgw.kernel.rules import MAX_HEADERS, unmask_headers, unmask_url
-from hookgw.kernel.signing_keys import Secret, Signature, make_secret
-from hookgw.kernel.units import DAY
-from hookgw.records.event_filters import Condition, FilterOp
-from hookgw.records.events import Catalog, EventKind
-from hookgw.records.registrations import Ordering, Registration, RetryOptions
-from hookgw.webhooks.change import (
+from hookgw import EventKind, Invalid, Registration
+from hookgw.kernel import (
+    DAY,
+    MASK,
+    MAX_BAD_ITEMS,
+    MAX_HEADERS,
+    MAX_SENTENCES,
+    Secret,
+    Signature,
+    make_secret,
+    unmask_headers,
+    unmask_url,
+    with_masked_user,
+)
+from hookgw.records import Catalog, Condition, FilterOp, Ordering, RetryOptions
+from hookgw.webhooks import (
+    MAX_CONCURRENCY,
+    ListedRegistration,
     RegistrationChange,
     parse_grace,
     parse_registration,
 )
-from hookgw.webhooks.fields import MAX_CONCURRENCY
-from hookgw.webhooks.responses import ListedRegistration
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")

@@ -14,13 +14,10 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.masking import MASK
-from hookgw.records import tls_identity
-from hookgw.records.events import Catalog
-from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
-from hookgw.webhooks.change import parse_registration
-from hookgw.webhooks.tls import MAX_PEM, unmask_tls
+from hookgw import Invalid
+from hookgw.kernel import MASK
+from hookgw.records import NO_IDENTITY, Catalog, TlsIdentity, tls_identity
+from hookgw.webhooks import MAX_PEM, parse_registration, unmask_tls
 from tests.support.certificates import certificate_of, pem_of
 
 AUTHORITY = trustme.CA()

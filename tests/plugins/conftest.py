@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config.settings import PluginsSettings
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
+from hookgw import Event, Registration
+from hookgw.config import PluginsSettings
+from hookgw.plugins import Hooks, load_plugins
 
 
 @pytest.fixture

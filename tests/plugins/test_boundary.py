@@ -15,9 +15,10 @@ import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.kernel.errors import Invalid, PluginFailed
-from hookgw.plugins.boundary import Boundary, WrongResult, called_function, describe
-from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw import Invalid
+from hookgw.kernel import PluginFailed
+from hookgw.plugins import Boundary, HookImplementation, WrongResult, called_function
+from hookgw.plugins import describe_plugin_error as describe
 
 
 class Unprintable(Exception):

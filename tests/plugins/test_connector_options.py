@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.masking import MASK
-from hookgw.plugins.connector_options import MAX_OPTIONS, ConnectorOptions
+from hookgw import Invalid
+from hookgw.kernel import MASK
+from hookgw.plugins import MAX_OPTIONS, ConnectorOptions
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 
 from hookgw import hookimpl
-from hookgw.plugins import hookspecs
-from hookgw.plugins.hook_implementation import (
-    HOOKS,
-    PLAIN_HOOKS,
-    check_plugin,
-    nearest,
-    new_manager,
-)
+from hookgw.plugins import HOOKS, PLAIN_HOOKS, check_plugin, hookspecs, new_manager
+from hookgw.plugins import nearest_hook as nearest
 
 
 def plugin(**functions: Any) -> SimpleNamespace:

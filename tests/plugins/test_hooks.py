@@ -10,14 +10,10 @@ import structlog
 import trio
 import trio.testing
 
-from hookgw import hookimpl
-from hookgw.config.settings import PluginsSettings
-from hookgw.kernel.errors import PluginFailed
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import LoadedPlugins, load_plugins
-from hookgw.records.deliveries import Outgoing
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
+from hookgw import Event, Outgoing, Registration, hookimpl
+from hookgw.config import PluginsSettings
+from hookgw.kernel import PluginFailed
+from hookgw.plugins import Hooks, LoadedPlugins, load_plugins
 
 HooksOf = Callable[..., Hooks]
 
@@ -262,10 +258,7 @@ async def test_an_exception_is_the_plugins_failure(
 
 
 async def test_an_async_hook_has_a_deadline(
-    hooks_of: HooksOf,
-    event: Event,
-    registration: Registration,
-    mock_clock: trio.testing.MockClock,
+    hooks_of: HooksOf, event: Event, registration: Registration, mock_clock: trio.testing.MockClock
 ) -> None:
     mock_clock.autojump_threshold = 0
 

@@ -13,10 +13,9 @@ import pytest
 import structlog
 
 from hookgw import hookimpl
-from hookgw.config.settings import PluginsSettings
-from hookgw.kernel.errors import StartError
-from hookgw.plugins import discovery
-from hookgw.plugins.loading import LoadedPlugins, PluginInfo, load_plugins
+from hookgw.config import PluginsSettings
+from hookgw.kernel import StartError
+from hookgw.plugins import LoadedPlugins, PluginInfo, discovery, load_plugins
 
 Write = Callable[..., Path]
 

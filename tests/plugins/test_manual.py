@@ -21,15 +21,30 @@ from click.testing import CliRunner
 from quart_trio import QuartTrio
 
 import hookgw
-from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
-from hookgw.config.settings import PluginsSettings
-from hookgw.kernel.errors import ConfigError, Invalid
-from hookgw.plugins import gateway_protocol, hookspecs
-from hookgw.plugins.gateway_protocol import PluginGateway
-from hookgw.plugins.hook_implementation import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.messages import TextMessage
+from hookgw import (
+    Attempt,
+    Delivery,
+    Event,
+    Invalid,
+    LaneState,
+    Outcome,
+    Outgoing,
+    PluginGateway,
+    Registration,
+    TextMessage,
+)
+from hookgw.config import PluginsSettings
+from hookgw.kernel import ConfigError
+from hookgw.plugins import (
+    HOOKS,
+    PLAIN_HOOKS,
+    Hooks,
+    check_plugin,
+    gateway_protocol,
+    hookspecs,
+    load_plugins,
+    new_manager,
+)
 from hookgw.testing import FakeSession, running
 
 ROOT = Path(__file__).parents[2]

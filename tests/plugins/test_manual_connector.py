@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hookgw.plugins.provided import _OPTIONAL_METHODS
+from hookgw.plugins import OPTIONAL_METHODS
 from tests.support.gateway_process import KEY, serving
 from tests.support.processes import Process, run, started
 
@@ -67,7 +67,7 @@ def test_its_tests_pass(package: Path) -> None:
 
 def test_the_table_has_every_optional_method() -> None:
     rows = re.findall(r"^\| `(\w+)\((.*?)\)` \|", SECTION, re.MULTILINE)
-    assert dict(rows) == _OPTIONAL_METHODS
+    assert dict(rows) == OPTIONAL_METHODS
 
 
 def install(package: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from enum import StrEnum
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -14,15 +14,11 @@ from unittest.mock import AsyncMock
 import pytest
 import yaml
 
-from hookgw import EventKind, hookimpl
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.load import load_settings
-from hookgw.config.settings import Settings
-from hookgw.kernel.errors import Invalid, StartError
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.provided import check_connector, check_kind
+from hookgw import EventKind, Gateway, Invalid, hookimpl
+from hookgw.app import create_app, open_gateway
+from hookgw.config import Settings, load_settings
+from hookgw.kernel import StartError
+from hookgw.plugins import Hooks, check_connector, check_kind
 from hookgw.testing import FakeConnector
 from tests.support.broken_plugins import PLUGINS, write_plugin
 
@@ -119,7 +115,6 @@ def test_what_is_kept_of_a_kind_is_a_plain_copy() -> None:
 
 
 def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
     def call(*arguments: Any) -> Any:
         return function(*arguments)
 

@@ -9,13 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw import hookimpl
-from hookgw.kernel.errors import PluginFailed
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.results import MAX_BODY
-from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
+from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, Registration, hookimpl
+from hookgw.kernel import PluginFailed
+from hookgw.plugins import MAX_HOOK_BODY as MAX_BODY
+from hookgw.plugins import Hooks
 
 HooksOf = Callable[..., Hooks]
 

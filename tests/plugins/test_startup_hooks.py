@@ -9,13 +9,9 @@ import pytest
 import structlog
 import trio
 
-from hookgw import hookimpl
-from hookgw.kernel.errors import ConfigError, HookgwError, Invalid, NetworkRefused, PluginFailed, StartError
-from hookgw.kernel.masking import MASK
-from hookgw.plugins.hooks import Hooks
-from hookgw.records.events import Event, EventKind
-from hookgw.records.messages import TextMessage
-from hookgw.records.registrations import Registration
+from hookgw import Event, EventKind, HookgwError, Invalid, NetworkRefused, Registration, TextMessage, hookimpl
+from hookgw.kernel import MASK, ConfigError, PluginFailed, StartError
+from hookgw.plugins import Hooks
 
 HooksOf = Callable[..., Hooks]
 

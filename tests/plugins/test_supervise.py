@@ -6,10 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.kernel.errors import PluginFailed
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.hook_implementation import HookImplementation
-from hookgw.plugins.supervise import restart_on_failure
+from hookgw.kernel import PluginFailed
+from hookgw.plugins import Boundary, HookImplementation, restart_on_failure
 
 
 class Runs:

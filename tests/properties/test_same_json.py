@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hookgw.kernel.json_text import MAX_DEPTH
+from hookgw.kernel import MAX_DEPTH
 from hookgw.testing import answer, reset
 from tests.support.jsontexts import json_texts
 from tests.support.live import JSON, LINES, Live, Reply, running

@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookgw.config.load import load_settings
-from hookgw.kernel.errors import ConfigError
+from hookgw.config import load_settings
+from hookgw.kernel import ConfigError
 from tests.fuzz.targets import TARGETS
 from tests.security.families import Trial, family
 from tests.support.live import Live

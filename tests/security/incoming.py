@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import quote
 
-from hookgw.config.settings import AuthSettings, ServerSettings
+from hookgw.config import AuthSettings, ServerSettings
 from tests.api.conftest import KEY as TABLE_KEY
 from tests.api.server.test_smuggling import SMUGGLED, TABLE
 from tests.properties.test_same_json import BROKEN

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import trio
 
-from hookgw.config.refused_ports import REFUSED_PORTS
-from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.config import REFUSED_PORTS
+from hookgw.delivery import AddressGuard
 from tests.faults.test_receivers import (
     LONGER_THAN_AN_ATTEMPT,
     NO_ANSWER,

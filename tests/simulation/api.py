@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from hookgw.kernel.errors import HookgwError
-from hookgw.records.events import Event
-from hookgw.web.app import Application
-from hookgw.web.server.serve import _Server
+from hookgw import Event, HookgwError
+from hookgw.web import AppApplication as Application
+from hookgw.web import Server
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -108,7 +107,7 @@ class Api:
     def __init__(self, world: World, app: Application, chance: random.Random) -> None:
         self._world = world
         self._chance = chance
-        self._server = _Server(app, world.scenario.settings.server, None)
+        self._server = Server(app, world.scenario.settings.server, None)
         self._serving: trio.Nursery
         self._idle: list[_Connection] = []
         self._all: dict[_Connection, None] = {}  # in this order: that of a set differs

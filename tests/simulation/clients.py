@@ -12,26 +12,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from hookgw.deliveries.requests import Replay
-from hookgw.kernel.errors import HookgwError
-from hookgw.kernel.rates import Rate
-from hookgw.records.deliveries import Cancellation
-from hookgw.records.events import Event
-from hookgw.records.jobs import JobKind
-from hookgw.records.registrations import Ordering, Registration, RetryOptions
-from hookgw.webhooks.change import RegistrationChange, body_of
+from hookgw import Event, HookgwError, Registration
+from hookgw.deliveries import Replay
+from hookgw.kernel import Rate
+from hookgw.records import Cancellation, JobKind, Ordering, RetryOptions
+from hookgw.webhooks import RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
-from tests.simulation.history import (
-    Accepted,
-    Cancelled,
-    Changed,
-    Known,
-    Record,
-    Refused,
-    Requeued,
-    Skipped,
-)
+from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued, Skipped
 from tests.simulation.operators import Operators
 from tests.simulation.scenario import GLOBAL_KEY, KINDS
 
@@ -79,7 +67,7 @@ class Clients:
         """Look at the registrations after a start: an unanswered change may have been stored."""
         world = self._world
         configured = world.configured()
-        stored = [one for name in world.scenario.instances for one in world._of(name)]
+        stored = [one for name in world.scenario.instances for one in world.registrations_of(name)]
         known = [(world.name_of(one), int(one.url.split("/")[4])) for one in [*configured, *stored]]
         ordered = tuple((world.name_of(one), one.ordering.value) for one in stored)
         self._note(Known, registrations=tuple(known), orderings=ordered)
@@ -112,7 +100,7 @@ class Clients:
         for instance in self._world.scenario.instances:
             if self._world.gateway.instances.find(instance) is None:
                 await self.create(instance)
-        if not any(map(self._world._of, self._world.scenario.instances)):
+        if not any(map(self._world.registrations_of, self._world.scenario.instances)):
             for _ in range(self._chance.choice((1, 2, 3))):
                 await self._set()
         async with trio.open_nursery() as nursery:
@@ -175,7 +163,7 @@ class Clients:
     async def resume_all(self) -> None:
         """End every pause."""
         for instance in self._world.scenario.instances:
-            for registration in self._world._of(instance):
+            for registration in self._world.registrations_of(instance):
                 if registration.is_paused:
                     await self._resume(registration)
 
@@ -278,7 +266,7 @@ class Clients:
             return {}
         return {
             self._world.name_of(one): (one.updated_at, one.enabled)
-            for one in self._world.gateway.events._registry.wanting(instance, kind)
+            for one in self._world.gateway.registry.wanting(instance, kind)
         }
 
     def forget(self, instance: str) -> None:
@@ -298,7 +286,7 @@ class Clients:
             yield
 
     def _choose(self) -> Registration | None:
-        every = [one for name in self._world.scenario.instances for one in self._world._of(name)]
+        every = [one for name in self._world.scenario.instances for one in self._world.registrations_of(name)]
         return self._chance.choice(every) if every else None
 
     async def _set(self) -> None:

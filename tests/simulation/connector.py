@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 import hookgw
-from hookgw import ConnectionState, Connector, NewEvent, Session
-from hookgw.kernel.errors import HookgwError
+from hookgw import ConnectionState, Connector, HookgwError, NewEvent, Session
 from tests.simulation.history import Accepted, Resumed
 
 if TYPE_CHECKING:

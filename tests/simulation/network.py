@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
-from hookgw.delivery.http.resolver import Found
+from hookgw.delivery import Found
 
 PRIVATE = "10.0.0.9"
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from hookgw.kernel.errors import HookgwError
-from hookgw.records.jobs import JobState
-from hookgw.store.records import DeliveryQuery
-from hookgw.store.sqlite.maintenance import check_file
+from hookgw import HookgwError
+from hookgw.records import JobState
+from hookgw.store import DeliveryQuery
+from hookgw.store.sqlite import check_file
 from tests.simulation.connector import INSTANCE
 from tests.simulation.history import BackedUp, Changed, Erased, Listed, Removed
 
@@ -49,7 +49,7 @@ class Operators:
                 await locks.enter_async_context(lock)
             if world.gateway.instances.find(instance) is None:
                 return
-            names = [world.name_of(one) for one in world._of(instance)]
+            names = [world.name_of(one) for one in world.registrations_of(instance)]
             began, life, is_answered = world.now, world.life, False
             try:
                 is_answered = await self._clients.attempt(

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.config.settings import (
+from hookgw.config import (
     AuthSettings,
     DeliverySettings,
     LimitsSettings,
@@ -19,7 +19,7 @@ from hookgw.config.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel.units import Duration, Size
+from hookgw.kernel import Duration, Size
 
 DAY = 86_400.0
 GLOBAL_KEY = "global-key-of-the-simulation-7f3a"

@@ -17,24 +17,17 @@ import structlog
 import trio
 
 import hookgw.records.events
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import Settings
-from hookgw.core.long_work import LONG_WORK, LongWork
+from hookgw import Event, Gateway, Registration
+from hookgw.app import create_app, open_gateway
+from hookgw.concurrency import Clock
+from hookgw.config import Settings
+from hookgw.core import LONG_WORK, LongWork
 from hookgw.core.survey import survey
-from hookgw.delivery.signing import SignatureInvalid, verify
-from hookgw.kernel.long_json import finish
-from hookgw.kernel.randomness import random_source
-from hookgw.kernel.signing_keys import verifying_key
-from hookgw.plugins.hook_implementation import new_manager
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import LoadedPlugins, PluginInfo
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
-from hookgw.store.commits.group_commit import CLOSE_GRACE
-from hookgw.web.app import Application
+from hookgw.delivery import SignatureInvalid, verify
+from hookgw.kernel import finish, random_source, verifying_key
+from hookgw.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
+from hookgw.store import CLOSE_GRACE
+from hookgw.web import AppApplication as Application
 from tests.simulation.api import Api
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock
@@ -123,7 +116,7 @@ class World:
     def configured(self) -> list[Registration]:
         """Return the registrations of the configuration."""
         operations = self.gateway.operational.registration
-        everywhere = self.gateway.events._registry.hearing("")
+        everywhere = self.gateway.registry.hearing("")
         return [*everywhere, operations] if operations else everywhere
 
     # What receivers report: see network.Observer.
@@ -434,7 +427,7 @@ class World:
         gateway, limits = self.gateway, self.scenario.settings
         self._read_data_file(Path(gateway.settings.storage.path))
         rows = self._rows(Path(gateway.settings.storage.path))
-        registrations = [one for name in self.scenario.instances for one in self._of(name)]
+        registrations = [one for name in self.scenario.instances for one in self.registrations_of(name)]
         self.note(
             Final(
                 at=self.now,
@@ -443,7 +436,7 @@ class World:
                 complete=limits.storage.retention >= 30 * DAY,
                 registrations=tuple(self.name_of(one) for one in registrations if one.enabled),
                 backlog=self._counted(),
-                memory=gateway.metrics._memory(),
+                memory=gateway.metrics.memory(),
                 lent=gateway.outbound.pools.statistics(1).lent,
             )
         )
@@ -459,7 +452,7 @@ class World:
         counted = ((self.names.get(key, key), n) for key, n in self.gateway.backlog.registrations() if n)
         return tuple(sorted(counted))
 
-    def _of(self, instance: str) -> list[Registration]:
+    def registrations_of(self, instance: str) -> list[Registration]:
         if self.gateway.instances.find(instance) is None:
             return []
         return self.gateway.registrations.of_instance(instance)
@@ -500,7 +493,7 @@ class World:
         found: Counter[str] = Counter()
         registrations: dict[str, int] = {}
         metrics = self.gateway.metrics
-        for family in metrics.families(finish(survey(metrics._sources))):
+        for family in metrics.families(finish(survey(metrics.sources))):
             for name, labels, value, *_ in family.samples:
                 if name == "hookgw_registration_backlog_deliveries":
                     key = labels["registration"]
@@ -543,9 +536,9 @@ class World:
                 counted=self._counted() if is_at_rest else None,
                 total=pending.total() - pending[OPERATIONS],  # those are stored beyond any limit
                 total_limit=settings.limits.deliveries,
-                memory=gateway.metrics._memory(),
+                memory=gateway.metrics.memory(),
                 memory_limit=settings.delivery.memory,
-                lent=max((len(pool.lent) for pool in pools._pools.values()), default=0),
+                lent=max((len(pool.lent) for pool in pools.pools.values()), default=0),
                 lent_limit=settings.delivery.host_connections,
             )
         )
@@ -576,7 +569,7 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     world = World(seed, folder, history)
     chance = world.chance("ids")
     random.seed(seed)
-    hookgw.records.events._random.seed(seed)
+    hookgw.records.events.random_ids.seed(seed)
     token = random_source.set(chance.randbytes)
     structlog.configure(processors=[partial(_hear, world)], cache_logger_on_first_use=False)
     try:

@@ -7,18 +7,9 @@ from typing import Any
 
 import trio
 
-from hookgw.records.deliveries import FIRST, Attempt, Delivery, DeliveryState, Outcome, Position, Settlement
-from hookgw.records.events import Event
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
-from hookgw.store import (
-    Append,
-    DeliveryQuery,
-    DeliveryReport,
-    ReplayQuery,
-    SilentObserver,
-    Store,
-)
+from hookgw import Attempt, Delivery, DeliveryState, Event, Outcome
+from hookgw.records import FIRST, LaneRule, Ordering, Position, Settlement
+from hookgw.store import Append, DeliveryQuery, DeliveryReport, ReplayQuery, SilentObserver, Store
 
 LANE = "reg_1:0"
 RULE = LaneRule("reg_1", 0, Ordering.URL, 1)

@@ -8,18 +8,24 @@ from typing import Any
 
 import pytest
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
-from hookgw.records.audit import Actor, ActorKind, AuditEntry
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import Registration
-from hookgw.records.tls_identity import TlsIdentity
-from hookgw.store import Append, AuditQuery, CancelQuery, ReplayQuery, Store, copying, open_store
-from hookgw.store.copying import Copied, copy_rows
+from hookgw import Conflict, DeliveryState, Registration
+from hookgw.concurrency import Clock
+from hookgw.kernel import StartError, StorageUnavailable
+from hookgw.records import Actor, ActorKind, AuditEntry, Instance, TlsIdentity
+from hookgw.store import (
+    Append,
+    AuditQuery,
+    CancelQuery,
+    Copied,
+    ReplayQuery,
+    Store,
+    copy_rows,
+    copying,
+    open_store,
+)
+from hookgw.store.postgresql import Server
 from hookgw.store.postgresql import copy_rows as database_rows
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import open_store as open_database
+from hookgw.store.postgresql import open_store as open_database
 from hookgw.store.sqlite import copy_rows as file_rows
 from tests.store.support import (
     AT,

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from hookgw.config.master_keys import new_master_key, parse_master_key
-from hookgw.store.encryption import PREFIX, DecryptionFailed, RecordCipher, encrypted_with, key_id
+from hookgw.config import new_master_key, parse_master_key
+from hookgw.store import PREFIX, DecryptionFailed, RecordCipher, encrypted_with, key_id
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 PLACE = b"registrations\0reg_1"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import StorageSettings
-from hookgw.kernel.errors import StartError
+from hookgw.concurrency import Clock
+from hookgw.config import StorageSettings
+from hookgw.kernel import StartError
 from hookgw.store import open_storage
-from hookgw.store.postgresql.store import PostgresqlStore
-from hookgw.store.sqlite.store import SqliteStore
+from hookgw.store.postgresql import PostgresqlStore
+from hookgw.store.sqlite import SqliteStore
 from tests.support.postgres import PostgresServer
 
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw.records import TlsIdentity
 
 YEAR = datetime.timedelta(days=365)
 

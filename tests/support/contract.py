@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
-from hookgw.app.json_schemas import request_schemas
-from hookgw.web.app import Application
-from hookgw.web.openapi.routes import OpenApiRoutes
+from hookgw.app import request_schemas
+from hookgw.web import AppApplication as Application
+from hookgw.web import OpenApiRoutes
 from tests.support.spellings import Spelling
 
 NOWHERE = {400, 401, 403, 404, 405, 413, 431, 500}
@@ -27,7 +27,7 @@ class Contract:
     """The document of one application, made when it is first needed."""
 
     def __init__(self, app: Application) -> None:
-        self._app = app
+        self._app, self._gateway = app, app._gateway
         self._document: dict[str, Any] = {}
         self._paths: list[tuple[re.Pattern[str], dict[str, Any]]] = []
 
@@ -55,7 +55,7 @@ class Contract:
             self._check_request(operation, request)
 
     def _read(self) -> None:
-        self._document = OpenApiRoutes(self._app, self._app._gateway, request_schemas).document
+        self._document = OpenApiRoutes(self._app, self._gateway, request_schemas).document
         base = self._document["servers"][0]["url"].removesuffix("/")
         for path, operations in self._document["paths"].items():
             pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(base + path))
@@ -100,7 +100,7 @@ class Contract:
             if "gzip" in request.headers.get("content-encoding", "").lower():
                 content = gzip.decompress(content)
             schema = body["content"][media]["schema"]
-            spelling = Spelling(self._document["components"]["schemas"], self._app._gateway.catalog)
+            spelling = Spelling(self._document["components"]["schemas"], self._gateway.catalog)
             self.validator(schema).validate(spelling.of(schema, json.loads(content)))
 
     def _check_body(self, schema: dict[str, Any], body: bytes, method: str) -> None:

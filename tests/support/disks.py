@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.store import Store
-from hookgw.store.commits.group_commit import LAST_RETRY
-
-
-def writer_of(store: Store) -> sqlite3.Connection:
-    connection = store._commits._writer._connection  # type: ignore[attr-defined]
-    assert isinstance(connection, sqlite3.Connection)
-    return connection
+from hookgw.store import LAST_RETRY, Store
+from tests.support.stores import connection_of
 
 
 def make_read_only(store: Store, yes: bool) -> None:
     """Make SQLite refuse every write, or none."""
-    writer_of(store).execute(f"PRAGMA query_only = {int(yes)}")
+    connection_of(store).execute(f"PRAGMA query_only = {int(yes)}")
 
 
 @contextmanager

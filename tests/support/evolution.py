@@ -6,8 +6,7 @@ import json
 from typing import Any
 from urllib.parse import unquote
 
-from hookgw.testing.answers import Answer, answer
-from hookgw.testing.received import Received
+from hookgw.testing import Answer, Received, answer
 
 KEY = "429683C4C977415CAAFCCE10F7D57E11"
 """Its global key."""

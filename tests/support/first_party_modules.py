@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hookgw.plugins.provided import CheckedConnector, check_connector, check_kind
-from hookgw.records.events import EventKind
+from hookgw import EventKind
+from hookgw.plugins import CheckedConnector, check_connector, check_kind
 
 PREFIX = "_hookgw_plugins_"
 """What the packages of plugin folders are called, with a number for each load."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hookgw.app.gateway import Gateway
-from hookgw.records.api_keys import Principal
+from hookgw import Gateway
+from hookgw.records import Principal
 
 
 def principal_of(gateway: Gateway, key: str) -> Principal | None:

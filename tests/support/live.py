@@ -21,11 +21,11 @@ import msgspec
 import trio
 from trio.testing import MockClock
 
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import ServerSettings
+from hookgw.app import create_app
+from hookgw.config import ServerSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
-from hookgw.web.app import Application
-from hookgw.web.server.serve import serve
+from hookgw.web import AppApplication as Application
+from hookgw.web import serve
 
 T = TypeVar("T")
 

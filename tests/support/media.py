@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookgw.auth.media_links import KEY_BYTES, MediaLinks
-from hookgw.core.registry import Registry
-from hookgw.instances.connectors.inbound_media import InboundMedia
-from hookgw.instances.connectors.session import EventRules
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.auth import MEDIA_KEY_BYTES as KEY_BYTES
+from hookgw.auth import MediaLinks
+from hookgw.core import Registry
+from hookgw.instances import EventRules, InboundMedia
+from hookgw.records import BUILT_IN_KINDS, Catalog
 
 EVENT_RULES = EventRules(Catalog(BUILT_IN_KINDS), 100_000, 2**20)
 

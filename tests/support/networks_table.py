@@ -10,11 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from hookgw.config.settings import PluginsSettings
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.messages import (
+from hookgw import (
     ContactMessage,
     LocationMessage,
     MediaMessage,
@@ -22,6 +18,8 @@ from hookgw.records.messages import (
     TemplateMessage,
     TextMessage,
 )
+from hookgw.config import PluginsSettings
+from hookgw.plugins import ContainedConnector, Hooks, load_plugins
 
 PAGE = Path(__file__).parents[2] / "docs" / "networks" / "README.md"
 BEGIN = "<!-- Made by `python -m tests.support.networks_table` from the connectors. -->\n\n"

@@ -22,22 +22,16 @@ from typing import Any
 
 import msgspec
 
+from hookgw import HookgwError
 from hookgw.instances import fields as instance_fields
-from hookgw.kernel import signing_keys
-from hookgw.kernel.errors import HookgwError
-from hookgw.kernel.fields import REQUIRED, Field
-from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel import REQUIRED, Field, SecretOptions, signing_keys
 from hookgw.keys import fields as key_fields
-from hookgw.plugins import gateway_protocol, hookspecs
-from hookgw.plugins.hook_implementation import HOOKS
-from hookgw.records import deliveries, events, instances, registrations, tls_identity
-from hookgw.records.event_filters import FilterOp
+from hookgw.plugins import HOOKS, gateway_protocol, hookspecs
+from hookgw.records import FilterOp, deliveries, events, instances, registrations, tls_identity
 from hookgw.testing import pytest_plugin
 from hookgw.web.openapi import describe
+from hookgw.webhooks import OPERATIONS, TLS_PARTS, Showing
 from hookgw.webhooks import fields as webhook_fields
-from hookgw.webhooks.fields import Showing
-from hookgw.webhooks.filters import OPERATIONS
-from hookgw.webhooks.tls import TLS_PARTS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 HTTP = FOLDER.parent / "http.md"

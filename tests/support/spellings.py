@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hookgw.instances.fields import BESIDE, SETTINGS
-from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import is_whole
+from hookgw import Invalid
+from hookgw.instances import BESIDE, SETTINGS
+from hookgw.kernel import is_whole
 from hookgw.keys import fields as keys
-from hookgw.records.events import Catalog
-from hookgw.records.instances import FOREIGN
+from hookgw.records import FOREIGN, Catalog
+from hookgw.webhooks import TLS_PARTS
 from hookgw.webhooks import fields as webhooks
-from hookgw.webhooks.tls import TLS_PARTS
 
 NAMES = {
     **{

@@ -4,13 +4,22 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.kernel.errors import NetworkRefused, NotFound, NotSupported
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
-from hookgw.records.connectors import ConnectionState, IngestRequest, IngestResponse, MediaSink, Session
-from hookgw.records.instances import InstanceSettings
-from hookgw.records.messages import MediaKind, MediaMessage, MessageKey, TextMessage
+from hookgw import (
+    ConnectionState,
+    IngestRequest,
+    IngestResponse,
+    InstanceSettings,
+    MediaKind,
+    MediaMessage,
+    MediaSink,
+    MessageKey,
+    NetworkRefused,
+    NotFound,
+    NotSupported,
+    Session,
+    TextMessage,
+)
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.testing import ConnectorCall, FakeConnector, FakeMediaSink, FakeSession, SentMessage
 
 HELLO = TextMessage(number="123", text="hello")

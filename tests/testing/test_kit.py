@@ -13,22 +13,19 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.kernel.errors import (
-    ConfigError,
+from hookgw import (
+    IngestRequest,
+    IngestResponse,
     Invalid,
     NotFound,
     ProofRefused,
-    StartError,
+    Session,
+    TextMessage,
     TooLarge,
     Unavailable,
 )
-from hookgw.kernel.rates import Rate
-from hookgw.kernel.signing_keys import Secret, Signature
-from hookgw.records.connectors import IngestRequest, IngestResponse, Session
-from hookgw.records.event_filters import Condition, FilterOp
-from hookgw.records.messages import TextMessage
-from hookgw.records.registrations import Ordering, RetryOptions, new_secret
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw.kernel import ConfigError, Rate, Secret, Signature, StartError
+from hookgw.records import Condition, FilterOp, Ordering, RetryOptions, TlsIdentity, new_secret
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 
 
@@ -90,7 +87,7 @@ async def test_a_busy_lane_is_named(
     await hookgw_gateway.emit("MESSAGES_UPSERT", {})
     await hookgw_receiver.wait_for(1)
     with monkeypatch.context() as patch:
-        patch.setattr("hookgw.testing.kit._SETTLE_TIMEOUT", 0.05)
+        patch.setattr("hookgw.testing.kit.SETTLE_TIMEOUT", 0.05)
         with pytest.raises(TimeoutError, match=r"still busy after 0\.05 s: .*delivering, 1 pending"):
             await hookgw_gateway.settled()
     hookgw_clock.jump(30)
@@ -374,7 +371,7 @@ async def test_waiting_for_too_many_requests_fails_and_says_what_arrived(
     hookgw_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hookgw.testing.receiver._PATIENCE", 0.05)
+    monkeypatch.setattr("hookgw.testing.receiver.PATIENCE", 0.05)
     with pytest.raises(TimeoutError, match=r"0 of 1 requests arrived .* Nothing arrived\."):
         await hookgw_receiver.wait_for(1)
     hookgw_receiver.will(answer(500))

@@ -13,9 +13,9 @@ import trio
 import trustme
 from trio.testing import MockClock
 
-from hookgw.delivery.signing import SignatureInvalid, sign
-from hookgw.kernel.signing_keys import signing_key
-from hookgw.records.registrations import new_secret
+from hookgw.delivery import SignatureInvalid, sign
+from hookgw.kernel import signing_key
+from hookgw.records import new_secret
 from hookgw.testing import (
     Answer,
     Close,

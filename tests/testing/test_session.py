@@ -5,9 +5,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.kernel.errors import Conflict, Invalid, TooLarge
-from hookgw.records.connectors import ConnectionState, NewEvent, QRCode, Session
-from hookgw.records.instances import InstanceSettings
+from hookgw import Conflict, ConnectionState, InstanceSettings, Invalid, NewEvent, QRCode, Session, TooLarge
 from hookgw.testing import EmittedEvent, FakeMediaSink, FakeSession
 
 

@@ -22,9 +22,9 @@ def is_local(address: Address) -> bool:
     # A link-local address means nothing without an interface, so it cannot be tried; assume the worst.
     if isinstance(address, IPv6Address) and address.is_link_local:
         return True
-    if not _can_bind(address):
+    if not can_bind(address):
         return False
-    if not _can_bind(_UNASSIGNED[address.version]):
+    if not can_bind(_UNASSIGNED[address.version]):
         return True
     # net.ipv4.ip_nonlocal_bind lets programs bind to any address, so binding proves nothing. Ask for the
     # route instead: the system sends to its own address from that same address. Connecting UDP sends no
@@ -37,7 +37,7 @@ def is_local(address: Address) -> bool:
         return False
 
 
-def _can_bind(address: Address) -> bool:
+def can_bind(address: Address) -> bool:
     try:
         with socket.socket(_FAMILIES[address.version], socket.SOCK_STREAM) as probe:
             probe.bind((str(address), 0))

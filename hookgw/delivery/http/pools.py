@@ -211,14 +211,14 @@ class Place:
         wants: ``connection`` (of the host) or ``descriptor``.
     """
 
-    __slots__ = ("_pools", "event", "failure", "holder", "pool", "preferred", "transport", "wants")
+    __slots__ = ("event", "failure", "holder", "pool", "pools", "preferred", "transport", "wants")
 
     amount = 1
 
     def __init__(
         self, pools: ConnectionPools, pool: HostPool, holder: str, preferred: PooledTransport | None
     ) -> None:
-        self._pools = pools
+        self.pools = pools
         self.pool = pool
         self.holder = holder
         self.preferred = preferred
@@ -228,7 +228,7 @@ class Place:
         self.wants: WaitsFor = "connection"
 
     def granted(self) -> None:
-        self._pools.advance(self)
+        self.pools.advance(self)
 
 
 class HostStatistics(msgspec.Struct, frozen=True):
@@ -283,7 +283,7 @@ class ConnectionPools:
         self._make_transport = make_transport
         self.answers = (answers or AnswerMemory(2**40)).share
         self.host_connections = self._whole_host = host_connections
-        self._pools: dict[PoolKey, HostPool] = {}
+        self.pools: dict[PoolKey, HostPool] = {}
         # Of all pools, the longest idle first.
         self._idle: OrderedDict[PooledTransport, None] = OrderedDict()
         # Of all pools, the oldest first.
@@ -312,7 +312,7 @@ class ConnectionPools:
             holder: the instance of the event.
             preferred: the connection that the lane used last; lent again if it is idle.
         """
-        pool, descriptors = self._pools.get(origin), self._descriptors
+        pool, descriptors = self.pools.get(origin), self._descriptors
         if pool is None:
             pool = self._pool(origin, holder)
         elif pool.newest != holder:
@@ -388,9 +388,9 @@ class ConnectionPools:
         place.event.set()
 
     def _pool(self, origin: PoolKey, holder: str) -> HostPool:
-        pool = self._pools.get(origin)
+        pool = self.pools.get(origin)
         if pool is None:
-            pool = self._pools[origin] = HostPool(origin, self.host_connections)
+            pool = self.pools[origin] = HostPool(origin, self.host_connections)
             pool.newest = holder
             self._wake()
         pool.used_at = self._looks
@@ -442,7 +442,7 @@ class ConnectionPools:
         surplus idle ones; an exchange is never cut off.
         """
         self.host_connections = limit = max(1, self._whole_host // nodes)
-        for pool in list(self._pools.values()):
+        for pool in list(self.pools.values()):
             pool.limit = limit
             if pool.suspect:
                 pool.total = min(pool.total, limit)
@@ -495,7 +495,7 @@ class ConnectionPools:
         """Close idle connections that are old or that receivers have closed, until cancelled."""
         try:
             while True:
-                if not (self._pools or self._descriptors.total < self._most_descriptors):
+                if not (self.pools or self._descriptors.total < self._most_descriptors):
                     self._has_work = trio.Event()
                     await self._has_work.wait()
                 await trio.sleep(self._look_every)
@@ -531,13 +531,13 @@ class ConnectionPools:
             await trio.lowlevel.checkpoint()
 
     def _forget_pools(self) -> None:
-        for origin, pool in list(self._pools.items()):
+        for origin, pool in list(self.pools.items()):
             pool.is_shared = self._looks < pool.shared_until
             if pool.used or pool.idle or pool.late or pool.waiting:
                 continue
             unused = (self._looks - pool.used_at) * self._look_every
             if unused > (SUSPECT_FOR if pool.suspect else SHARED_FOR):
-                del self._pools[origin]
+                del self.pools[origin]
 
     def _wake(self) -> None:
         if self._has_work is not None:
@@ -550,7 +550,7 @@ class ConnectionPools:
             HostStatistics(
                 "{}://{}:{}".format(*pool.origin), pool.used, len(pool.idle), waiting, pool.suspect
             )
-            for pool in self._pools.values()
+            for pool in self.pools.values()
             if (waiting := pool.waiting) or pool.used or pool.suspect
         ]
         return PoolStatistics(

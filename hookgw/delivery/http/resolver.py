@@ -70,9 +70,9 @@ class SystemResolver:
         self._getaddrinfo = getaddrinfo or socket.getaddrinfo
         self.expected: frozenset[str] = frozenset()
         self._lookups: dict[str, _Lookup] = {}
-        self._was_fast: OrderedDict[str, bool] = OrderedDict()
+        self.was_fast: OrderedDict[str, bool] = OrderedDict()
         self._refused_at: float | None = None  # when the system refused a thread last
-        self._threads: dict[bool | None, Share[WaitingClaim]] = {
+        self.threads: dict[bool | None, Share[WaitingClaim]] = {
             was_fast: Share(most, RATIO, RESERVED)
             for was_fast, most in ((True, MAX_FAST), (None, MAX_NEW), (False, MAX_SLOW))
         }
@@ -93,7 +93,7 @@ class SystemResolver:
             return socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST, **options)
         lookup = self._lookups.get(host)
         if lookup is None:
-            threads = self._threads[self._was_fast.get(host, True if host in self.expected else None)]
+            threads = self.threads[self.was_fast.get(host, True if host in self.expected else None)]
             await take_in_line(threads, holder)
             lookup = self._lookups.get(host)
             if lookup is not None:
@@ -107,7 +107,7 @@ class SystemResolver:
 
     def speeds(self) -> dict[str, bool]:
         """Return whether each remembered name was fast, the newest last."""
-        return dict(self._was_fast)
+        return dict(self.was_fast)
 
     def _start(
         self, host: str, threads: Share[WaitingClaim], holder: str, options: dict[str, Any]
@@ -139,8 +139,8 @@ class SystemResolver:
         """Limit new and slow names to a part of the threads: fast names need some."""
         self._refused_at = trio.current_time()
         running = len(self._lookups)
-        self._threads[None].total = max(1, min(MAX_NEW, running // 2))
-        self._threads[False].total = max(1, min(MAX_SLOW, running // 4))
+        self.threads[None].total = max(1, min(MAX_NEW, running // 2))
+        self.threads[False].total = max(1, min(MAX_SLOW, running // 4))
 
     def _finish(
         self,
@@ -154,14 +154,14 @@ class SystemResolver:
         lookup.finish(found)
         if self._refused_at is not None and trio.current_time() >= self._refused_at + REFUSED_FOR:
             self._refused_at = None
-            self._threads[None].total, self._threads[False].total = MAX_NEW, MAX_SLOW
-            self._threads[None].serve()
-            self._threads[False].serve()
+            self.threads[None].total, self.threads[False].total = MAX_NEW, MAX_SLOW
+            self.threads[None].serve()
+            self.threads[False].serve()
         threads.give(holder)
-        self._was_fast[host] = trio.current_time() - lookup.started_at < SLOW
-        self._was_fast.move_to_end(host)
-        if len(self._was_fast) > MAX_REMEMBERED:
-            self._was_fast.popitem(last=False)
+        self.was_fast[host] = trio.current_time() - lookup.started_at < SLOW
+        self.was_fast.move_to_end(host)
+        if len(self.was_fast) > MAX_REMEMBERED:
+            self.was_fast.popitem(last=False)
 
 
 class _Lookup:

@@ -93,7 +93,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         deadlines: Deadlines | None = None,
         connection_age: float = math.inf,
     ) -> None:
-        self._dialer = dialer
+        self.dialer = dialer
         self._max_answer = max_answer
         self._ssl_context = ssl_context
         self.tls = tls
@@ -296,14 +296,14 @@ class LaneTransport(httpx.AsyncBaseTransport):
 
     async def _connect(self, target: Target) -> Stream:
         if target.scheme == "http":
-            return PlainStream(await self._dialer.dial(target.host, target.port, self.looks_up_for))
+            return PlainStream(await self.dialer.dial(target.host, target.port, self.looks_up_for))
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.
         context, holder = self._ssl_context, self.looks_up_for
         if isinstance(context, ClientContexts):
             context = await context.get(self.tls, holder)
-        sock = await self._dialer.dial(target.host, target.port, holder)
+        sock = await self.dialer.dial(target.host, target.port, holder)
         self._phase = Phase.TLS
-        limit = self._dialer.connect_timeout
+        limit = self.dialer.connect_timeout
         with trio.move_on_after(limit):
             return await open_tls(sock, context, target, self.tls or NO_IDENTITY, holder)
         raise TimedOut(Phase.TLS, f"The TLS handshake with {target.place} took longer than {limit:g} s.")

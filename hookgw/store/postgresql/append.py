@@ -11,7 +11,7 @@ from hookgw.store.commits.jobs import NewEvent
 from hookgw.store.records import micros
 
 # One statement tells what the next one needs, because each costs a way to the server and back.
-_PREPARE = """SELECT
+PREPARE = """SELECT
     (SELECT array_agg(nextval('event_numbers')) FROM generate_series(1, %s)),
     (SELECT array_agg(nextval('delivery_numbers')) FROM generate_series(1, %s)),
     (SELECT json_object_agg(name, number) FROM instance_numbers WHERE name = ANY(%s))"""
@@ -20,7 +20,7 @@ _ADD_INSTANCES = """INSERT INTO instance_numbers (name) SELECT * FROM unnest(%s:
 _INSTANCES = "SELECT name, number FROM instance_numbers WHERE name = ANY(%s)"
 # The unique index finds duplicates in the same statement, so no read is needed before the write. If another
 # node is about to store the same event, this waits for its commit.
-_APPEND = """WITH given AS MATERIALIZED (
+APPEND = """WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bigint[], %b::bigint[],
         %b::bytea[], %b::text[], %b::text[], %b::integer[])
     AS event (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
@@ -60,7 +60,7 @@ def prepare(connection: Connection, news: Sequence[NewEvent]) -> Cursor[Any] | N
         return None
     names = list({new.event.instance for new in news})
     count = sum(len(new.deliveries) for new in news)
-    return connection.execute(_PREPARE, (len(news), count, names))
+    return connection.execute(PREPARE, (len(news), count, names))
 
 
 def send(
@@ -111,7 +111,7 @@ def send(
         return None
     columns = [list(column) for column in zip(*events, strict=True)]
     target_columns = [list(column) for column in zip(*targets, strict=True)] or [[], [], [], []]
-    return connection.execute(_APPEND, (*columns, xid, *target_columns))
+    return connection.execute(APPEND, (*columns, xid, *target_columns))
 
 
 def added(answer: Cursor[Any] | None) -> set[int]:

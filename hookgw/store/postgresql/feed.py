@@ -33,7 +33,7 @@ MOST_ROWS = 1_000
 MOST_BYTES = 2**22
 
 _START = f"SELECT {SETTLED}, (SELECT max(xid) FROM deliveries WHERE state = 'pending')"  # noqa: S608
-_NEXT = f"""SELECT now.settled, found.* FROM (SELECT {SETTLED} AS settled) now LEFT JOIN LATERAL (
+NEXT = f"""SELECT now.settled, found.* FROM (SELECT {SETTLED} AS settled) now LEFT JOIN LATERAL (
     SELECT xid, position, seq, lane, size FROM deliveries
     WHERE state = 'pending' AND (xid, position) > (%b::bigint, %b::bigint) AND xid < now.settled
         AND xid <> ALL(%b::bigint[])
@@ -42,7 +42,7 @@ _NEXT = f"""SELECT now.settled, found.* FROM (SELECT {SETTLED} AS settled) now L
 _INSTANCE = "(SELECT name FROM instance_numbers WHERE number = d.instance)"
 # The state in a form that no index has; see settle.py. OFFSET keeps the server from a join that reads all
 # events, with a plan of a time when there were few.
-_READ = f"""SELECT {DELIVERY.format(instance=_INSTANCE)}
+READ = f"""SELECT {DELIVERY.format(instance=_INSTANCE)}
     FROM deliveries d, LATERAL (SELECT * FROM events WHERE seq = d.event OFFSET 0) e
     WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.xid, d.position"""  # noqa: S608 - constants
 _LAST = 2**63 - 1
@@ -120,7 +120,7 @@ class Feed:
             self._mark = self._reported
             self._connection = connection
         own = [part.xid for part in self._own]
-        rows = connection.execute(_NEXT, (*self._mark, own, MOST_ROWS)).fetchall()
+        rows = connection.execute(NEXT, (*self._mark, own, MOST_ROWS)).fetchall()
         settled: int = rows[0][0]
         found = [row[1:] for row in rows if row[1] is not None]
         self._is_cut = len(found) == MOST_ROWS
@@ -135,7 +135,7 @@ class Feed:
                     requeued[lane] += 1
                 else:
                     wanted.append(seq)
-        appended = [delivery_of(row) for row in connection.execute(_READ, (wanted,))] if wanted else []
+        appended = [delivery_of(row) for row in connection.execute(READ, (wanted,))] if wanted else []
         # Only now: if a statement above failed, the next turn reports all of it.
         self._mark = mark
         if found:

@@ -38,8 +38,8 @@ WARNING_AGAIN = 60.0
 
 # In the order of the feed's index, so that the limit bounds the work. Without these, a plan of a time when
 # there were few would read and sort all of millions.
-_IN_ORDER = "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)"
-_HELD = f"""SELECT lane, count(*), min(queued_at), min(xid) FROM (
+IN_ORDER = "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)"
+HELD = f"""SELECT lane, count(*), min(queued_at), min(xid) FROM (
         SELECT lane, queued_at, xid FROM deliveries
         WHERE state = 'pending' AND xid >= {SETTLED} AND queued_at <= %s ORDER BY xid, position LIMIT {{most}}
     ) held GROUP BY lane"""  # noqa: S608 - constants
@@ -110,17 +110,17 @@ class HeldWatch:
             await trio.sleep(EVERY)
             before = micros(self._clock.steady() - LEAST_AGE)
             try:
-                self.found, culprit = await self._background.run(partial(self._find, before=before))
+                self.found, culprit = await self._background.run(partial(self.find, before=before))
             except (StorageUnavailable, psycopg.Error):
                 # Whoever needs the answer meets the same error: what only reports must not end hookgw.
                 self.found = Held()
             else:
                 self._tell(culprit)
 
-    def _find(self, connection: Connection, before: int) -> tuple[Held, Culprit | None]:
+    def find(self, connection: Connection, before: int) -> tuple[Held, Culprit | None]:
         with connection.transaction():
-            connection.execute(_IN_ORDER)
-            rows = connection.execute(_HELD.format(most=MOST).encode(), (before,)).fetchall()
+            connection.execute(IN_ORDER)
+            rows = connection.execute(HELD.format(most=MOST).encode(), (before,)).fetchall()
         rows = [row for row in rows if self._is_wanted(row[0])]
         if not rows:
             return Held(), None

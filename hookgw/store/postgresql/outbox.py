@@ -31,7 +31,7 @@ _IN_LANE = """(registration, lane, xid, position)
     AND (registration, lane) <= (%(registration)s, %(lane)s)"""
 # Nothing can appear before what is read here; see schema.py. The page is cut to size before a payload is
 # read. It looks at one delivery more than wanted, to know whether the lane has more.
-_PAGE = f"""WITH ahead AS MATERIALIZED (
+PAGE_STATEMENT = f"""WITH ahead AS MATERIALIZED (
     SELECT first.seq, row_number() OVER places AS place, count(*) OVER () AS found,
         (sum(first.size + coalesce(octet_length(b.body), 0)) OVER places)::bigint AS bytes
     FROM (
@@ -79,7 +79,7 @@ def read_lane(connection: Connection, lane: str, after: int, limit: int, size: i
         "limit": limit,
         "size": size,
     }
-    rows = connection.cursor(binary=True).execute(_PAGE.encode(), given).fetchall()
+    rows = connection.cursor(binary=True).execute(PAGE_STATEMENT.encode(), given).fetchall()
     if not rows:
         found = None if size is None else connection.execute(_FIRST_SIZE.encode(), given).fetchone()
         return Page([], found is not None, found[0] if found else 0)

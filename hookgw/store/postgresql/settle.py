@@ -17,13 +17,13 @@ from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, stora
 # Locked in one order: two commits that settle the same deliveries would otherwise wait for each other. The
 # state is in a form that no index has: with old statistics, the server would take a partial index of what is
 # pending for short, and walk through all of a backlog.
-_STILL_PENDING = """SELECT d.seq, d.event, d.registration,
+STILL_PENDING = """SELECT d.seq, d.event, d.registration,
         (SELECT name FROM instance_numbers WHERE number = d.instance), d.size
     FROM deliveries d
     WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.seq FOR UPDATE"""
 # Without an attempt (parked, expired) the count of attempts stays. The numbers come twice: with a plan of a
 # time when the table was small, a join alone would walk through all of it.
-_SETTLE = """UPDATE deliveries SET state = given.state,
+SETTLE = """UPDATE deliveries SET state = given.state,
     attempts = coalesce(given.attempts, deliveries.attempts), failures = given.failures,
     next_at = given.next_at, finished_at = given.finished_at, reason = given.reason
     FROM unnest(%b::bigint[], %b::text[], %b::integer[], %b::integer[], %b::bigint[], %b::bigint[],
@@ -82,7 +82,7 @@ def find_pending(connection: Connection, settlements: Sequence[Settlement]) -> C
     if not settlements:
         return None
     seqs = sorted({settlement.seq for settlement in settlements})
-    return connection.execute(_STILL_PENDING, (seqs,))
+    return connection.execute(STILL_PENDING, (seqs,))
 
 
 def write(
@@ -120,7 +120,7 @@ def write(
     rows = sorted(settled_rows(applied, text), key=itemgetter(0))
     bodies = {s.seq: s.body for s in applied if s.body is not None}
     attempts = [(s.seq, s.attempt.number, *_attempt_row(s.attempt)) for s in applied if s.attempt]
-    connection.execute(_SETTLE, [*_columns(rows), [row[0] for row in rows]])
+    connection.execute(SETTLE, [*_columns(rows), [row[0] for row in rows]])
     if bodies:
         connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))
     if keep_history and attempts:

@@ -152,7 +152,7 @@ class Writer:
             tries += 1
             try:
                 return self._session.call(
-                    partial(self._transact, groups=groups, probe=probe, is_careful=is_careful)
+                    partial(self.transact, groups=groups, probe=probe, is_careful=is_careful)
                 )
             except _Unacknowledged as lost:
                 if self._session.gave_up:
@@ -179,7 +179,7 @@ class Writer:
                     raise
                 is_careful = True
 
-    def _transact(  # noqa: C901 -- reads once from top to bottom
+    def transact(  # noqa: C901 -- reads once from top to bottom
         self, connection: Connection, groups: Sequence[Group[Transaction]], probe: bool, is_careful: bool
     ) -> _Written:
         """Write groups in one transaction.

@@ -16,9 +16,9 @@ from hookgw.store.searches import in_time
 from hookgw.store.sqlite.transaction import Transaction
 
 _ADD = "INSERT INTO audit (at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?)"
-_OLD = "SELECT json_group_array(seq) FROM (SELECT seq FROM audit WHERE at < ? ORDER BY at, seq LIMIT ?)"
+OLD = "SELECT json_group_array(seq) FROM (SELECT seq FROM audit WHERE at < ? ORDER BY at, seq LIMIT ?)"
 # The condition is that of the index.
-_OLDEST_OF = """SELECT json_group_array(seq) FROM (
+OLDEST_OF = """SELECT json_group_array(seq) FROM (
     SELECT seq FROM audit WHERE instance IS NOT NULL AND instance = ? ORDER BY at, seq LIMIT ?)"""
 _TOO_MANY = """SELECT instance, count(*) - ? FROM audit INDEXED BY audited_instances
     WHERE instance IS NOT NULL GROUP BY instance HAVING count(*) > ?"""
@@ -70,7 +70,7 @@ def search_audit(
     return AuditPart(_rows_of(lines), count, (at, seq))
 
 
-def _remove(transaction: Transaction, statement: str, given: tuple[Any, ...]) -> int:
+def remove_entries(transaction: Transaction, statement: str, given: tuple[Any, ...]) -> int:
     found = transaction.connection.execute(statement, given).fetchone()[0]
     return transaction.connection.execute(_REMOVE, (found,)).rowcount
 
@@ -80,8 +80,8 @@ def count_too_many(connection: sqlite3.Connection, most: int) -> list[tuple[str,
 
 
 def remove_old(transaction: Transaction, before: int, count: int) -> int:
-    return _remove(transaction, _OLD, (before, count))
+    return remove_entries(transaction, OLD, (before, count))
 
 
 def remove_oldest_of(transaction: Transaction, instance: str, count: int) -> int:
-    return _remove(transaction, _OLDEST_OF, (instance, count))
+    return remove_entries(transaction, OLDEST_OF, (instance, count))

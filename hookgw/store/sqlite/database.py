@@ -103,15 +103,15 @@ def open_database(path: Path) -> Iterator[Connections]:
             refuse_foreign_log(path)
             is_checked = lock.was_closed(path.stat()) and not log_of(path.resolve()).exists()
             lock.forget()
-            writer = stack.enter_context(closing(_connect(path, cache_kib=32768)))
+            writer = stack.enter_context(closing(connect_file(path, cache_kib=32768)))
             if not is_checked:
-                _check(writer, path)
+                check_integrity(writer, path)
             migrate(writer, path)
             lanes, background, *lists = (
-                stack.enter_context(closing(_connect(path, cache_kib=size, query_only=True)))
+                stack.enter_context(closing(connect_file(path, cache_kib=size, query_only=True)))
                 for size in (8192, 4096, *[4096] * LIST_CONNECTIONS)
             )
-            checkpoints = stack.enter_context(closing(_connect(path, cache_kib=64)))
+            checkpoints = stack.enter_context(closing(connect_file(path, cache_kib=64)))
             for connection in (lanes, background, *lists, checkpoints):
                 # The first read opens the log, by name. Later, there could be another one.
                 connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -129,7 +129,7 @@ def open_database(path: Path) -> Iterator[Connections]:
                 keep_until_exit(stack.pop_all())
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+def check_integrity(connection: sqlite3.Connection, path: Path) -> None:
     """Look for damage in a data file for :data:`CHECK_SECONDS`."""
     timer = threading.Timer(CHECK_SECONDS, connection.interrupt)
     timer.start()
@@ -277,7 +277,7 @@ def keep_private(path: Path) -> None:
             logger.warning("file was readable by others, mode set to 0600", file=str(file))
 
 
-def _connect(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3.Connection:
+def connect_file(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3.Connection:
     # The calls come from changing worker threads, but one at a time. Bulk statements exist in ten sizes each:
     # Python's default of 128 prepared statements could be too few.
     connection = sqlite3.connect(

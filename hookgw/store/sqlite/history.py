@@ -278,11 +278,11 @@ def prune_unheard(transaction: Transaction, before: float, limit: int) -> tuple[
     return count, keep_ids(transaction.connection, events) if count else 0
 
 
-def _used_bytes(connection: sqlite3.Connection) -> int:
+def used_bytes(connection: sqlite3.Connection) -> int:
     return int(connection.execute(_USED).fetchone()[0])
 
 
-def _needed_bytes(connection: sqlite3.Connection) -> int:
+def needed_bytes(connection: sqlite3.Connection) -> int:
     return int(connection.execute(_NEEDED).fetchone()[0])
 
 
@@ -310,14 +310,14 @@ class SqliteHistory(SteppedHistory[sqlite3.Connection, Transaction]):
 
     async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:
         rest = remembered
-        if (used := await self._background.run(_used_bytes)) <= limit + rest:
+        if (used := await self._background.run(used_bytes)) <= limit + rest:
             return 0
         # Once for each call, as it walks through the index of the outbox.
-        rest += await self._background.run(_needed_bytes)
+        rest += await self._background.run(needed_bytes)
 
         async def is_enough(ids: int) -> bool:
             nonlocal used, rest
-            rest, used = rest + ids, await self._background.run(_used_bytes)
+            rest, used = rest + ids, await self._background.run(used_bytes)
             return used <= limit + rest
 
         removed, is_any_left = await self._remove_unheard(now, is_enough), True

@@ -90,7 +90,7 @@ class NamePruning:
         try:
             # After the commit above: a name that is new by now is in the memory of the names.
             unused = await self._reader.run(_candidates)
-            for walk in (_walk_deliveries, _walk_unheard, _walk_remembered, _walk_attempts):
+            for walk in (_walk_deliveries, walk_unheard, walk_remembered, walk_attempts):
                 last: tuple[int, ...] | None = ()
                 while last is not None and unused:
                     last, used = await self._reader.run(partial(walk, after=last))
@@ -98,7 +98,7 @@ class NamePruning:
                     await trio.sleep(REST)
             removed, numbers = 0, sorted(unused)
             for start in range(0, len(numbers), BATCH):
-                remove = partial(_remove, numbers=numbers[start : start + BATCH])
+                remove = partial(remove_names, numbers=numbers[start : start + BATCH])
                 removed += await self._commits.call(remove)
                 await trio.sleep(REST)
             return removed
@@ -121,24 +121,24 @@ def _walk_deliveries(connection: sqlite3.Connection, after: tuple[int, ...]) -> 
     return _Part((last,) if count == ROWS else None, set().union(*map(_numbers_of, used)))
 
 
-def _walk_unheard(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
+def walk_unheard(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
     count, at, seq, used = connection.execute(_UNHEARD, (*(after or (-1, -1)), ROWS)).fetchone()
     return _Part((at, seq) if count == ROWS else None, _numbers_of(used))
 
 
-def _walk_remembered(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
+def walk_remembered(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
     given = (*(after or (-1, -1, -1)), ROWS)
     count, _, at, heard, seq, used = connection.execute(_REMEMBERED, given).fetchone()
     return _Part((at, heard, seq) if count == ROWS else None, _numbers_of(used))
 
 
-def _walk_attempts(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
+def walk_attempts(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
     given = (*(after or (-1, -1)), ROWS)
     count, _, delivery, number, used = connection.execute(_ATTEMPTS, given).fetchone()
     return _Part((delivery, number) if count == ROWS else None, _numbers_of(used))
 
 
-def _remove(transaction: Transaction, numbers: list[int]) -> int:
+def remove_names(transaction: Transaction, numbers: list[int]) -> int:
     used = transaction.names.used_since_walk_began()
     free = msgspec.json.encode([number for number in numbers if number not in used]).decode()
     removed = transaction.connection.execute(_REMOVE, (free,)).rowcount

@@ -54,12 +54,12 @@ OLDEST_VERSION = 2
 _OUTBOX = """CREATE INDEX outbox ON deliveries (registration, lane, position, instance, size)
     WHERE state = 'pending'"""
 # The deliveries that wait for their next attempt: at most one for each lane, a few more after a re-partition.
-_WAITING = "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0"
+WAITING = "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0"
 # Events of which only the id is left, by age: see event_ids.py. With the size, to be counted.
-_REMEMBERED = "CREATE INDEX remembered ON events (accepted_at, heard) WHERE heard < 0"
+REMEMBERED = "CREATE INDEX remembered ON events (accepted_at, heard) WHERE heard < 0"
 # By time rather than by number: pruning goes by time, and lists are limited to a time. An index of rows ends
 # with their numbers, so entries of one moment are in order, too.
-_AUDIT = (
+AUDIT = (
     """CREATE TABLE audit (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -88,7 +88,7 @@ SCHEMA: tuple[str, ...] = (
         UNIQUE (id, instance)
     )""",
     "CREATE INDEX unheard ON events (accepted_at) WHERE heard = 0",
-    _REMEMBERED,
+    REMEMBERED,
     """CREATE TABLE deliveries (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         event INTEGER NOT NULL,
@@ -108,7 +108,7 @@ SCHEMA: tuple[str, ...] = (
         reason TEXT
     )""",
     _OUTBOX,
-    _WAITING,
+    WAITING,
     "CREATE INDEX deliveries_of_event ON deliveries (event)",
     "CREATE INDEX history ON deliveries (instance, seq, kind, accepted_at)",
     """CREATE INDEX undelivered ON deliveries (instance, state, seq, kind, accepted_at)
@@ -134,7 +134,7 @@ SCHEMA: tuple[str, ...] = (
         PRIMARY KEY (shelf, key)
     ) WITHOUT ROWID""",
     "CREATE TABLE probe (only INTEGER PRIMARY KEY CHECK (only = 1), writes INTEGER NOT NULL)",
-    *_AUDIT,
+    *AUDIT,
 )
 
 
@@ -210,8 +210,8 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
     if version < 3:
         migrate_lanes(connection)
     if version < 4:
-        connection.execute(_REMEMBERED)
-    for statement in (*_AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
+        connection.execute(REMEMBERED)
+    for statement in (*AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -267,7 +267,7 @@ def migrate_lanes(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE new_lanes")
     connection.execute("DELETE FROM shelves WHERE shelf = 'moves'")
     connection.execute(_OUTBOX)
-    connection.execute(_WAITING)
+    connection.execute(WAITING)
 
 
 @contextmanager

@@ -43,21 +43,21 @@ class Certificates:
 
     def __init__(self, settings: TlsSettings) -> None:
         self._settings = settings
-        self._seen = _look(settings)
+        self.seen = _look(settings)
         self.context = load_context(settings)
         self._end = end_of(settings)
-        self._tell_of_end()
+        self.tell_of_end()
 
     async def watch(self) -> None:
         """Reload the files whenever they change, until cancelled."""
         tell_at = trio.current_time() + DAY
         while True:
             await trio.sleep(LOOK_EVERY)
-            if await SYSTEM_THREADS.run(partial(_look, self._settings)) != self._seen:
+            if await SYSTEM_THREADS.run(partial(_look, self._settings)) != self.seen:
                 await self.renew()
             if trio.current_time() >= tell_at:
                 tell_at += DAY
-                self._tell_of_end()
+                self.tell_of_end()
 
     async def renew(self) -> None:
         """Reload the files. New connections use the new certificate; open connections keep theirs.
@@ -65,16 +65,16 @@ class Certificates:
         If the files are invalid, log an error and keep the current certificate.
         """
         # Look before loading: a change between the two is found by the next check, not lost.
-        self._seen = await SYSTEM_THREADS.run(partial(_look, self._settings))
+        self.seen = await SYSTEM_THREADS.run(partial(_look, self._settings))
         try:
             self.context, self._end = await SYSTEM_THREADS.run(partial(_load, self._settings))
         except StartError as error:
             logger.error("certificate not renewed", reason=str(error))  # noqa: TRY400 -- the message says enough
         else:
             logger.info("certificate renewed", file=self._settings.certificate)
-            self._tell_of_end()
+            self.tell_of_end()
 
-    def _tell_of_end(self) -> None:
+    def tell_of_end(self) -> None:
         left = self._end - time.time()
         if left < WARN_BEFORE:
             message = "certificate expires soon" if left > 0 else "certificate has expired"

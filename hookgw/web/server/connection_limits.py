@@ -37,7 +37,7 @@ class ConnectionLimits:
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._timeouts = timeouts
         self._taken: dict[TimedConnection, str | None] = {}
-        self._by_source: dict[str, dict[TimedConnection, None]] = {}
+        self.by_source: dict[str, dict[TimedConnection, None]] = {}
         self._warn_from = 0.0
         self._crowded_out = 0
 
@@ -65,20 +65,20 @@ class ConnectionLimits:
             return False
         self._taken[connection] = source
         if source is not None:
-            self._by_source.setdefault(source, {})[connection] = None
+            self.by_source.setdefault(source, {})[connection] = None
         return True
 
     def remove(self, connection: TimedConnection) -> None:
         """Unregister a connection that ended, or was closed to make room. A second call has no effect."""
         source = self._taken.pop(connection, None)
         if source is not None:
-            neighbours = self._by_source[source]
+            neighbours = self.by_source[source]
             neighbours.pop(connection, None)
             if not neighbours:
-                del self._by_source[source]
+                del self.by_source[source]
 
     def _has_room_for(self, source: str | None) -> bool:
-        neighbours = self._by_source.get(source, {}) if source is not None else {}
+        neighbours = self.by_source.get(source, {}) if source is not None else {}
         if len(neighbours) < self._limit_of_one:
             return True
         # Nearly always, one of the oldest few waits. A look at hundreds would make a flood expensive.

@@ -46,7 +46,7 @@ async def serve(
         StartError: hookgw cannot listen on an address.
     """
     async with open_listeners(settings.bind) as listeners, trio.open_nursery() as nursery:
-        server = _Server(app, settings, certificates)
+        server = Server(app, settings, certificates)
         watch(server.count)
         scheme = "http" if certificates is None else "https"
         try:
@@ -58,7 +58,7 @@ async def serve(
             server.stop()
 
 
-class _Server:
+class Server:
     """The connections of one call of :func:`serve`."""
 
     def __init__(self, app: Application, settings: ServerSettings, certificates: Certificates | None) -> None:
@@ -84,7 +84,7 @@ class _Server:
                 logger.warning("connection failed", reason=str(failure), exc_info=cause)
 
     async def _serve(self, accepted: trio.SocketStream) -> None:
-        client, server = _address(accepted.socket.getpeername()), _address(accepted.socket.getsockname())
+        client, server = address_of(accepted.socket.getpeername()), address_of(accepted.socket.getsockname())
         stream = self._stream(accepted)
         connection = ClientConnection(stream, self._settings, self._timeouts)
         try:
@@ -138,5 +138,5 @@ class _Server:
         self._stopping.set()
 
 
-def _address(name: Any) -> Address:
+def address_of(name: Any) -> Address:
     return (name[0], name[1]) if isinstance(name, tuple) else None

@@ -13,13 +13,10 @@ from typing import Any
 
 import pytest
 
-import hookgw
-from hookgw.app.gateway import Gateway
-from hookgw.app.json_schemas import request_schemas
-from hookgw.app.surfaces import create_app
-from hookgw.web.app import Application
-from hookgw.web.openapi.components import plain
-from hookgw.web.openapi.routes import OpenApiRoutes
+from hookgw import Gateway
+from hookgw.app import create_app, request_schemas
+from hookgw.web import AppApplication as Application
+from hookgw.web import OpenApiRoutes, plain
 
 MEDIA = {"application/json", "application/octet-stream", "multipart/form-data"}
 """The content types of requests that every generator knows."""
@@ -168,10 +165,6 @@ async def test_routes_of_plugins_get_names_of_their_own(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def add(app: Application, _: Gateway) -> None:
-        @app.get("/report/<instance>")
-        @app.get("/report/<instance>/<day>")
-        @app.post("/report/<instance>")
-        @hookgw.describes("Report", {200: dict[str, int | None]})
         async def report(instance: str, day: str = "") -> str:
             """Report."""
             return ""

@@ -14,14 +14,13 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.json_schemas import request_schemas
-from hookgw.config.settings import Settings
+from hookgw import Gateway
+from hookgw.app import request_schemas
+from hookgw.config import Settings
 from hookgw.testing import Receiver
-from hookgw.web.app import Application
-from hookgw.web.openapi.page import Example, Piece, groups_of, kind_of
-from hookgw.web.openapi.routes import OpenApiRoutes
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.web import AppApplication as Application
+from hookgw.web import Example, OpenApiRoutes, Piece, groups_of, kind_of
+from hookgw.webhooks import RegistrationChange
 from tests.api.conftest import KEY, open_client
 
 VOID = {"meta"}

@@ -11,18 +11,11 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw import hookimpl
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import PluginsSettings, Settings
-from hookgw.kernel.errors import Invalid, NetworkRefused
-from hookgw.kernel.masking import MASK
-from hookgw.plugins.connector_options import ConnectorOptions
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.events import Event
-from hookgw.records.instances import InstanceSettings
-from hookgw.records.messages import TextMessage
+from hookgw import Event, Gateway, InstanceSettings, Invalid, NetworkRefused, TextMessage, hookimpl
+from hookgw.app import open_gateway
+from hookgw.config import PluginsSettings, Settings
+from hookgw.kernel import MASK
+from hookgw.plugins import ConnectorOptions, Hooks, load_plugins
 from hookgw.testing import FakeConnector
 
 SCHEMA: dict[str, Any] = {
@@ -165,7 +158,7 @@ async def test_some_options_are_the_operators(
 ) -> None:
     region = {"type": "string", "default": "eu", "x-operator": True}
     rules = ConnectorOptions("strict", {**SCHEMA, "properties": {**SCHEMA["properties"], "region": region}})
-    monkeypatch.setattr(gateway.instances._connectors, "option_rules", lambda _: rules)
+    monkeypatch.setattr(gateway.connectors, "option_rules", lambda _: rules)
     body = {"instanceName": "loja1", "integration": "strict", "token": "the-key-of-loja1", **GIVEN}
     assert (await client.post("/instance/create", json=body)).status_code == 201
     own = {"apikey": "the-key-of-loja1"}

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 
 OWN = {"apikey": "the-key-of-loja1"}
 

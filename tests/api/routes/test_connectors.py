@@ -4,9 +4,9 @@ import httpx
 import msgspec
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import InstancesSettings, Settings
-from hookgw.instances.connectors.server_search import FoundServer
+from hookgw import Gateway
+from hookgw.config import InstancesSettings, Settings
+from hookgw.instances import FoundServer
 from tests.api.test_app import shape_of
 
 

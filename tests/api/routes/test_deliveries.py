@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.testing import Receiver, answer
 from tests.api.routes.test_events import one
 from tests.api.test_app import shape_of

@@ -9,12 +9,11 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
-from hookgw.core.long_work import run_in_slices
-from hookgw.records.operational_kinds import OPERATIONAL_KINDS
+from hookgw import Gateway
+from hookgw.app import create_app, open_gateway
+from hookgw.config import EventsSettings, LimitsSettings, Settings
+from hookgw.core import run_in_slices
+from hookgw.records import OPERATIONAL_KINDS
 from hookgw.testing import Receiver
 from hookgw.web import request_body
 from tests.api.conftest import KEY, open_client

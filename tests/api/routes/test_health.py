@@ -7,12 +7,12 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import OperationsSettings, Settings
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw import Gateway
+from hookgw.config import OperationsSettings, Settings
+from hookgw.kernel import StorageUnavailable
 from hookgw.operations.routes import health
-from hookgw.records.shards import SHARDS
-from hookgw.web.app import Application
+from hookgw.records import SHARDS
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

@@ -18,27 +18,27 @@ import structlog
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import ServerSettings, Settings
-from hookgw.instances.connectors import ingest
-from hookgw.kernel.errors import (
+from hookgw import (
+    ConnectionState,
+    Gateway,
+    IngestRequest,
+    IngestResponse,
     Invalid,
     NetworkRefused,
+    NewEvent,
     NotSupported,
     ProofRefused,
-    StorageUnavailable,
-    TooManyRequests,
+    Session,
     Unavailable,
 )
-from hookgw.kernel.units import Size
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.connectors import ConnectionState, IngestRequest, IngestResponse, NewEvent, Session
+from hookgw.app import create_app, open_gateway
+from hookgw.config import ServerSettings, Settings
+from hookgw.instances.connectors import ingest
+from hookgw.kernel import Size, StorageUnavailable, TooManyRequests
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.web.app import Application
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.web import AppApplication as Application
+from hookgw.webhooks import RegistrationChange
 from tests.api.conftest import KEY, open_client
 from tests.api.server.wire import Running, read_answer
 from tests.api.test_app import shape_of
@@ -106,7 +106,7 @@ class World:
         return url
 
     def answers_with(self, answering: Answering) -> None:
-        self.connector._ingest = answering
+        self.connector.answer_ingest = answering
 
     async def post(self, content: bytes | str = b"{}", **options: Any) -> httpx.Response:
         return await self.http.post(self.url, content=content, **options)
@@ -114,6 +114,13 @@ class World:
     async def emits(self, event_id: str = "e1") -> httpx.Response:
         body = msgspec.json.encode({"id": event_id})
         return await self.post(body, headers=signed(body))
+
+
+def accepting(patch: pytest.MonkeyPatch, session: Any, accept: Any) -> Any:
+    """Have another function accept a session's events, and return the usual one."""
+    usual = session._accept
+    patch.setattr(session, "_accept", accept)
+    return usual
 
 
 @pytest.fixture
@@ -346,7 +353,7 @@ async def test_an_event_that_cannot_be_stored_is_for_the_network_to_repeat(
 
     session = world.connector.session("shop")
     with monkeypatch.context() as patched:
-        patched.setattr(session, "_accept", refuse)
+        accepting(patched, session, refuse)
         assert repeatable(await world.emits()) == ["hookgw cannot store events at the moment. Retry later."]
     assert (await world.emits()).status_code == 200
 
@@ -366,7 +373,7 @@ async def test_a_state_that_cannot_be_stored_is_reported_when_the_network_repeat
             raise refusals.pop()
         raised.extend((event.kind, event.data["state"]) for event in events)
 
-    monkeypatch.setattr(world.connector.session("shop"), "_accept", accept_later)
+    accepting(monkeypatch, world.connector.session("shop"), accept_later)
     world.answers_with(close)
     repeatable(await world.post())
     assert world.gateway.instances.connection_state("shop") is ConnectionState.OPEN
@@ -381,7 +388,6 @@ async def test_a_task_that_outlives_the_request_waits_again(
     stored, begin = trio.Event(), trio.Event()
     refusals = [Unavailable("Not now.", retry_after=0)]
     session = world.connector.session("shop")
-    really_accept = session._accept  # type: ignore[attr-defined]
 
     async def refuse_once(*args: Any, **named: Any) -> None:
         if refusals:
@@ -397,7 +403,7 @@ async def test_a_task_that_outlives_the_request_waits_again(
         nursery.start_soon(later)
         return IngestResponse()
 
-    monkeypatch.setattr(session, "_accept", refuse_once)
+    really_accept = accepting(monkeypatch, session, refuse_once)
     world.answers_with(hand_over)
     assert (await world.post()).status_code == 200
     begin.set()
@@ -438,7 +444,7 @@ async def test_a_connector_that_has_not_begun(world: World, connector: FakeConne
         reported.set()
         await trio.sleep_forever()
 
-    connector._script = slow_start
+    connector.script = slow_start
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.gateway.instances.connect, "shop")
         await wait_all_tasks_blocked(0.01)
@@ -458,14 +464,14 @@ async def test_a_connector_that_failed_and_waits_for_its_restart(
         await session.set_state(ConnectionState.OPEN)
         raise RuntimeError("a bug")
 
-    connector._script = fail
+    connector.script = fail
     await world.gateway.instances.connect("shop")
     await until(lambda: world.gateway.instances.connection_state("shop") is ConnectionState.CLOSE)
     assert repeatable(await world.emits()) == NOT_READY
 
 
 async def test_shutdown(world: World) -> None:
-    world.gateway.instances._connectors.stop_all()
+    world.gateway.connectors.stop_all()
     assert repeatable(await world.emits()) == NOT_READY
 
 
@@ -749,7 +755,7 @@ async def test_the_url_is_below_the_public_one(
         url = gateway.instances.ingest_url(instance)
         assert url is not None
         assert url.startswith(begin)
-        connector._ingest = answers()
+        connector.answer_ingest = answers()
         async with open_client(create_app(gateway), nursery) as client:
             client.event_hooks = {}
             path = url.removeprefix("https://gw.example")

@@ -6,9 +6,8 @@ import httpx
 import msgspec
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import InstancesSettings, Settings
-from hookgw.kernel.errors import Unavailable
+from hookgw import Gateway, Unavailable
+from hookgw.config import InstancesSettings, Settings
 from tests.api.test_app import shape_of
 
 URL = "https://example.com/hook"

@@ -9,10 +9,10 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.core import jobs
 from hookgw.testing import Receiver, answer
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 

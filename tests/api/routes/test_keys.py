@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.kernel.times import parse_rfc3339
+from hookgw import Gateway
+from hookgw.kernel import parse_rfc3339
 from tests.api.test_app import shape_of
 
 

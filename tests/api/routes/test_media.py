@@ -16,19 +16,26 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import MediaSettings, PluginsSettings, ServerSettings, Settings
-from hookgw.instances.connectors.media_download import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
-from hookgw.kernel.errors import HookgwError, Invalid, NetworkRefused, NotFound, TooLarge, Unavailable
-from hookgw.kernel.units import Duration, Size
-from hookgw.messages.media import MOST, MOST_OF_INSTANCE, RATE
-from hookgw.messages.routes.media import content_disposition
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.connectors import ConnectionState, MediaSink, Session
+from hookgw import (
+    ConnectionState,
+    Gateway,
+    HookgwError,
+    Invalid,
+    MediaSink,
+    NetworkRefused,
+    NotFound,
+    Session,
+    TooLarge,
+    Unavailable,
+)
+from hookgw.app import open_gateway
+from hookgw.config import MediaSettings, PluginsSettings, ServerSettings, Settings
+from hookgw.instances import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
+from hookgw.kernel import Duration, Size
+from hookgw.messages import MOST, MOST_OF_INSTANCE, RATE, content_disposition
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 from tests.api.test_app import shape_of
@@ -449,7 +456,7 @@ async def test_a_disconnected_instance_cuts_its_files_off(
     async with await request(server, link_to(connector)) as stream:
         await files.paused.wait()
         if end == "stop":
-            gateway.instances._connectors.stop_all()
+            gateway.connectors.stop_all()
         else:
             await getattr(gateway.instances, end)("shop")
         assert await read_until_closed(stream) > PIECE

@@ -12,29 +12,31 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import PluginsSettings, Settings
-from hookgw.kernel.errors import NetworkRefused
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.hookspecs import hookimpl
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.connectors import ConnectionState, NewEvent, Session
-from hookgw.records.events import Event, event_id_of
-from hookgw.records.messages import (
+from hookgw import (
+    ConnectionState,
     Contact,
     ContactMessage,
+    Event,
+    Gateway,
     LocationMessage,
     MediaKind,
     MediaMessage,
     Message,
     MessageKey,
+    NetworkRefused,
+    NewEvent,
     ReactionMessage,
+    Session,
     TemplateMessage,
     TextMessage,
+    event_id_of,
+    hookimpl,
 )
+from hookgw.app import open_gateway
+from hookgw.config import PluginsSettings, Settings
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.api.conftest import KEY as KEY_OF_API
 from tests.api.conftest import slow_request
 from tests.api.test_app import shape_of

@@ -9,10 +9,9 @@ import msgspec
 import pytest
 import trio
 
-from hookgw._version import __version__
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings, Settings
-from hookgw.web.app import Application
+from hookgw import Gateway, __version__
+from hookgw.config import ServerSettings, Settings
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import open_client
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import Settings
+from hookgw import Gateway
+from hookgw.config import Settings
 from hookgw.core import jobs
 from hookgw.store.sqlite import backup
 from tests.api.conftest import is_sqlite

@@ -11,9 +11,9 @@ import pytest
 import trio
 import trustme
 
-from hookgw.app.gateway import Gateway
-from hookgw.kernel.masking import MASK
-from hookgw.records.tls_identity import NO_IDENTITY
+from hookgw import Gateway
+from hookgw.kernel import MASK
+from hookgw.records import NO_IDENTITY
 from hookgw.testing import open_receiver
 from tests.support.certificates import certificate_of, judging, pem_of, requiring
 

@@ -6,9 +6,10 @@ import httpx
 import msgspec
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import InstancesSettings, Settings
-from hookgw.kernel.masking import MASK
+from hookgw import Gateway
+from hookgw.config import InstancesSettings, Settings
+from hookgw.core import NO_INSTANCE
+from hookgw.kernel import MASK
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
 
@@ -252,7 +253,7 @@ async def test_find_without_a_registration_is_null(client: httpx.AsyncClient, ga
 async def test_unknown_instances(method: str, call: str, client: httpx.AsyncClient) -> None:
     response = await client.request(method, f"/webhook/{call}/nobody")
     assert response.status_code == 404
-    assert shape_of(response) == ["The instance 'nobody' does not exist."]
+    assert shape_of(response) == [NO_INSTANCE.format(name="nobody")]
 
 
 @pytest.mark.parametrize(
@@ -379,7 +380,7 @@ async def test_a_header_of_a_delivery_that_a_former_version_stored_changes_nothi
     await set_webhook(client, headers={"Authorization": "Bearer x"})
     registration = gateway.registrations.get("loja1")
     stored = {"X-Attempt": "9", "Authorization": "Bearer x"}
-    await gateway.registrations._registry.put(msgspec.structs.replace(registration, headers=stored))
+    await gateway.registry.put(msgspec.structs.replace(registration, headers=stored))
     found = (await client.get("/webhook/find/loja1")).json()
     assert found["headers"] == {"X-Attempt": MASK, "Authorization": MASK}
     response = await client.patch("/webhook/set/loja1", json={"events": ["CALL"]})

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from hookgw.web.server.request_head import Head, Refused
-from hookgw.web.server.request_reader import RequestReader, State
+from hookgw.web import Head, Refused, RequestReader, State
 
 
 class Read(NamedTuple):

@@ -10,9 +10,7 @@ import structlog
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.web.server.asgi_client import AsgiClient
-from hookgw.web.server.client import client_of
-from hookgw.web.server.errors import VERSION_HEADER
+from hookgw.web import VERSION_HEADER, AsgiClient, client_of
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Fields = list[tuple[bytes, bytes]]

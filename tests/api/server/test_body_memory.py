@@ -8,14 +8,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.errors import TooManyRequests, Unavailable
-from hookgw.kernel.units import Size
-from hookgw.web.app import Application
+from hookgw import Gateway, Unavailable
+from hookgw.app import create_app
+from hookgw.config import ServerSettings
+from hookgw.kernel import Size, TooManyRequests
+from hookgw.web import COPIES, BodyMemory
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import body_memory
-from hookgw.web.server.body_memory import COPIES, BodyMemory
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, read_answer
 

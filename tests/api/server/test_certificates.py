@@ -20,10 +20,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.config.settings import TlsSettings
-from hookgw.kernel.errors import StartError
-from hookgw.kernel.units import DAY
-from hookgw.web.server.certificates import LOOK_EVERY, Certificates, load_context
+from hookgw.config import TlsSettings
+from hookgw.kernel import DAY, StartError
+from hookgw.web import LOOK_EVERY, Certificates, load_context
 
 AUTHORITY = trustme.CA()
 
@@ -137,14 +136,15 @@ async def test_each_change_of_the_files_is_noticed_once(
 
 async def test_a_replaced_file_is_a_change(tmp_path: Path) -> None:
     tls = write(tmp_path)
-    certificates = Certificates(tls)
+    before = Certificates(tls)
     file = tmp_path / "key.pem"
     at = file.stat().st_mtime_ns
     copy = tmp_path / "copy"
     copy.write_bytes(file.read_bytes())
     os.utime(copy, ns=(at, at))
     copy.rename(file)
-    assert Certificates(tls)._seen != certificates._seen
+    one, other = (certificates.seen for certificates in (before, Certificates(tls)))
+    assert one != other
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ async def test_the_warning_comes_once_a_day(
 ) -> None:
     certificates = Certificates(write(tmp_path))
     said, heard = trio.open_memory_channel[None](10)
-    monkeypatch.setattr(certificates, "_tell_of_end", lambda: said.send_nowait(None))
+    monkeypatch.setattr(certificates, "tell_of_end", lambda: said.send_nowait(None))
     nursery.start_soon(certificates.watch)
     for seconds, times in ((DAY - 1, 0), (LOOK_EVERY, 1), (LOOK_EVERY, 0), (DAY, 1)):
         await wait_all_tasks_blocked(0.05)

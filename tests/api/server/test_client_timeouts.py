@@ -6,11 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.units import Duration
-from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
-from hookgw.web.server.connection import ClientConnection
-from hookgw.web.server.request_head import Refused
+from hookgw.config import ServerSettings
+from hookgw.kernel import Duration
+from hookgw.web import ClientConnection, ClientTimeouts, Refused, Wait
 
 
 class Client:

@@ -15,13 +15,10 @@ import trio
 from quart import Response
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.web.app import Application
-from hookgw.web.server.client_timeouts import ClientTimeouts
-from hookgw.web.server.connection import ClientConnection
-from hookgw.web.server.request_head import Refused
-from hookgw.web.server.streams import ClientStream
+from hookgw import Gateway
+from hookgw.config import ServerSettings
+from hookgw.web import AppApplication as Application
+from hookgw.web import ClientConnection, ClientStream, ClientTimeouts, Refused
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
 
@@ -50,7 +47,6 @@ EMIT = (
 async def test_responses_are_not_sniffed_or_cached(
     sent: bytes, status: int, server: Running, app: Application, gateway: Gateway
 ) -> None:
-    @app.get("/public/fails")
     async def fails() -> str:
         raise RuntimeError("a bug")
 
@@ -65,7 +61,6 @@ async def test_responses_are_not_sniffed_or_cached(
 
 
 async def test_a_route_may_set_its_own_cache_control(server: Running, app: Application) -> None:
-    @app.get("/public/kept")
     async def kept() -> Response:
         return Response("x", headers={"Cache-Control": "max-age=60"})
 
@@ -80,7 +75,6 @@ async def test_a_route_may_set_its_own_cache_control(server: Running, app: Appli
 async def test_a_body_that_looks_like_a_response_is_unchanged(
     body: bytes, server: Running, app: Application
 ) -> None:
-    @app.get("/public/like")
     async def like() -> bytes:
         return body
 

@@ -14,9 +14,9 @@ import trio
 from quart import Response, request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.web.app import Application
-from hookgw.web.server.connection import HALF_CLOSED, LINGER, MOST_UNWANTED
+from hookgw import Gateway
+from hookgw.web import HALF_CLOSED, LINGER, MOST_UNWANTED
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.test_connection import ASK, POST, part, served, start
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
@@ -28,7 +28,6 @@ CHUNKED = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\
 
 @pytest.fixture
 def large(app: Application) -> None:
-    @app.route("/public/large", methods=["GET", "POST"])
     async def large() -> bytes:
         return bytes(LARGE)
 
@@ -84,7 +83,6 @@ async def test_surplus_bytes_that_come_late_cost_no_response(server: Running, la
 async def test_a_client_that_does_not_read_its_last_response_is_cut_off(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    @app.get("/public/held")
     async def held() -> bytes:
         return bytes(20_000)  # more than the client's system takes, and less than that of hookgw
 
@@ -160,7 +158,6 @@ async def test_a_short_body_that_nobody_wants_keeps_the_connection() -> None:
 async def test_a_refused_head_request_gets_no_body(
     sent: bytes, status: int, server: Running, app: Application
 ) -> None:
-    @app.get("/public/fails")
     async def fails() -> str:
         raise RuntimeError("a bug")
 
@@ -316,7 +313,6 @@ async def test_a_client_that_resets_its_connection_is_noticed_at_once(
 async def test_an_absolute_target_names_the_host(
     target: bytes, version: bytes, server: Running, app: Application
 ) -> None:
-    @app.get("/public/who")
     async def who() -> dict[str, Any]:
         return {"host": request.host, "path": request.path, "query": request.query_string.decode()}
 

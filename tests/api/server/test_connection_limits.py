@@ -7,10 +7,8 @@ import pytest
 import structlog
 from trio.testing import MockClock
 
-from hookgw.config.settings import ServerSettings
-from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
-from hookgw.web.server.connection import ClientConnection
-from hookgw.web.server.connection_limits import ConnectionLimits
+from hookgw.config import ServerSettings
+from hookgw.web import ClientConnection, ClientTimeouts, ConnectionLimits, Wait
 
 
 class Client:
@@ -166,4 +164,4 @@ async def test_an_address_without_connections_is_forgotten() -> None:
     hall = Hall()
     for client in hall.seated("", ""):
         hall.leave(client)
-    assert hall.limits._by_source == {}
+    assert hall.limits.by_source == {}

@@ -10,8 +10,8 @@ import trio
 from quart import request
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.web.app import Application
+from hookgw import Gateway
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.test_connection import POST, part, served, start
 from tests.api.server.wire import Running, read_to_end
@@ -59,7 +59,6 @@ async def test_an_error_that_needs_no_body_is_the_only_response(
 async def test_a_route_that_reads_the_body_gets_it(
     path: bytes, server: Running, app: Application, instance: None
 ) -> None:
-    @app.post("/public/<way>")
     async def reads(way: str) -> str:
         if way == "get_data":
             await request.get_data()

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.auth.request_quota import RequestQuota
-from hookgw.kernel.errors import TooManyRequests, Unavailable
-from hookgw.web.server.body_memory import BodyMemory
-from hookgw.web.server.client import client_of
-from hookgw.web.server.exchange import ActiveRequests, RequestResponse
-from hookgw.web.server.response_memory import ResponseMemory
+from hookgw import Unavailable
+from hookgw.auth import RequestQuota
+from hookgw.kernel import TooManyRequests
+from hookgw.web import ActiveRequests, BodyMemory, RequestResponse, ResponseMemory, client_of
 
 RESPONSES = ResponseMemory(2**20, lambda _: None)
 BODY = b"x" * 10_000

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.surfaces import create_app
-from hookgw.config.settings import AuthSettings, ServerSettings, Settings
-from hookgw.web.app import Application
-from hookgw.web.server.serve import serve
+from hookgw import Gateway
+from hookgw.app import create_app
+from hookgw.config import AuthSettings, ServerSettings, Settings
+from hookgw.web import AppApplication as Application
+from hookgw.web import serve
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 from tests.api.test_app import shape_of
@@ -114,7 +114,7 @@ def drain(gateway: Gateway, key: str) -> None:
     holder = gateway.authenticator.authenticate(key, None)
     assert holder is not None
     assert holder.bucket is not None
-    holder.bucket._tokens = -50.0
+    holder.bucket.tokens = -50.0
 
 
 class TestOverAUnixSocket:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.kernel.errors import StartError
-from hookgw.web.server.listeners import open_listeners, url_of
+from hookgw.kernel import StartError
+from hookgw.web import open_listeners, url_of
 
 
 async def test_port_0_is_a_free_port_and_the_url_names_it() -> None:

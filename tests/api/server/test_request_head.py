@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.web.server.request_head import CHUNKED, Refused, check_begun, check_trailers, read_head
+from hookgw.web import CHUNKED, Refused, check_begun, check_trailers, read_head
 
 
 def head(*lines: str, first: str = "POST /event/emit/loja1 HTTP/1.1", host: str | None = "x:80") -> bytes:

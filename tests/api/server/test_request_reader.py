@@ -7,8 +7,7 @@ import tracemalloc
 
 import pytest
 
-from hookgw.web.server.request_head import MAX_FIELDS, Refused
-from hookgw.web.server.request_reader import RequestReader, State
+from hookgw.web import MAX_FIELDS, Refused, RequestReader, State
 from tests.api.server.reading import read, take
 
 MAX_HEAD = 1024

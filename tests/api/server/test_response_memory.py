@@ -10,17 +10,16 @@ import trio
 from quart import Response
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.surfaces import create_app
-from hookgw.auth.keyring import KeyHolder
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.errors import Unavailable
-from hookgw.kernel.units import Duration, Size
-from hookgw.records.api_keys import GLOBAL, Key, Principal
-from hookgw.web.app import Application
-from hookgw.web.request_body import current_exchange, reserve
+from hookgw import Gateway, Unavailable
+from hookgw.app import create_app
+from hookgw.auth import KeyHolder
+from hookgw.config import ServerSettings
+from hookgw.kernel import Duration, Size
+from hookgw.records import GLOBAL, Key, Principal
+from hookgw.web import LIST, ResponseMemory, current_exchange, holder_of, reserve
+from hookgw.web import RESPONSE_MEMORY_SMALL as SMALL
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
-from hookgw.web.server.response_memory import LIST, SMALL, ResponseMemory, holder_of
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 

@@ -15,14 +15,12 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw import __version__
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.errors import StartError
-from hookgw.web.app import Application
+from hookgw import Gateway, __version__
+from hookgw.config import ServerSettings
+from hookgw.kernel import StartError
+from hookgw.web import HALF_CLOSED, ClientConnection, serve
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import serve as serving
-from hookgw.web.server.connection import HALF_CLOSED, ClientConnection
-from hookgw.web.server.serve import serve
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 
@@ -49,7 +47,7 @@ async def test_a_client_that_disconnects_before_it_is_served(
         raise OSError(errno.ENOTCONN, "gone")
 
     with structlog.testing.capture_logs() as logs, monkeypatch.context() as patched:
-        patched.setattr(serving, "_address", gone)
+        patched.setattr(serving, "address_of", gone)
         async with await server.connect() as stream:
             assert await read_to_end(stream) == b""
     assert logs == []
@@ -146,7 +144,6 @@ async def test_a_body_without_end_is_cut_off(
 async def test_a_body_that_a_route_of_a_plugin_reads_has_a_limit_too(
     server: Running, app: Application
 ) -> None:
-    @app.post("/crm")
     async def crm() -> str:
         return str(len(await request.get_data()))
 

@@ -12,10 +12,10 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.units import Duration
-from hookgw.web.app import Application
+from hookgw import Gateway
+from hookgw.config import ServerSettings
+from hookgw.kernel import Duration
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 
@@ -148,7 +148,6 @@ async def test_a_body_that_arrives_in_time_has_no_timeout_left(
 async def test_the_body_of_a_plugin_route_has_the_same_deadline(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    @app.post("/public/crm")
     async def crm() -> str:
         return str(await request.get_data())
 
@@ -162,7 +161,6 @@ async def test_the_body_of_a_plugin_route_has_the_same_deadline(
 async def test_a_client_that_does_not_read_is_cut_off(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    @app.get("/public/long")
     async def long() -> bytes:
         return bytes(50_000_000)
 
@@ -242,7 +240,6 @@ async def test_hundreds_of_slow_clients_do_not_delay_others(
 async def test_clients_that_never_read_do_not_delay_others(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    @app.get("/public/long")
     async def long() -> bytes:
         return bytes(20_000_000)
 
@@ -346,7 +343,6 @@ async def test_an_incomplete_body_does_not_count(
 async def test_the_client_address_from_a_trusted_proxy(
     source: str, forwarded: bytes, client: str, server: Running, app: Application
 ) -> None:
-    @app.get("/public/who")
     async def who() -> str:
         host, port = request.scope["client"] or ("", 0)
         return f"{host}:{port}"

@@ -11,10 +11,9 @@ import h2.connection
 import pytest
 import trio
 
-from hookgw import __version__
-from hookgw.app.gateway import Gateway
-from hookgw.web.app import Application
-from hookgw.web.server.exchange import RequestResponse
+from hookgw import Gateway, __version__
+from hookgw.web import AppApplication as Application
+from hookgw.web import RequestResponse
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 
@@ -106,7 +105,7 @@ async def seen(app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPat
     def note(exchange: RequestResponse, _status: int) -> None:
         queries.append(exchange.scope["query_string"].decode())
 
-    monkeypatch.setattr(app, "_count", note)
+    monkeypatch.setattr(app, "count", note)
     return queries
 
 

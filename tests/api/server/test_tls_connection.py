@@ -13,10 +13,9 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.config.settings import ServerSettings
-from hookgw.web.app import Application
-from hookgw.web.server.certificates import Certificates
-from hookgw.web.server.serve import serve
+from hookgw.config import ServerSettings
+from hookgw.web import AppApplication as Application
+from hookgw.web import Certificates, serve
 from tests.api.server.test_certificates import AUTHORITY, write
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
 
@@ -63,7 +62,6 @@ async def connect(
 
 
 async def test_requests_share_a_tls_connection(secured: Running, app: Application) -> None:
-    @app.post("/public/echo")
     async def echo() -> str:
         return f"{request.scheme} {request.scope['client']} {len(await request.get_data())}"
 

@@ -11,16 +11,25 @@ import trio
 from rich.console import Console, RenderableType
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.server import Server
-from hookgw.demo import board, screens
-from hookgw.demo.board import Row
-from hookgw.demo.invitation import RENEW_AFTER, Invitation
-from hookgw.demo.ledger import Ledger
-from hookgw.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
-from hookgw.demo.screens import LiveScreen, PlainScreen, open_screen
-from hookgw.demo.stage import Outage, run_outages
-from hookgw.records.browser_sessions import new_link_token
-from hookgw.records.deliveries import LaneState, LaneStatistics
+from hookgw import LaneState
+from hookgw.app import Server
+from hookgw.demo import (
+    RENEW_AFTER,
+    DemoReceiver,
+    Invitation,
+    Ledger,
+    LiveScreen,
+    Outage,
+    PlainScreen,
+    Row,
+    Trouble,
+    board,
+    open_demo_receiver,
+    open_screen,
+    run_outages,
+    screens,
+)
+from hookgw.records import LaneStatistics, new_link_token
 
 
 def ledger_of(*ids: str) -> Ledger:
@@ -209,7 +218,7 @@ async def test_a_picture_fits_a_small_terminal(width: int) -> None:
     for trouble in (Trouble.REFUSES, Trouble.FAILS):
         await run_outages([Outage(0, "n8n", trouble, 0)], {"n8n": FakeReceiver("n8n")}, screen.add_message)
     rows = ROWS + [Row(name=f"https://example/{number}") for number in range(20)]
-    lines = drawn(screen._picture(lambda: (7, rows)), width)
+    lines = drawn(screen.picture(lambda: (7, rows)), width)
     assert len(lines) < 24
     assert max(map(len, lines)) <= width
     link = "http://127.0.0.1:54321/dashboard/enter/00000000000000000001"
@@ -301,6 +310,6 @@ def test_a_demo_that_is_over_at_once_invites_nobody(capsys: pytest.CaptureFixtur
         pass
     assert capsys.readouterr().out == ""
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
-    lines = drawn(LiveScreen(console, None)._picture(lambda: (7, ROWS)), 80)
+    lines = drawn(LiveScreen(console, None).picture(lambda: (7, ROWS)), 80)
     assert lines[0].startswith("receiver ")
     assert lines[-1] == "Ctrl-C ends the demo."

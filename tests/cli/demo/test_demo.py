@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.demo import command, stage
-from hookgw.demo.receivers import Trouble
-from hookgw.demo.stage import EVENTS, Outage
+from hookgw.demo import EVENTS, Outage, Trouble, command, stage
 from tests.cli.conftest import Echoes
 
 
@@ -148,4 +146,4 @@ def test_the_commands_to_type_are_those_that_were_typed(
 ) -> None:
     monkeypatch.setattr(sys, "argv", [called, "demo"])
     monkeypatch.setattr("shutil.which", lambda _: on_path)
-    assert command._program() == program
+    assert command.program_name() == program

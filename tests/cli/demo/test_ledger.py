@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hookgw.demo import Ledger
 from hookgw.demo import ledger as ledger_module
-from hookgw.demo.ledger import Ledger
 
 
 def test_an_empty_ledger_is_flawless() -> None:

@@ -6,11 +6,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.demo.ledger import Ledger
-from hookgw.demo.observer import Observer
-from hookgw.records.deliveries import Attempt, Delivery, Outcome
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
+from hookgw import Attempt, Delivery, Event, Outcome, Registration
+from hookgw.demo import Ledger, Observer
 
 
 def event_of(event_id: str = "a", instance: str = "demo", kind: str = "CALL") -> Event:

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from hookgw.demo.painter import Painter
+from hookgw.demo import Painter
 
 
 class Terminal(Console):

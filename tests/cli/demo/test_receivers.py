@@ -10,9 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.signing import sign
-from hookgw.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
-from hookgw.demo.stage import Outage, run_outages
+from hookgw.delivery import sign
+from hookgw.demo import DemoReceiver, Outage, Trouble, open_demo_receiver, run_outages
 
 KEY = b"k" * 24
 BODY = b'{"data": {"text": "hi"}}'

@@ -10,15 +10,18 @@ from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
-from hookgw.delivery.http.deadlines import Deadlines
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.response import Response
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.request_head import RequestHead
-from hookgw.kernel.target_url import Target, parse_target
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw.delivery import USUAL_TLS_CONTEXTS as USUAL_CONTEXTS
+from hookgw.delivery import (
+    AddressGuard,
+    ClientContexts,
+    Deadlines,
+    Dialer,
+    LaneTransport,
+    RequestHead,
+    Response,
+)
+from hookgw.kernel import Target, parse_target
+from hookgw.records import TlsIdentity
 
 BODY = b'{"event":"MESSAGES_UPSERT"}'
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.config.refused_ports import REFUSED_PORTS
-from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.config import REFUSED_PORTS
+from hookgw.delivery import AddressGuard
 
 REFUSED_IPV4 = [
     "0.0.0.0/8",
@@ -289,9 +289,7 @@ def test_the_refusal_names_the_setting_that_would_allow_the_address(address: str
 
 
 @given(st.ip_addresses())
-def test_the_named_setting_allows_the_address(
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
-) -> None:
+def test_the_named_setting_allows_the_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     refusal = guard.refusal(str(address), 80)
     if refusal is not None:
         assert AddressGuard([refusal.split('"')[1]]).refusal(str(address), 80) is None

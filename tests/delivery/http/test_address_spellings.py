@@ -6,10 +6,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked
-from hookgw.kernel.target_url import parse_target
+from hookgw.delivery import AddressGuard, Blocked, Dialer
+from hookgw.kernel import parse_target
 
 SPELLINGS = [
     "http://127.0.0.1/",

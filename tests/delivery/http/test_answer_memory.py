@@ -6,7 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.delivery.http.answer_memory import PATIENCE, AnswerMemory, HeldAnswer, MemoryFull
+from hookgw.delivery import ANSWER_PATIENCE as PATIENCE
+from hookgw.delivery import AnswerMemory, HeldAnswer, MemoryFull
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 KIB = 2**10
 
@@ -22,7 +25,7 @@ async def fill(memory: AnswerMemory, holder: str, piece: int = KIB) -> list[Held
     return answers
 
 
-async def test_one_instance_gets_half_and_the_next_one_a_quarter(autojump_clock: MockClock) -> None:
+async def test_one_instance_gets_half_and_the_next_one_a_quarter() -> None:
     memory = AnswerMemory(256 * KIB)
     await fill(memory, "a")
     assert memory.share.held("a") == 128 * KIB == memory.most_of_holder
@@ -30,7 +33,7 @@ async def test_one_instance_gets_half_and_the_next_one_a_quarter(autojump_clock:
     assert memory.share.held("b") == 64 * KIB
 
 
-async def test_what_is_released_goes_to_those_that_wait(autojump_clock: MockClock) -> None:
+async def test_what_is_released_goes_to_those_that_wait() -> None:
     memory = AnswerMemory(4 * KIB)
     first = memory.hold("a")
     await first.take(2 * KIB)
@@ -45,9 +48,7 @@ async def test_what_is_released_goes_to_those_that_wait(autojump_clock: MockCloc
     assert memory.share.used == 0
 
 
-async def test_an_answer_that_waits_for_too_long_fails_and_keeps_what_it_has(
-    autojump_clock: MockClock,
-) -> None:
+async def test_an_answer_that_waits_for_too_long_fails_and_keeps_what_it_has() -> None:
     memory = AnswerMemory(4 * KIB)
     held = memory.hold("a")
     await held.take(2 * KIB)
@@ -84,7 +85,7 @@ async def test_of_two_answers_that_wait_for_each_other_one_goes_on(autojump_cloc
     assert memory.share.used == 0
 
 
-async def test_a_cancelled_answer_leaves_nothing(autojump_clock: MockClock) -> None:
+async def test_a_cancelled_answer_leaves_nothing() -> None:
     memory = AnswerMemory(4 * KIB)
     held, other = memory.hold("a"), memory.hold("a")
     await held.take(2 * KIB)

@@ -13,23 +13,24 @@ import trio
 import trio.testing
 import trustme
 
-from hookgw.concurrency.threads import SYSTEM_THREADS
-from hookgw.config.proxy_url import parse_proxy
-from hookgw.delivery.http import client_tls
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.client_tls import (
+from hookgw.concurrency import SYSTEM_THREADS
+from hookgw.config import parse_proxy
+from hookgw.delivery import (
+    AddressGuard,
     ClientContexts,
+    ConnectionPools,
+    Dialer,
+    LaneTransport,
+    PooledTransport,
+    RequestHead,
+    TlsFailed,
     default_ssl_context,
     load_certificate,
     read_ca_file,
 )
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import TlsFailed
-from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.request_head import RequestHead
-from hookgw.kernel.errors import StartError
-from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.delivery.http import client_tls
+from hookgw.kernel import StartError
+from hookgw.records import NO_IDENTITY, TlsIdentity
 from tests.delivery.http.raw_receiver import (
     BODY,
     OK,
@@ -443,7 +444,7 @@ async def test_a_tls_failure_makes_only_the_pool_of_its_identity_suspect(version
             with pytest.raises(TlsFailed):
                 await exchange(pools, server, tls, "shop")
         lent = await exchange(pools, server, good, "bank")
-        suspect = {pool.origin[3] for pool in pools._pools.values() if pool.suspect}
+        suspect = {pool.origin[3] for pool in pools.pools.values() if pool.suspect}
         assert suspect == {bad, without}
         lent.close_nowait()
     assert pools.statistics().suspect == 2

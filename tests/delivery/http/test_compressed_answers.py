@@ -8,7 +8,7 @@ import httpx
 import trio
 import trio.testing
 
-from hookgw.delivery.http.answer_memory import AnswerMemory
+from hookgw.delivery import AnswerMemory
 from tests.delivery.http.raw_receiver import answering, serving
 from tests.delivery.http.test_connector_client import clients_for
 

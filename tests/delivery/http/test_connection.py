@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from hookgw.delivery.http.connection import SMALL, OutgoingConnection
-from hookgw.delivery.http.errors import SendFailed
-from hookgw.delivery.http.stream import StreamBroken
+from hookgw.delivery import SMALL_REQUEST as SMALL
+from hookgw.delivery import OutgoingConnection, SendFailed, StreamBroken
 from tests.delivery.http.raw_receiver import OK
 
 ORIGIN = ("http", "127.0.0.1", 80)

@@ -14,12 +14,12 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.answer_memory import AnswerMemory
-from hookgw.delivery.http.connector_client import IDLE_TIME, MAX_ANSWER, MAX_IDLE, ConnectorClients
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.stream import READ_SIZE
-from hookgw.kernel.errors import Invalid
+from hookgw import Invalid
+from hookgw.delivery import CONNECTOR_IDLE_TIME as IDLE_TIME
+from hookgw.delivery import MAX_CONNECTOR_ANSWER as MAX_ANSWER
+from hookgw.delivery import MAX_CONNECTOR_IDLE as MAX_IDLE
+from hookgw.delivery import STREAM_READ_SIZE as READ_SIZE
+from hookgw.delivery import AddressGuard, AnswerMemory, ConnectorClients, Dialer
 from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
 
 EVERYWHERE = AddressGuard(["0.0.0.0/0", "::/0"], refused_ports=())

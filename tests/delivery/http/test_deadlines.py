@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.deadlines import GRAIN, Deadlines
+from hookgw.delivery import DEADLINE_GRAIN as GRAIN
+from hookgw.delivery import Deadlines
 
 
 class Resource:

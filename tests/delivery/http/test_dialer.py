@@ -11,11 +11,17 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.address_rotation import MAX_ADDRESSES
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked, ConnectFailed, Phase, ResolveFailed, TimedOut
-from hookgw.delivery.http.happy_eyeballs import STAGGER
+from hookgw.delivery import (
+    MAX_ADDRESSES,
+    STAGGER,
+    AddressGuard,
+    Blocked,
+    ConnectFailed,
+    Dialer,
+    Phase,
+    ResolveFailed,
+    TimedOut,
+)
 
 LOCAL = AddressGuard(["127.0.0.0/8", "::1"])
 

@@ -10,13 +10,18 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.answer_memory import PATIENCE, AnswerMemory, keeping_answers
-from hookgw.delivery.http.connector_client import ConnectorClients
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.fetch import FETCH_TIMEOUT, MAX_REDIRECTS, fetch_file
-from hookgw.kernel.errors import Invalid, NetworkRefused
-from hookgw.records.connectors import FetchedFile
+from hookgw import FetchedFile, Invalid, NetworkRefused
+from hookgw.delivery import ANSWER_PATIENCE as PATIENCE
+from hookgw.delivery import (
+    FETCH_TIMEOUT,
+    MAX_REDIRECTS,
+    AddressGuard,
+    AnswerMemory,
+    ConnectorClients,
+    Dialer,
+    fetch_file,
+    keeping_answers,
+)
 from tests.delivery.http.raw_receiver import Peer, answering, serving
 
 MEMORY = AnswerMemory(2**30)

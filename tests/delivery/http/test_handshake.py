@@ -12,8 +12,8 @@ import trio
 import trio.testing
 import trustme
 
-from hookgw.concurrency.threads import SystemThreads
-from hookgw.delivery.http.handshake import Handshake
+from hookgw.concurrency import SystemThreads
+from hookgw.delivery import HandshakeHandshake as Handshake
 
 T = TypeVar("T")
 AUTHORITY = trustme.CA()

@@ -8,9 +8,9 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.errors import ConnectFailed
-from hookgw.delivery.http.happy_eyeballs import (
+from hookgw.delivery import (
     STAGGER,
+    ConnectFailed,
     SocketAddress,
     connect_directly,
     connect_to_any,

@@ -12,10 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import DeliveryError, Phase, SendFailed, TimedOut
-from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery import AddressGuard, DeliveryError, Dialer, LaneTransport, Phase, SendFailed, TimedOut
 from tests.delivery.http.raw_receiver import OK, Peer, Server, always_ok, answering, dialer, serving
 
 

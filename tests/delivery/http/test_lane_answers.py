@@ -7,13 +7,16 @@ from functools import partial
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.answer_memory import AnswerMemory
-from hookgw.delivery.http.connection import PoolKey
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.http.response import Response
-from hookgw.delivery.request_head import RequestHead
+from hookgw.delivery import (
+    AddressGuard,
+    AnswerMemory,
+    ConnectionPools,
+    Dialer,
+    PooledTransport,
+    PoolKey,
+    RequestHead,
+    Response,
+)
 from tests.delivery.http.raw_receiver import Peer, Server, always_ok, serving
 
 SIZE = 2**20

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from hookgw.delivery.http.own_addresses import OwnAddresses, is_local
+from hookgw.delivery import OwnAddresses, is_local
 
 LOCAL = ("127.0.0.1", "127.9.9.9", "0.0.0.0", "::", "::1", "10.0.0.5", "fe80::5")
 
@@ -82,7 +82,7 @@ def own_address() -> str:
 def test_an_address_of_this_machine(monkeypatch: pytest.MonkeyPatch, any_address_binds: bool) -> None:
     """Some machines let programs bind to any address (``net.ipv4.ip_nonlocal_bind``)."""
     if any_address_binds:
-        monkeypatch.setattr("hookgw.delivery.http.own_addresses._can_bind", lambda _: True)
+        monkeypatch.setattr("hookgw.delivery.http.own_addresses.can_bind", lambda _: True)
     assert is_local(ip_address(own_address()))
     assert not is_local(ip_address("192.0.2.7"))
     assert not is_local(ip_address("2001:db8::7"))

@@ -12,10 +12,9 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.plugin_client import MAX_ANSWER, MAX_CONCURRENT, guarded_client
-from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery import MAX_PLUGIN_ANSWER as MAX_ANSWER
+from hookgw.delivery import MAX_PLUGIN_REQUESTS as MAX_CONCURRENT
+from hookgw.delivery import AddressGuard, Dialer, LaneTransport, guarded_client
 from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
 
 ALLOWED = ("127.0.0.1",)

@@ -12,28 +12,27 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.connection import OutgoingConnection, PoolKey
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import (
+from hookgw.delivery import LEAST_POOL_DESCRIPTORS as LEAST_DESCRIPTORS
+from hookgw.delivery import POOL_SHARED_FOR as SHARED_FOR
+from hookgw.delivery import POOL_SUSPECT_FOR as SUSPECT_FOR
+from hookgw.delivery import POOLS_LOOK_EVERY as LOOK_EVERY
+from hookgw.delivery import (
+    AddressGuard,
     Blocked,
     ConnectFailed,
+    ConnectionPools,
     DeadlinePassed,
     DeliveryError,
+    Dialer,
+    OutgoingConnection,
     OutOfDescriptors,
+    Place,
+    PlainStream,
+    PooledTransport,
+    PoolKey,
+    RequestHead,
     TimedOut,
 )
-from hookgw.delivery.http.pools import (
-    LEAST_DESCRIPTORS,
-    LOOK_EVERY,
-    SHARED_FOR,
-    SUSPECT_FOR,
-    ConnectionPools,
-    Place,
-    PooledTransport,
-)
-from hookgw.delivery.http.stream import PlainStream
-from hookgw.delivery.request_head import RequestHead
 from tests.delivery.http.raw_receiver import BODY, Server, always_ok, post, serving
 
 HOST = ("https", "receiver.example", 443, None)
@@ -509,9 +508,9 @@ async def test_pools_that_nobody_uses_are_forgotten(autojump_clock: MockClock) -
         assert isinstance(transport, Fake)
         fail(pools, transport)
         await trio.sleep(SHARED_FOR + 70)
-        assert list(pools._pools) == [OTHER]  # what is known about it still counts
+        assert list(pools.pools) == [OTHER]  # what is known about it still counts
         await trio.sleep(SUSPECT_FOR)
-        assert list(pools._pools) == []
+        assert list(pools.pools) == []
         nursery.cancel_scope.cancel()
 
 
@@ -537,9 +536,13 @@ async def test_two_lanes_share_a_connection_over_the_wire() -> None:
 async def test_at_random_no_slot_leaks(seed: int) -> None:  # noqa: C901 -- all that can happen
     chance = random.Random(seed)
     descriptors, limit = chance.choice((3, 10, 100)), chance.choice((1, 2, 8))
-    pools = make_pools(host_connections=limit, descriptors=descriptors)
     made: list[Fake] = []
-    pools._make_transport = lambda: made.append(Fake()) or made[-1]  # type: ignore[func-returns-value]
+
+    def make() -> PooledTransport:
+        made.append(Fake())
+        return made[-1]
+
+    pools = ConnectionPools(make, host_connections=limit, descriptors=descriptors)
     origins = [HOST, OTHER, THIRD]
     lent: list[Fake] = []
     places: list[Place] = []
@@ -591,7 +594,7 @@ async def test_at_random_no_slot_leaks(seed: int) -> None:  # noqa: C901 -- all 
         lent.clear()
     statistics = pools.statistics(99)
     assert (statistics.lent, statistics.waiting, statistics.waiting_for_descriptors) == (0, 0, 0)
-    assert all(pool.used == 0 and not pool.lent and pool.waiting == 0 for pool in pools._pools.values())
+    assert all(pool.used == 0 and not pool.lent and pool.waiting == 0 for pool in pools.pools.values())
 
 
 # Nodes of a fleet.

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.config.proxy_url import Proxy, parse_proxy
-from hookgw.delivery.http.proxy import MAX_HEAD, ProxyFailed, open_tunnel
+from hookgw.config import Proxy, parse_proxy
+from hookgw.delivery import MAX_PROXY_HEAD as MAX_HEAD
+from hookgw.delivery import ProxyFailed, open_tunnel
 
 HTTP = Proxy(scheme="http", host="p", port=3128)
 SOCKS = Proxy(scheme="socks5", host="p", port=1080)

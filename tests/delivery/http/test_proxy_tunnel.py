@@ -13,15 +13,20 @@ import trio
 import trio.testing
 import trustme
 
-from hookgw.config.proxy_url import parse_proxy
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.address_rotation import MAX_ADDRESSES
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked, ConnectFailed, Phase, TimedOut
-from hookgw.delivery.http.proxy import MAX_HEAD
-from hookgw.delivery.http.response import Response
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.request_head import RequestHead
+from hookgw.config import parse_proxy
+from hookgw.delivery import (
+    MAX_ADDRESSES,
+    AddressGuard,
+    Blocked,
+    ConnectFailed,
+    Dialer,
+    LaneTransport,
+    Phase,
+    RequestHead,
+    Response,
+    TimedOut,
+)
+from hookgw.delivery import MAX_PROXY_HEAD as MAX_HEAD
 from tests.delivery.http.raw_receiver import OK, Peer, Server, serving
 from tests.support.proxies import LittleProxy, Speak, http_proxy, open_proxy, saying, socks5_proxy
 

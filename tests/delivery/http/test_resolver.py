@@ -12,15 +12,13 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.resolver import (
-    MAX_FAST,
-    MAX_NEW,
-    MAX_REMEMBERED,
-    MAX_SLOW,
-    REFUSED_FOR,
-    SLOW,
-    SystemResolver,
-)
+from hookgw.delivery import LOOKUP_REFUSED_FOR as REFUSED_FOR
+from hookgw.delivery import MAX_FAST_LOOKUPS as MAX_FAST
+from hookgw.delivery import MAX_NEW_LOOKUPS as MAX_NEW
+from hookgw.delivery import MAX_REMEMBERED_LOOKUPS as MAX_REMEMBERED
+from hookgw.delivery import MAX_SLOW_LOOKUPS as MAX_SLOW
+from hookgw.delivery import SLOW_LOOKUP as SLOW
+from hookgw.delivery import SystemResolver
 
 PATIENCE = 10.0
 HANGS = "hangs"
@@ -326,12 +324,13 @@ async def test_where_threads_are_refused_names_that_were_fast_keep_some(
         for number in range(MAX_NEW):
             nursery.start_soon(one, f"{HANGS}{number}")
         await names.wait_open(most)
-        assert resolver._threads[None].total == most // 2
+        threads = resolver.threads[None]
+        assert threads.total == most // 2
         names.answer()
     given = 0
     mock_clock.jump(REFUSED_FOR)
     await ask(resolver, "fast.example")
-    assert resolver._threads[None].total == MAX_NEW
+    assert threads.total == MAX_NEW
 
 
 async def make_slow(

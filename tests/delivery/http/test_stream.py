@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.stream import PlainStream, StreamBroken
+from hookgw.delivery import PlainStream, StreamBroken
 
 Pair = tuple[PlainStream, socket.socket]
 

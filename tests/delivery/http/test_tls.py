@@ -12,11 +12,17 @@ import trio
 import trio.testing
 import trustme
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Phase, Reached, ResponseFailed, TimedOut, TlsFailed
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.request_head import RequestHead
+from hookgw.delivery import (
+    AddressGuard,
+    Dialer,
+    LaneTransport,
+    Phase,
+    Reached,
+    RequestHead,
+    ResponseFailed,
+    TimedOut,
+    TlsFailed,
+)
 from tests.delivery.http.raw_receiver import BODY, OK, Peer, always_ok, answering, post, serving, transport
 
 AUTHORITY = trustme.CA()

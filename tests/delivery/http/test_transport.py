@@ -9,21 +9,21 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import (
+from hookgw.delivery import (
+    AddressGuard,
     Blocked,
     ConnectFailed,
     DeliveryError,
+    Dialer,
+    LaneTransport,
     Phase,
     Reached,
+    RequestHead,
     ResponseFailed,
     SendFailed,
     TimedOut,
 )
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.request_head import RequestHead
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel import parse_target
 from tests.delivery.http.raw_receiver import (
     BODY,
     OK,
@@ -231,7 +231,7 @@ async def test_the_request_that_got_further_decides() -> None:
     async with serving(behaviour) as server, transport() as lane:
         with trio.CancelScope() as listener:
             await post(lane, server)
-        lane._dialer = Dialer(AddressGuard([]), connect_timeout=5)  # the name leads elsewhere by now
+        lane.dialer = Dialer(AddressGuard([]), connect_timeout=5)  # the name leads elsewhere by now
         with pytest.raises(Blocked) as caught:
             await post(lane, server)
     assert caught.value.reached is Reached.ALL

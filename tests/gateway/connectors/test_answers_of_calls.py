@@ -8,12 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.http.answer_memory import AnswerMemory
-from hookgw.instances.connectors.outgoing_call import call_in_time
-from hookgw.kernel.errors import NetworkRefused
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
+from hookgw import NetworkRefused
+from hookgw.delivery import AnswerMemory
+from hookgw.instances import call_in_time
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.testing import FakeConnector
 
 CONNECTOR = ContainedConnector(check_connector(FakeConnector()), "mine", Boundary())

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookgw.instances.connectors.calls import CALLS, calls_of, supports
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
-from hookgw.records.messages import MediaMessage, TextMessage
+from hookgw import MediaMessage, TextMessage
+from hookgw.instances import CALLS, calls_of, supports
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
 
 
 class Small:

@@ -12,31 +12,30 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.config.settings import DeliverySettings, ServerSettings
-from hookgw.core.ingest_url import IngestUrls
-from hookgw.delivery.outbound import OutboundHttp
-from hookgw.instances.connectors.runner import REPORT_TIMEOUT, Connectors
-from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
-from hookgw.kernel.errors import (
+from hookgw import (
     Conflict,
+    ConnectionState,
+    Event,
     HookgwError,
+    InstanceSettings,
     Invalid,
+    Message,
     NetworkRefused,
     NotFound,
-    PluginFailed,
+    QRCode,
+    Session,
+    TextMessage,
     Unavailable,
 )
-from hookgw.messages.service import MessageService
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
-from hookgw.records.connectors import ConnectionState, QRCode, Session
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.instances import Disconnection, Instance, InstanceSettings
-from hookgw.records.messages import Message, TextMessage
+from hookgw.concurrency import virtual_clock
+from hookgw.config import DeliverySettings, ServerSettings
+from hookgw.core import IngestUrls
+from hookgw.delivery import OutboundHttp
+from hookgw.instances import LOGGED_OUT_HERE, REPORT_TIMEOUT, ConnectionStates, Connectors, ConnectorSession
+from hookgw.kernel import PluginFailed
+from hookgw.messages import MessageService
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
+from hookgw.records import BUILT_IN_KINDS, Catalog, Disconnection, Instance
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
@@ -97,10 +96,10 @@ class OneInstance:
     """A registry of one instance."""
 
     def __init__(self, instance: Instance) -> None:
-        self._instance = instance
+        self.one = instance
 
     def instance(self, _: str) -> Instance:
-        return self._instance
+        return self.one
 
 
 class World:
@@ -701,7 +700,7 @@ class Returns(FakeConnector):
 
     async def run(self, session: Session) -> None:
         self.runs += 1
-        await self._script(session)
+        await self.script(session)
 
 
 async def nothing(_session: Session) -> None:

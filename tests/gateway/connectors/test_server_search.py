@@ -11,12 +11,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.config.load import load_settings
-from hookgw.config.settings import DeliverySettings, ServerSettings, Settings
-from hookgw.delivery.outbound import OutboundHttp
-from hookgw.instances.connectors.server_search import CANDIDATES, FoundServer, ServerSearch
-from hookgw.testing import answer
-from hookgw.testing.receiver import open_receiver
+from hookgw.config import DeliverySettings, ServerSettings, Settings, load_settings
+from hookgw.delivery import OutboundHttp
+from hookgw.instances import CANDIDATES, FoundServer, ServerSearch
+from hookgw.testing import answer, open_receiver
 
 ALL = ("waha", "gowa", "evolution")
 PONG = httpx.Response(200, json={"message": "pong"})

@@ -12,16 +12,13 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.core.long_work import LONG_WORK, SLICE, LongWork
-from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests, Unavailable
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
-from hookgw.records.connectors import MAX_STATE, NewEvent
-from hookgw.records.inline_media import MARK
-from hookgw.records.instances import Instance
+from hookgw import Conflict, Invalid, NewEvent, NotFound, Unavailable
+from hookgw.concurrency import virtual_clock
+from hookgw.core import LONG_WORK, SLICE, LongWork
+from hookgw.instances import ConnectorSession
+from hookgw.kernel import TooManyRequests
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
+from hookgw.records import MARK, MAX_STATE, Instance
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, open_kit
 from tests.support.media import EVENT_RULES, inbound_media
@@ -60,7 +57,7 @@ def numbered(*numbers: int) -> list[NewEvent]:
     return [NewEvent(kind=KIND, data={"n": number}, event_id=f"e{number}") for number in numbers]
 
 
-async def test_a_state_is_found_again(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_a_state_is_found_again(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     session = session_of(hookgw_gateway)
     assert await session.load_state() is None
@@ -71,9 +68,7 @@ async def test_a_state_is_found_again(hookgw_gateway: GatewayKit, hookgw_clock: 
         assert await session_of(hookgw_gateway).load_state() == state
 
 
-async def test_events_and_state_in_one_call(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_events_and_state_in_one_call(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     session = session_of(hookgw_gateway)
     session.sender = "me"
@@ -86,7 +81,7 @@ async def test_events_and_state_in_one_call(
     assert bodies[2]["date_time"].startswith("1970-01-01T00:00:05")
 
 
-async def test_without_a_state_it_stays(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_without_a_state_it_stays(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     session = session_of(hookgw_gateway)
     await session.save_state("kept")
@@ -97,7 +92,7 @@ async def test_without_a_state_it_stays(hookgw_gateway: GatewayKit, hookgw_clock
 
 
 async def test_duplicates_do_not_hold_the_state_back(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     session = session_of(hookgw_gateway)
@@ -120,9 +115,7 @@ async def test_duplicates_do_not_hold_the_state_back(
         ("x" * (MAX_STATE - 1), "The state has 1,048,577 bytes as JSON; at most 1,048,576 are kept."),
     ],
 )
-async def test_a_state_that_cannot_be_kept(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, state: Any, said: str
-) -> None:
+async def test_a_state_that_cannot_be_kept(hookgw_gateway: GatewayKit, state: Any, said: str) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     session = session_of(hookgw_gateway)
     await session.save_state("x" * (MAX_STATE - 2))
@@ -134,9 +127,7 @@ async def test_a_state_that_cannot_be_kept(
     assert (await hookgw_gateway.gateway.events.accept([])).fresh == []
 
 
-async def test_an_event_that_is_refused_leaves_the_state(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_an_event_that_is_refused_leaves_the_state(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     session = session_of(hookgw_gateway)
     await session.save_state("before")
@@ -148,9 +139,7 @@ async def test_an_event_that_is_refused_leaves_the_state(
 
 
 @pytest.mark.parametrize("data", [object(), {"a": "\ud800"}])
-async def test_an_event_that_is_not_json_is_refused(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, data: Any
-) -> None:
+async def test_an_event_that_is_not_json_is_refused(hookgw_gateway: GatewayKit, data: Any) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     session = session_of(hookgw_gateway)
     with pytest.raises(Invalid, match="The data of an event is not JSON"):
@@ -163,9 +152,7 @@ async def test_an_event_that_is_not_json_is_refused(
 BYTES = b'{"z": 18446744073709551616123, "a":0.10, "message": {"base64": "aGk="}, "e": 1E2}'
 
 
-async def test_data_json_stays_byte_for_byte(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_data_json_stays_byte_for_byte(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     await session_of(hookgw_gateway).emit_all([NewEvent(kind=KIND, data_json=BYTES, event_id="e1")])
     # Not the file inside it either, which registrations get only on demand in other events.
@@ -174,7 +161,7 @@ async def test_data_json_stays_byte_for_byte(
 
 
 async def test_data_json_cannot_pass_for_a_payload_with_a_file(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     data = MARK + rb'a\"b" } }'
@@ -197,7 +184,7 @@ async def test_data_json_cannot_pass_for_a_payload_with_a_file(
     ],
 )
 async def test_data_json_that_readers_would_understand_differently_is_refused(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, text: bytes
+    hookgw_gateway: GatewayKit, text: bytes
 ) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     session = session_of(hookgw_gateway)
@@ -205,14 +192,12 @@ async def test_data_json_that_readers_would_understand_differently_is_refused(
         await session.emit_all([NewEvent(kind=KIND, data_json=text)])
 
 
-async def test_a_session_knows_the_kinds(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_a_session_knows_the_kinds(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     assert session_of(hookgw_gateway).catalog.resolve("messages.upsert", "kind").name == "MESSAGES_UPSERT"
 
 
-async def test_a_later_instance_of_the_same_name_begins_with_nothing(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_later_instance_of_the_same_name_begins_with_nothing(hookgw_gateway: GatewayKit) -> None:
     instances = hookgw_gateway.gateway.instances
     await instances.create("shop")
     former = session_of(hookgw_gateway)
@@ -227,9 +212,7 @@ async def test_a_later_instance_of_the_same_name_begins_with_nothing(
     assert await former.load_state() is None
 
 
-async def test_a_session_that_is_over_stores_nothing(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_session_that_is_over_stores_nothing(hookgw_gateway: GatewayKit) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     session = session_of(hookgw_gateway)
     await session.save_state("kept")

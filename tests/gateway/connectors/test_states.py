@@ -8,10 +8,9 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.instances.connectors.states import ConnectionStates
-from hookgw.records.connectors import ConnectionState
-from hookgw.records.events import Event
-from hookgw.records.instances import Disconnection
+from hookgw import ConnectionState, Event
+from hookgw.instances import ConnectionStates
+from hookgw.records import Disconnection
 
 
 def update(data: Any, time: float = 0) -> Event:

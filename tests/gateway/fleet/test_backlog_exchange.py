@@ -11,17 +11,16 @@ import pytest
 import trio
 import trio.testing
 from structlog.testing import capture_logs
-from trio.testing import MockClock
 
-from hookgw.config.settings import LimitsSettings
-from hookgw.core.backlog import Backlog, Need
-from hookgw.fleet.backlog_exchange import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
-from hookgw.fleet.fleet_node import FleetNode
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.fleet import FleetMember, FleetView
-from hookgw.store import PendingChange
-from hookgw.store.fleet import BacklogNews
+from hookgw.config import LimitsSettings
+from hookgw.core import Backlog, Need
+from hookgw.fleet import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange, FleetNode
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import FleetMember, FleetView
+from hookgw.store import BacklogNews, PendingChange
 from tests.gateway.test_backlog import Observer
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 class Database:
@@ -137,8 +136,8 @@ class World:
         self.database.refuses, self.database.count_takes = [], 0.0
         await trio.sleep(25)  # a long count may have begun
         for node in self.nodes:
-            node.exchange._rest_until = trio.current_time()
-            node.exchange._count_at = min(node.exchange._count_at, trio.current_time())
+            node.exchange.rest_until = trio.current_time()
+            node.exchange.count_at = trio.current_time()
         await trio.sleep(COUNT_EVERY)
         self.check()
         counts = self.database.counts
@@ -168,7 +167,7 @@ def of(count: int, size: int = 0, registration: str = "reg_1", instance: str = "
     return {(registration, instance): (count, size or 100 * count)}
 
 
-async def test_nodes_hear_of_each_other_within_a_second(world: World, autojump_clock: MockClock) -> None:
+async def test_nodes_hear_of_each_other_within_a_second(world: World) -> None:
     a, b, c = (world.start() for _ in range(3))
     await trio.sleep(2)
     a.change(of(5))
@@ -186,17 +185,19 @@ async def test_nodes_hear_of_each_other_within_a_second(world: World, autojump_c
     assert dict(b.backlog.registrations()) == {}
 
 
-async def test_a_node_alone_notes_nothing_and_asks_nothing(world: World, autojump_clock: MockClock) -> None:
+def has_noted_nothing(node: Node) -> bool:
+    return node.backlog._noted is None
+
+
+async def test_a_node_alone_notes_nothing_and_asks_nothing(world: World) -> None:
     a = world.start()
     a.change(of(5))
     await trio.sleep(100)
-    assert a.backlog._noted is None
+    assert has_noted_nothing(a)
     assert (world.database.told, world.database.counts) == ({}, 0)
 
 
-async def test_it_counts_what_a_node_had_not_told_when_it_was_killed(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_it_counts_what_a_node_had_not_told_when_it_was_killed(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     b.change(of(7))
@@ -204,7 +205,7 @@ async def test_it_counts_what_a_node_had_not_told_when_it_was_killed(
     await trio.sleep(2)
     world.check()
     assert a.backlog.count == 7
-    assert a.backlog._noted is None
+    assert has_noted_nothing(a)
     # Alone, then with another one.
     a.change(of(2))
     world.start()
@@ -213,9 +214,7 @@ async def test_it_counts_what_a_node_had_not_told_when_it_was_killed(
     world.check()
 
 
-async def test_a_node_that_was_removed_and_joins_again_begins_anew(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_a_node_that_was_removed_and_joins_again_begins_anew(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     b.change(of(7))
@@ -231,9 +230,7 @@ async def test_a_node_that_was_removed_and_joins_again_begins_anew(
     assert a.backlog.count == 9
 
 
-async def test_the_exchange_goes_on_while_a_long_count_is_taken(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_the_exchange_goes_on_while_a_long_count_is_taken(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     world.database.count_takes = 20.0
@@ -250,7 +247,7 @@ async def test_the_exchange_goes_on_while_a_long_count_is_taken(
 
 
 async def test_what_rests_is_counted_right_however_busy_others_are(
-    world: World, nursery: trio.Nursery, autojump_clock: MockClock
+    world: World, nursery: trio.Nursery
 ) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
@@ -277,7 +274,7 @@ async def test_what_rests_is_counted_right_however_busy_others_are(
 
 
 async def test_what_is_accepted_and_delivered_while_a_node_counts_is_not_pending_for_it(
-    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
@@ -292,13 +289,13 @@ async def test_what_is_accepted_and_delivered_while_a_node_counts_is_not_pending
 
     with monkeypatch.context() as patched:
         patched.setattr(shared, "count", count)
-        a.exchange._must_count = True
+        a.exchange.must_count = True
         await trio.sleep(1)
     await trio.sleep(2 * COUNT_EVERY)
     world.check()
 
 
-async def test_a_node_hears_what_another_one_has_taken_away(world: World, autojump_clock: MockClock) -> None:
+async def test_a_node_hears_what_another_one_has_taken_away(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     a.change(of(30) | of(30, registration="reg_2"))
@@ -314,7 +311,7 @@ async def test_a_node_hears_what_another_one_has_taken_away(world: World, autoju
     world.check()
 
 
-async def test_a_lost_answer_counts_nothing_twice(world: World, autojump_clock: MockClock) -> None:
+async def test_a_lost_answer_counts_nothing_twice(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     with capture_logs() as log:
@@ -328,7 +325,7 @@ async def test_a_lost_answer_counts_nothing_twice(world: World, autojump_clock: 
     assert len(log) <= 2  # once for each node
 
 
-async def test_news_that_is_gone_is_counted(world: World, autojump_clock: MockClock) -> None:
+async def test_news_that_is_gone_is_counted(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     with frozen(b):
@@ -344,17 +341,13 @@ async def test_news_that_is_gone_is_counted(world: World, autojump_clock: MockCl
 @contextmanager
 def frozen(node: Node) -> Iterator[None]:
     """Keep a node from hearing anything for a while."""
-    exchange, node.exchange._shared = node.exchange._shared, Shared(Database())
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(node.exchange, "_shared", Shared(Database()))
         yield
-    finally:
-        node.exchange._shared = exchange
 
 
 @pytest.mark.parametrize("seed", range(30))
-async def test_at_random_all_nodes_know_what_is_pending(
-    world: World, autojump_clock: MockClock, seed: int
-) -> None:
+async def test_at_random_all_nodes_know_what_is_pending(world: World, seed: int) -> None:
     rng = random.Random(seed)
     database = world.database
     for _ in range(3):

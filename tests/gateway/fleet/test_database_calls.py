@@ -7,13 +7,12 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from hookgw.fleet.database_calls import ANSWER_AFTER, DatabaseCalls
-from hookgw.fleet.fleet_node import SLOW
-from hookgw.fleet.lease import HEARTBEAT
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.fleet import ANSWER_AFTER, HEARTBEAT, SLOW, DatabaseCalls
+from hookgw.kernel import StorageUnavailable
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 ANSWERED_WITHIN = 10.0
 
@@ -53,9 +52,7 @@ async def running(world: World) -> AsyncIterator[World]:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_call_that_takes_long_while_the_database_is_well_is_left_alone(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_a_call_that_takes_long_while_the_database_is_well_is_left_alone(world: World) -> None:
     ended = False
     with world.calls.waiting(world.answer):
         await trio.sleep(60)  # a connector may take a minute
@@ -65,9 +62,7 @@ async def test_a_call_that_takes_long_while_the_database_is_well_is_left_alone(
 
 
 @pytest.mark.parametrize("kind", ["slow", "away", "silent"])
-async def test_a_call_is_answered_in_time_if_the_database_is_not_well(
-    world: World, autojump_clock: MockClock, kind: str
-) -> None:
+async def test_a_call_is_answered_in_time_if_the_database_is_not_well(world: World, kind: str) -> None:
     if kind == "slow":
         world.members.delay = 1.25 * SLOW
     elif kind == "silent":
@@ -83,7 +78,7 @@ async def test_a_call_is_answered_in_time_if_the_database_is_not_well(
     assert "may have been carried out" in said
 
 
-async def test_what_a_call_has_begun_goes_on(world: World, autojump_clock: MockClock) -> None:
+async def test_what_a_call_has_begun_goes_on(world: World) -> None:
     world.members.is_cut_off = True
     await trio.sleep(5)
     done = False
@@ -94,9 +89,7 @@ async def test_what_a_call_has_begun_goes_on(world: World, autojump_clock: MockC
     assert len(world.answers) == 1
 
 
-async def test_a_call_goes_on_if_the_database_is_well_again_in_time(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_a_call_goes_on_if_the_database_is_well_again_in_time(world: World) -> None:
     world.members.is_cut_off = True
     await trio.sleep(5)
     with world.calls.waiting(world.answer):

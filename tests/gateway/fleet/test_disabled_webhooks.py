@@ -7,11 +7,9 @@ from pathlib import Path
 
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event, new_event_id
-from hookgw.records.registrations import Registration
+from hookgw import DeliveryState, Event, Gateway, Registration
+from hookgw.app import open_gateway
+from hookgw.records import new_event_id
 from hookgw.store import DeliveryQuery
 from hookgw.testing import answer, open_receiver
 from tests.gateway.fleet.test_two_nodes import settings_of

@@ -6,9 +6,8 @@ from typing import Any, cast
 
 import trio
 
-from hookgw.fleet.divided_limits import divide_limits
-from hookgw.fleet.fleet_node import FleetNode
-from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView
+from hookgw.fleet import FleetNode, divide_limits
+from hookgw.records import DEAD_AFTER, FleetMember, FleetView
 
 
 class Seen:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import trio
 
-from hookgw.app.open import open_gateway
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event
+from hookgw import DeliveryState, Event
+from hookgw.app import open_gateway
 from hookgw.store import DeliveryQuery
 from hookgw.testing import answer, open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.gateway.fleet.test_disabled_webhooks import has_half, holds, until
 from tests.gateway.fleet.test_two_nodes import settings_of
 from tests.support.postgres import PostgresServer

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
+from hookgw import Gateway
+from hookgw.app import open_gateway
 from hookgw.core import jobs
-from hookgw.events.requests import parse_events
-from hookgw.records.jobs import JobKind
+from hookgw.events import parse_events
+from hookgw.records import JobKind
 from hookgw.testing import answer, open_receiver
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
 from tests.gateway.fleet.test_two_nodes import settings_of
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer

@@ -12,15 +12,15 @@ from typing import Any, cast
 import pytest
 import structlog
 import trio
-from trio.testing import MockClock
 
-from hookgw.config.settings import FleetSettings
-from hookgw.fleet.fleet_node import FleetNode
-from hookgw.fleet.lease import HEARTBEAT
-from hookgw.kernel.errors import Conflict, StorageUnavailable
-from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch
-from hookgw.records.shards import SHARDS, share_targets
-from hookgw.store.fleet import RecordChanges, SharedStore
+from hookgw import Conflict
+from hookgw.config import FleetSettings
+from hookgw.fleet import HEARTBEAT, FleetNode
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import DEAD_AFTER, SHARDS, FleetMember, FleetView, ShardEpoch, share_targets
+from hookgw.store import RecordChanges, SharedStore
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 class Database:
@@ -206,7 +206,7 @@ def check(*nodes: Node) -> None:
         seen |= node.sends_for
 
 
-async def test_one_node_holds_everything(autojump_clock: MockClock) -> None:
+async def test_one_node_holds_everything() -> None:
     node = Node(Database(), "a")
     async with running(node):
         await trio.sleep(1)
@@ -214,7 +214,7 @@ async def test_one_node_holds_everything(autojump_clock: MockClock) -> None:
         assert node.this.view.owner_of(7) is not None
 
 
-async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share(autojump_clock: MockClock) -> None:
+async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
 
@@ -241,7 +241,7 @@ async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share(autojum
                 assert sorted(said(logs)[1:]) == [("a", 128, 2), ("b", 128, 2)]
 
 
-async def test_a_node_that_is_due_none_has_begun(autojump_clock: MockClock) -> None:
+async def test_a_node_that_is_due_none_has_begun() -> None:
     database = Database()
     node = Node(database, "one too many")
     for number in range(SHARDS):
@@ -255,7 +255,7 @@ async def test_a_node_that_is_due_none_has_begun(autojump_clock: MockClock) -> N
         assert not node.works_on
 
 
-async def test_nodes_share_evenly_and_a_new_one_moves_only_its_share(autojump_clock: MockClock) -> None:
+async def test_nodes_share_evenly_and_a_new_one_moves_only_its_share() -> None:
     database = Database()
     nodes = [Node(database, name) for name in "abc"]
     async with running(*nodes[:2]):
@@ -269,7 +269,7 @@ async def test_nodes_share_evenly_and_a_new_one_moves_only_its_share(autojump_cl
             check(*nodes)
 
 
-async def test_others_take_over_from_a_killed_node(autojump_clock: MockClock) -> None:
+async def test_others_take_over_from_a_killed_node() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b) as scopes:
@@ -283,9 +283,7 @@ async def test_others_take_over_from_a_killed_node(autojump_clock: MockClock) ->
         assert b.acquired[-1] - killed < DEAD_AFTER + 2 * HEARTBEAT
 
 
-async def test_when_the_clock_of_the_database_jumps_forward_nobody_is_taken_for_dead(
-    autojump_clock: MockClock,
-) -> None:
+async def test_when_the_clock_of_the_database_jumps_forward_nobody_is_taken_for_dead() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b) as scopes:
@@ -303,7 +301,7 @@ async def test_when_the_clock_of_the_database_jumps_forward_nobody_is_taken_for_
         assert len(b.works_on) == SHARDS
 
 
-async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) -> None:
+async def test_a_node_that_leaves_hands_over_at_once() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b) as scopes:
@@ -329,7 +327,7 @@ async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) 
             assert [node.name for node in database.nodes.values()] == ["b"]
 
 
-async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too(autojump_clock: MockClock) -> None:
+async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too() -> None:
     database = Database()
     node = Node(database, "a")
     node.starting_takes = 2.0
@@ -341,7 +339,7 @@ async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too(autojump_
         assert database.owners == [None] * SHARDS
 
 
-async def test_a_node_that_was_cut_off_stops_before_others_begin(autojump_clock: MockClock) -> None:
+async def test_a_node_that_was_cut_off_stops_before_others_begin() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b):
@@ -359,7 +357,7 @@ async def test_a_node_that_was_cut_off_stops_before_others_begin(autojump_clock:
         assert not a.is_suspended
 
 
-async def test_a_node_that_was_removed_works_again_as_a_new_member(autojump_clock: MockClock) -> None:
+async def test_a_node_that_was_removed_works_again_as_a_new_member() -> None:
     database = Database()
     a = Node(database, "a")
     async with running(a):
@@ -373,9 +371,7 @@ async def test_a_node_that_was_removed_works_again_as_a_new_member(autojump_cloc
         assert len(a.sends_for) == SHARDS
 
 
-async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over() -> None:
     database = Database()
     a = Node(database, "a")
     async with running(a):
@@ -391,7 +387,7 @@ async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over(
         assert not database.nodes
 
 
-async def test_what_no_other_node_took_goes_on(autojump_clock: MockClock) -> None:
+async def test_what_no_other_node_took_goes_on() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b):
@@ -411,9 +407,7 @@ async def test_what_no_other_node_took_goes_on(autojump_clock: MockClock) -> Non
         assert database.moved == moved
 
 
-async def test_after_an_outage_the_first_node_that_is_back_waits_for_the_others(
-    autojump_clock: MockClock,
-) -> None:
+async def test_after_an_outage_the_first_node_that_is_back_waits_for_the_others() -> None:
     database = Database()
     a, b, dead = Node(database, "a"), Node(database, "b"), Node(database, "dead")
     async with running(a, b):
@@ -434,7 +428,7 @@ async def test_after_an_outage_the_first_node_that_is_back_waits_for_the_others(
         assert len(a.sends_for | b.sends_for) == SHARDS
 
 
-async def test_a_second_node_of_a_name_is_refused(autojump_clock: MockClock) -> None:
+async def test_a_second_node_of_a_name_is_refused() -> None:
     database = Database()
     a, other = Node(database, "a"), Node(database, "a")
     async with running(a):
@@ -442,7 +436,7 @@ async def test_a_second_node_of_a_name_is_refused(autojump_clock: MockClock) -> 
             await other.this.join()
 
 
-async def test_a_node_that_was_killed_comes_back_under_its_name(autojump_clock: MockClock) -> None:
+async def test_a_node_that_was_killed_comes_back_under_its_name() -> None:
     database = Database()
     a, again = Node(database, "a"), Node(database, "a")
     async with running(a) as scopes:
@@ -454,7 +448,7 @@ async def test_a_node_that_was_killed_comes_back_under_its_name(autojump_clock: 
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_at_random_no_two_nodes_send_for_one_shard(seed: int, autojump_clock: MockClock) -> None:
+async def test_at_random_no_two_nodes_send_for_one_shard(seed: int) -> None:
     chance = random.Random(seed)
     database = Database()
     nodes = [Node(database, name) for name in "abcd"]

@@ -13,15 +13,21 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.core.pending import PendingDeliveries
-from hookgw.core.registry import Registry
-from hookgw.fleet import lane_pauses
-from hookgw.fleet.all_nodes import AllNodes, Gathered
-from hookgw.fleet.lane_pauses import HELD_FOR, PATIENCE, RENEW_EVERY, LanePauses, PauseAsked, PausePart
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.records.registrations import Registration
-from hookgw.testing import Answer, Received, answer, open_receiver
-from hookgw.testing.receiver import Receiver
+from hookgw import Registration
+from hookgw.core import PendingDeliveries, Registry
+from hookgw.fleet import (
+    HELD_FOR,
+    PATIENCE,
+    RENEW_EVERY,
+    AllNodes,
+    Gathered,
+    LanePauses,
+    PauseAsked,
+    PausePart,
+    lane_pauses,
+)
+from hookgw.lanes import Dispatcher
+from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
 from tests.gateway.fleet.test_disabled_webhooks import has_half, until
 from tests.gateway.fleet.test_two_nodes import Node, node
 from tests.support.postgres import PostgresServer

@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.fleet.lease import HEARTBEAT, MARGIN, DatabaseClock, Lease, seconds_asleep
-from hookgw.records.fleet import DEAD_AFTER
+from hookgw.fleet import HEARTBEAT, MARGIN, DatabaseClock, Lease, seconds_asleep
+from hookgw.records import DEAD_AFTER
 
 
 async def test_a_new_lease_allows_nothing() -> None:
@@ -75,13 +75,13 @@ def test_the_time_asleep_is_what_one_clock_counts_and_the_other_does_not(
 ) -> None:
     boot_time = getattr(time, "CLOCK_BOOTTIME", 7)
     clocks = {boot_time: 1000.5, time.CLOCK_MONOTONIC: 400.0}
-    monkeypatch.setattr("hookgw.fleet.lease._BOOT_TIME", boot_time)
+    monkeypatch.setattr("hookgw.fleet.lease.BOOT_TIME", boot_time)
     monkeypatch.setattr(time, "clock_gettime", clocks.__getitem__)
     assert seconds_asleep() == 600.5
 
 
 def test_without_such_a_clock_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hookgw.fleet.lease._BOOT_TIME", None)
+    monkeypatch.setattr("hookgw.fleet.lease.BOOT_TIME", None)
     assert seconds_asleep() == 0.0
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import LimitsSettings
-from hookgw.core.audit import Audit
-from hookgw.core.backlog import Backlog
-from hookgw.core.own_backlogs import OwnBacklogs
-from hookgw.core.registry import Registry
-from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
-from hookgw.records.shards import shard_of
+from hookgw import Registration
+from hookgw.concurrency import Clock
+from hookgw.config import LimitsSettings
+from hookgw.core import Audit, Backlog, OwnBacklogs, Registry
+from hookgw.records import GLOBAL_INSTANCE, shard_of
 from hookgw.store import open_store
-from hookgw.webhooks.fields import AUDITED
+from hookgw.webhooks import AUDITED
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 from tests.gateway.test_backlog import Observer
 

@@ -14,11 +14,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.fleet import peer_calls
-from hookgw.fleet.lease import HEARTBEAT
-from hookgw.fleet.peer_calls import FINISH_WITHIN, PROBE_AFTER, PROBE_WITHIN, PeerCalls
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.fleet import DEAD_AFTER
+from hookgw.fleet import FINISH_WITHIN, HEARTBEAT, PROBE_AFTER, PROBE_WITHIN, PeerCalls, peer_calls
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import DEAD_AFTER
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node, remove
 from tests.support.postgres import PostgresServer

@@ -10,13 +10,12 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import Settings
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.events import Event
+from hookgw import Event, Gateway
+from hookgw.app import open_gateway
+from hookgw.config import Settings
+from hookgw.kernel import StorageUnavailable
 from hookgw.testing import Receiver, open_receiver
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
 from tests.gateway.fleet.test_two_nodes import settings_of
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 

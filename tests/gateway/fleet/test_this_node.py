@@ -7,9 +7,9 @@ from typing import cast
 
 import trio
 
-from hookgw.config.settings import FleetSettings
-from hookgw.core.this_node import ThisNode, Work
-from hookgw.records.shards import SHARDS
+from hookgw.config import FleetSettings
+from hookgw.core import ThisNode, Work
+from hookgw.records import SHARDS
 
 
 async def test_the_only_node_has_every_instance_for_ever() -> None:

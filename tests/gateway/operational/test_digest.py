@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hookgw.core.operational.digest import REST, DeadLetterSummary, Digest
+from hookgw.core import REST, DeadLetterSummary, Digest
 
 
 def letters(registration: str = "reg_1", count: int = 1, reason: str = "why") -> DeadLetterSummary:

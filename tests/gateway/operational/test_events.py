@@ -15,13 +15,14 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.kernel.errors import Invalid, StorageUnavailable
-from hookgw.records.deliveries import Delivery
-from hookgw.records.events import Catalog, Event
-from hookgw.records.operational_kinds import OPERATIONAL_KINDS
-from hookgw.records.registrations import Registration
+from hookgw import Delivery, Event, Invalid, Registration
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import OPERATIONAL_KINDS, Catalog
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
+from tests.support.waits import FIRST_WAIT
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
 SCHEMAS = {kind.name: jsonschema_rs.validator_for(kind.schema) for kind in OPERATIONAL_KINDS}
@@ -85,7 +86,7 @@ def told(request: Received) -> tuple[str, dict[str, Any]]:
 
 
 async def test_a_receiver_that_is_gone_is_told_of(
-    kit: GatewayKit, ops: Receiver, observer: Observer, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    kit: GatewayKit, ops: Receiver, observer: Observer, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(410)
     registration = await kit.register(hookgw_receiver.url)
@@ -114,9 +115,7 @@ async def test_a_receiver_that_is_gone_is_told_of(
     assert observer.kinds == [request.json["event"] for request in requests]
 
 
-async def test_they_are_signed(
-    kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_they_are_signed(kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(400)
     await kit.register(hookgw_receiver.url)
     await kit.emit(KIND, {})
@@ -125,7 +124,7 @@ async def test_they_are_signed(
 
 
 async def test_a_lane_that_fails_and_recovers_is_told_of_once_each(
-    kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(500), answer(503), answer(500))
     registration = await kit.register(hookgw_receiver.url)
@@ -151,7 +150,7 @@ async def test_a_lane_that_fails_and_recovers_is_told_of_once_each(
 
 
 async def test_a_registration_that_fails_for_too_long_is_told_of(
-    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(500)
     settings = {
@@ -168,7 +167,7 @@ async def test_a_registration_that_fails_for_too_long_is_told_of(
 
 
 async def test_somebody_who_disables_is_told_nothing_but_of_dead_letters_in_one_go(
-    kit: GatewayKit, ops: Receiver, observer: Observer, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    kit: GatewayKit, ops: Receiver, observer: Observer, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(500)
     await kit.register(hookgw_receiver.url)
@@ -199,7 +198,7 @@ async def test_what_a_deleted_registration_leaves_is_told_of(
 
 
 async def test_nothing_is_told_where_nothing_was_pending(
-    kit: GatewayKit, observer: Observer, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    kit: GatewayKit, observer: Observer, hookgw_receiver: Receiver
 ) -> None:
     await kit.register(hookgw_receiver.url)
     await kit.gateway.registrations.delete("shop")
@@ -208,7 +207,7 @@ async def test_nothing_is_told_where_nothing_was_pending(
 
 
 async def test_many_dead_letters_are_summed_up(
-    kit: GatewayKit, ops: Receiver, observer: Observer, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    kit: GatewayKit, ops: Receiver, observer: Observer, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(422)
     await kit.register(hookgw_receiver.url)
@@ -224,7 +223,7 @@ async def test_many_dead_letters_are_summed_up(
 
 
 async def test_a_high_backlog_is_told_of_and_its_end(
-    kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "1"}))
     registration = await kit.register(hookgw_receiver.url)
@@ -243,7 +242,7 @@ async def test_a_high_backlog_is_told_of_and_its_end(
 
 
 async def test_an_instance_that_holds_more_than_half_of_its_share_is_told_of(
-    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "1"}))
     kinds = ["INSTANCE_BACKLOG_HIGH", "INSTANCE_BACKLOG_NORMAL"]
@@ -269,7 +268,7 @@ async def test_an_instance_that_holds_more_than_half_of_its_share_is_told_of(
 
 
 async def test_a_backlog_that_is_high_at_the_start_is_told_of(
-    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path) as kit:
@@ -284,7 +283,7 @@ async def test_a_backlog_that_is_high_at_the_start_is_told_of(
 
 
 async def test_they_have_a_lane_of_their_own_also_where_the_url_is_the_same(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(500))
     async with open_kit(tmp_path, settings={"operations": {"url": hookgw_receiver.url}}) as kit:
@@ -299,12 +298,7 @@ async def test_they_have_a_lane_of_their_own_also_where_the_url_is_the_same(
 
 @pytest.mark.parametrize("status", [410, 422, 503])
 async def test_nothing_is_raised_about_them(
-    kit: GatewayKit,
-    ops: Receiver,
-    observer: Observer,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    status: int,
+    kit: GatewayKit, ops: Receiver, observer: Observer, hookgw_receiver: Receiver, status: int
 ) -> None:
     ops.will(*[answer(status)] * 8)
     hookgw_receiver.default = answer(422)
@@ -325,7 +319,7 @@ async def test_nothing_is_raised_about_them(
 
 
 async def test_they_are_retried_in_order_and_outlive_a_restart(
-    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     settings = {"operations": {"url": ops.url}}
     ops.default = answer(503)
@@ -347,7 +341,7 @@ async def test_they_are_retried_in_order_and_outlive_a_restart(
 
 
 async def test_what_is_held_back_is_told_of_at_the_end(
-    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     settings = {"operations": {"url": ops.url}}
     hookgw_receiver.default = answer(422)
@@ -362,7 +356,7 @@ async def test_what_is_held_back_is_told_of_at_the_end(
 
 
 async def test_what_is_pending_moves_to_another_url(
-    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(422)
     async with open_receiver() as old:
@@ -379,7 +373,7 @@ async def test_what_is_pending_moves_to_another_url(
 
 
 async def test_without_the_url_what_is_pending_is_given_up(
-    tmp_path: Path, ops: Receiver, observer: Observer, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, ops: Receiver, observer: Observer, hookgw_receiver: Receiver
 ) -> None:
     ops.default = answer(503)
     hookgw_receiver.default = answer(422)
@@ -395,7 +389,7 @@ async def test_without_the_url_what_is_pending_is_given_up(
 
 
 async def test_no_other_registration_hears_them(
-    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver() as everywhere, open_receiver() as dead:
         dead.default = answer(422)
@@ -409,14 +403,14 @@ async def test_no_other_registration_hears_them(
         assert hookgw_receiver.ids == everywhere.ids == [event.id]
 
 
-async def test_nobody_can_emit_them(kit: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_nobody_can_emit_them(kit: GatewayKit) -> None:
     await kit.gateway.instances.create("shop")
     with pytest.raises(Invalid, match=r"LANE_FAILING is an operational event, which only"):
         await kit.emit("LANE_FAILING", {})
 
 
 async def test_headers_and_the_secret_are_those_of_the_settings(
-    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver
 ) -> None:
     secret = "whsec_" + "QUJD" * 8
     operations = {"url": ops.url, "headers": {"X-Token": "abc"}, "secret": secret}
@@ -430,7 +424,7 @@ async def test_headers_and_the_secret_are_those_of_the_settings(
 
 
 async def test_plugins_hear_of_them_without_a_url_and_without_a_choice(
-    tmp_path: Path, observer: Observer, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, observer: Observer, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(422)
     async with open_kit(tmp_path, plugins={"observer": observer}) as kit:
@@ -479,16 +473,12 @@ async def test_they_wait_while_the_disk_refuses(
     await refused.wait()
     assert (await kit.gateway.store.pending_counts()).get(("operations", "*")) is None
     monkeypatch.undo()
-    hookgw_clock.jump(5)
+    hookgw_clock.jump(FIRST_WAIT)
     await ops.wait_for(1)
 
 
 async def test_the_end_does_not_wait_for_a_disk_that_refuses(
-    tmp_path: Path,
-    ops: Receiver,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hookgw_receiver.default = answer(422)
     refused = trio.Event()
@@ -513,7 +503,6 @@ async def test_what_is_too_much_for_the_url_is_lost_and_logged(
     ops: Receiver,
     observer: Observer,
     hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("hookgw.core.operational.events.MOST_PENDING", 1)
@@ -532,9 +521,7 @@ async def test_what_is_too_much_for_the_url_is_lost_and_logged(
     assert observer.kinds == ["DELIVERY_DEAD"] * 2
 
 
-async def test_they_are_counted(
-    kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_they_are_counted(kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(422)
     await kit.register(hookgw_receiver.url)
     await kit.emit(KIND, {})

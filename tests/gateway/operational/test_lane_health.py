@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.core.operational.lane_health import LaneHealth
-from hookgw.records.deliveries import Attempt, Outcome
+from hookgw import Attempt, Outcome
+from hookgw.core import LaneHealth
 
 LANE = "https://crm.example/hook"
 

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from hookgw import Event
+from hookgw.core import EventQueue
 from hookgw.core.operational import queue as module
-from hookgw.core.operational.queue import EventQueue
-from hookgw.records.events import Event
 
 
 def event(number: int) -> Event:

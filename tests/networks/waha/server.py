@@ -144,17 +144,17 @@ class FakeWaha:
         """Scan the QR code with the account's phone."""
         session = self.sessions[name]
         session.is_paired = True
-        self._set_status(session, "WORKING")
+        self.set_status(session, "WORKING")
 
     def unpair(self, name: str) -> None:
         """Remove the device on the phone: "device has been disconnected from that account" (events)."""
         session = self.sessions[name]
         session.is_paired, session.was_unpaired = False, True
-        self._set_status(session, "FAILED")
+        self.set_status(session, "FAILED")
 
     def new_code(self, name: str) -> None:
         """Let the QR code change: "issued every time when QR updated" (events#sessionstatus)."""
-        self._set_status(self.sessions[name], "SCAN_QR_CODE")
+        self.set_status(self.sessions[name], "SCAN_QR_CODE")
 
     def receive(self, name: str, chat: str, body: str = "", **more: Any) -> dict[str, Any]:
         """Receive a message, which is reported as ``message`` and ``message.any`` (events#messageany)."""
@@ -295,7 +295,7 @@ class FakeWaha:
         self.changed.set()
         self.changed = trio.Event()
 
-    def _set_status(self, session: Session, status: str) -> None:
+    def set_status(self, session: Session, status: str) -> None:
         session.status = status
         if status == "SCAN_QR_CODE":
             session.code = f"2@{secrets.token_hex(8)}"
@@ -304,10 +304,10 @@ class FakeWaha:
         self.report(session.name, "session.status", payload)
         self._announce()
 
-    def _start(self, session: Session) -> None:
-        self._set_status(session, "STARTING")
+    def start_session(self, session: Session) -> None:
+        self.set_status(session, "STARTING")
         unpaired = "FAILED" if session.was_unpaired and self.keeps_login else "SCAN_QR_CODE"
-        self._set_status(session, "WORKING" if session.is_paired else unpaired)
+        self.set_status(session, "WORKING" if session.is_paired else unpaired)
 
     def _environment(self) -> dict[str, Any]:
         return {"version": self.version, "engine": self._engine, "tier": "CORE"}
@@ -390,7 +390,7 @@ class FakeWaha:
                 return refused
             session = self.sessions[given["name"]] = Session(given["name"], config=config)
             if given.get("start", True):
-                self._start(session)
+                self.start_session(session)
             return shown(session), 201
 
         @app.put("/api/sessions/<name>")
@@ -405,10 +405,10 @@ class FakeWaha:
                 return refused
             is_running = session.status != "STOPPED"
             if is_running:
-                self._set_status(session, "STOPPED")
+                self.set_status(session, "STOPPED")
             session.config = config
             if is_running:
-                self._start(session)
+                self.start_session(session)
             return shown(session)
 
         @app.post("/api/sessions/<name>/<call>")
@@ -418,19 +418,19 @@ class FakeWaha:
                 return missing()
             if call == "start":  # "it'll start the session only if it's not running" (sessions#start-session)
                 if session.status in ("STOPPED", "FAILED"):
-                    self._start(session)
+                    self.start_session(session)
             elif call == "stop":
-                self._set_status(session, "STOPPED")
+                self.set_status(session, "STOPPED")
             elif call == "restart":
-                self._set_status(session, "STOPPED")
-                self._start(session)
+                self.set_status(session, "STOPPED")
+                self.start_session(session)
             elif call == "logout":
                 # "If the session is running, it'll be logged out and started from scratch", "keeps the
                 # session's configuration" (sessions#logout-session)
                 session.is_paired = session.was_unpaired = False
                 if session.status != "STOPPED":
-                    self._set_status(session, "STOPPED")
-                    self._start(session)
+                    self.set_status(session, "STOPPED")
+                    self.start_session(session)
             else:
                 return {
                     "message": f"Cannot POST {request.path}",

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookgw.records.deliveries import FIRST, Position
-from hookgw.records.jobs import JobState
+from hookgw.records import FIRST, JobState, Position
 from hookgw.store import AuditQuery, DeliveryQuery, Store
 
 STEP = 4

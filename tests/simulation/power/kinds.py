@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hookgw.config.master_keys import MasterKeys, parse_master_key
+from hookgw.config import MasterKeys, parse_master_key
 from tests.simulation.power.runs import (
     Action,
     Recording,

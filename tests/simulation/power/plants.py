@@ -12,13 +12,20 @@ from typing import Any
 
 import trio
 
-from hookgw.config.folders import sync_folder
-from hookgw.records.jobs import Job
-from hookgw.store.commits.jobs import AppendJob
-from hookgw.store.records import ParkStep
-from hookgw.store.sqlite import backup, checkpoints, database, maintenance, new_file, reencrypt, schema
-from hookgw.store.sqlite.open_file import OpenFile
-from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
+from hookgw.config import sync_folder
+from hookgw.records import Job
+from hookgw.store import AppendJob, ParkStep
+from hookgw.store.sqlite import (
+    OpenFile,
+    SqlitePendingChanges,
+    backup,
+    checkpoints,
+    database,
+    maintenance,
+    new_file,
+    reencrypt,
+    schema,
+)
 
 _TO_PARK = """SELECT seq FROM deliveries WHERE state = 'pending'
     AND registration = (SELECT number FROM names WHERE name = ?) LIMIT 4"""
@@ -32,7 +39,7 @@ def _pragmas(*pragmas: str) -> Callable[[], None]:
     """Have every connection to the data file use other settings."""
 
     def plant() -> None:
-        connect = database._connect
+        connect = database.connect_file
 
         def other(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3.Connection:
             connection = connect(path, cache_kib=cache_kib, query_only=query_only)
@@ -40,7 +47,7 @@ def _pragmas(*pragmas: str) -> Callable[[], None]:
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             return connection
 
-        database._connect = other
+        database.connect_file = other
 
     return plant
 

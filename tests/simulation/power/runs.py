@@ -20,11 +20,11 @@ import msgspec
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
-from hookgw.kernel.errors import StartError, StorageUnavailable
+from hookgw.concurrency import Clock
+from hookgw.config import MasterKeys
+from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.store import Store, open_store
-from hookgw.store.sqlite.maintenance import check_file
+from hookgw.store.sqlite import check_file
 from tests.simulation.power.account import Model, Request, View, differences, look
 from tests.simulation.power.disk import EVERY_RULES, Disk, Files, Rules
 from tests.simulation.power.operations import Mark, Operation, Sync

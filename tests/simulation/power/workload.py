@@ -17,15 +17,10 @@ from typing import Any
 import msgspec
 import trio
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
-from hookgw.records.audit import HOOKGW, AuditEntry
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome, Settlement
-from hookgw.records.events import Event
-from hookgw.records.instances import Instance
-from hookgw.records.jobs import Job, JobKind
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering, Registration
+from hookgw import Attempt, DeliveryState, Event, Outcome, Registration
+from hookgw.concurrency import Clock
+from hookgw.config import MasterKeys
+from hookgw.records import HOOKGW, AuditEntry, Instance, Job, JobKind, LaneRule, Ordering, Settlement
 from hookgw.store import Append, ConnectorState, ReplayQuery, Store, history, open_store, steps
 from hookgw.store.sqlite import checkpoints, database, maintenance
 from tests.simulation.power.account import INSTANCES, STEP, VALUES, Model, Request

@@ -10,19 +10,19 @@ from contextlib import (
 )
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
+from hookgw.concurrency import Clock
+from hookgw.config import MasterKeys
 from hookgw.store import Store, StoreObserver, audit_entries, history, new_lanes, open_store, searches, steps
-from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.postgresql import Server
 from hookgw.store.postgresql import erase as postgresql_erase
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import open_store as open_postgresql_store
+from hookgw.store.postgresql import open_store as open_postgresql_store
 from hookgw.store.sqlite import erase
 from tests.support.postgres import PostgresServer
+from tests.support.stores import connection_of, turn_of, writer_of
 
 
 class Engine(Protocol):
@@ -104,7 +104,7 @@ class SqliteEngine(_Sizes):
 
     @asynccontextmanager
     async def refuse(self, store: Store) -> AsyncIterator[None]:
-        connection = _commits(store)._writer._connection  # type: ignore[attr-defined]
+        connection = connection_of(store)
         async with self.hold(store):
             connection.execute("PRAGMA query_only = ON")
         try:
@@ -115,7 +115,7 @@ class SqliteEngine(_Sizes):
 
     @asynccontextmanager
     async def hold(self, store: Store) -> AsyncIterator[None]:
-        async with _commits(store)._in_use:
+        async with turn_of(store):
             yield
 
 
@@ -144,7 +144,7 @@ class PostgresqlEngine(_Sizes):
 
     @asynccontextmanager
     async def refuse(self, store: Store) -> AsyncIterator[None]:
-        session = _commits(store)._writer._session  # type: ignore[attr-defined]
+        session = writer_of(store)._session
         # Not within a commit, such as a probe of whether the storage works again: it would be rolled back.
         async with self.hold(store):
             session.call(lambda connection: connection.execute("SET default_transaction_read_only = on"))
@@ -156,13 +156,8 @@ class PostgresqlEngine(_Sizes):
 
     @asynccontextmanager
     async def hold(self, store: Store) -> AsyncIterator[None]:
-        async with _commits(store)._in_use:
+        async with turn_of(store):
             yield
-
-
-def _commits(store: Store) -> GroupCommit[Any]:
-    commits: GroupCommit[Any] = store._commits  # type: ignore[attr-defined]
-    return commits
 
 
 ENGINES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.process))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.kernel.audited import FieldChange
-from hookgw.kernel.errors import Invalid, StorageUnavailable
-from hookgw.records.audit import Actor, ActorKind, AuditEntry
-from hookgw.records.instances import Instance
-from hookgw.records.jobs import Job, JobKind
-from hookgw.records.registrations import Registration
+from hookgw import Invalid, Registration
+from hookgw.kernel import FieldChange, StorageUnavailable
+from hookgw.records import Actor, ActorKind, AuditEntry, Instance, Job, JobKind
 from hookgw.store import AuditQuery, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import AT, RULE, finish, replay

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.records.audit import Actor, ActorKind, AuditEntry
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.jobs import Job, JobKind
+from hookgw import DeliveryState
+from hookgw.records import Actor, ActorKind, AuditEntry, Job, JobKind
 from hookgw.store import Append, AuditQuery, CancelQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.jobs import Job, JobKind
+from hookgw import DeliveryState
+from hookgw.records import Job, JobKind
 from hookgw.store import Append, Erased, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.records.events import new_event_id
-from hookgw.records.instances import Instance
+from hookgw.records import Instance, new_event_id
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

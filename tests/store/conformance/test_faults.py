@@ -8,10 +8,9 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.instances import Instance
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering, Registration
+from hookgw import Registration
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Instance, LaneRule, Ordering
 from hookgw.store import ConnectorState, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.kernel.errors import Invalid
-from hookgw.records.audit import Actor, ActorKind, AuditEntry
-from hookgw.records.deliveries import DeliveryState, Settlement
+from hookgw import DeliveryState, Invalid
+from hookgw.records import Actor, ActorKind, AuditEntry, Settlement
 from hookgw.store import Append, DeliveryQuery, Store
-from hookgw.store.history_rows import summary_of as read
+from hookgw.store import summary_of as read
 from hookgw.store.postgresql import history as of_postgresql
 from hookgw.store.sqlite import history as of_sqlite
 from tests.store.conformance.engines import Engine

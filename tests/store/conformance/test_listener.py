@@ -6,8 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.records import LaneRule, Ordering
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -12,9 +12,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookgw.records.deliveries import Delivery, DeliveryState, Settlement
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw import Delivery, DeliveryState
+from hookgw.records import LaneRule, Ordering, Settlement
 from hookgw.store import Append, ReplayQuery, Store
 from tests.store.conformance.engines import ENGINES, Engine, make_engine
 from tests.store.support import AT, attempt, event, park, pending

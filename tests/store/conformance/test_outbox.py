@@ -6,11 +6,10 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.kernel.errors import Invalid
-from hookgw.records.deliveries import FIRST, Outcome, Position
-from hookgw.records.events import Event
+from hookgw import Event, Invalid, Outcome
+from hookgw.records import FIRST, Position
+from hookgw.store import OUTBOX_PAGE_BYTES as PAGE_BYTES
 from hookgw.store import Append, Held, LaneBacklog, Store
-from hookgw.store.outbox import PAGE_BYTES
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     LANE,

@@ -7,12 +7,10 @@ from functools import partial
 import pytest
 import trio
 
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.lanes.store_retry import retry_until_readable
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.jobs import Job, JobKind
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw import DeliveryState
+from hookgw.kernel import StorageUnavailable
+from hookgw.lanes import retry_until_readable
+from hookgw.records import Job, JobKind, LaneRule, Ordering
 from hookgw.store import Append, CancelQuery, DeliveryQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

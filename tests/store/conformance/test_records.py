@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.config.master_keys import MasterKeys
-from hookgw.kernel.signing_keys import Secret
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import Ordering, Registration, RetryOptions
+from hookgw import Registration
+from hookgw.config import MasterKeys
+from hookgw.kernel import Secret
+from hookgw.records import Instance, Ordering, RetryOptions
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import LANE, event, failed, finish, listed, pending, report, seqs_of, settle, to

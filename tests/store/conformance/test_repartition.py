@@ -6,9 +6,8 @@ import itertools
 
 import pytest
 
-from hookgw.records.events import Event
-from hookgw.records.lanes import LaneRule, registration_of
-from hookgw.records.registrations import Ordering
+from hookgw import Event
+from hookgw.records import LaneRule, Ordering, registration_of
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import RULE, event, failed, ids_of, pending, seqs_of, settle, to

@@ -6,10 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
-from hookgw.kernel.errors import Invalid
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw import DeliveryState, Invalid
+from hookgw.records import LaneRule, Ordering
 from hookgw.store import Append, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

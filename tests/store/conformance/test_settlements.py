@@ -7,8 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome, Settlement
-from hookgw.records.lanes import LaneRule
+from hookgw import Attempt, DeliveryState, Outcome
+from hookgw.records import LaneRule, Settlement
 from hookgw.store import Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.config.master_keys import MasterKeys
-from hookgw.kernel.errors import Invalid
-from hookgw.records.instances import Instance
+from hookgw import Invalid
+from hookgw.config import MasterKeys
+from hookgw.records import Instance
 from hookgw.store import Append, ConnectorState, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import Listener, event, ids_of, to

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from hookgw.store.postgresql.database import Server
+from hookgw.store.postgresql import Server
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ import psycopg
 import pytest
 import trio
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StartError, StorageUnavailable
-from hookgw.store.postgresql.database import Reader, Server, Session, is_server_error, watch
-from hookgw.store.postgresql.store import open_store
+from hookgw.concurrency import Clock
+from hookgw.kernel import StartError, StorageUnavailable
+from hookgw.store.postgresql import Reader, Server, Session, is_server_error, open_store, watch
 from tests.store.support import ids_of, listed, to
 from tests.support.poolers import needs_pgbouncer, pooled_url, run_pgbouncer
 from tests.support.postgres import PostgresServer

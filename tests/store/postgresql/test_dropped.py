@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from psycopg import Connection
 
-from hookgw.concurrency.clock import Clock
-from hookgw.records.deliveries import FIRST, DeliveryState
-from hookgw.store import DeliveryQuery
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import PostgresqlStore, open_store
-from hookgw.store.records import DROPPED_AS_OLDEST
+from hookgw import DeliveryState
+from hookgw.concurrency import Clock
+from hookgw.records import FIRST
+from hookgw.store import DROPPED_AS_OLDEST, DeliveryQuery
+from hookgw.store.postgresql import PostgresqlStore, Server, open_store
 from tests.store.support import LANE, RULE, dead, delivered, failed, park, to
 
 

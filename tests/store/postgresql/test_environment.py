@@ -9,13 +9,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StartError
-from hookgw.records.deliveries import FIRST
-from hookgw.store.postgresql import environment
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.environment import check_server
-from hookgw.store.postgresql.store import open_store
+from hookgw.concurrency import Clock
+from hookgw.kernel import StartError
+from hookgw.records import FIRST
+from hookgw.store.postgresql import Server, check_server, environment, open_store
 from tests.store.support import delivered, to
 from tests.support.postgres import PostgresServer
 

@@ -10,11 +10,9 @@ import psycopg
 import pytest
 import trio
 
-from hookgw.concurrency.clock import Clock
-from hookgw.store.postgresql import feed
+from hookgw.concurrency import Clock
+from hookgw.store.postgresql import PostgresqlStore, Server, feed, open_store
 from hookgw.store.postgresql import store as store_module
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import PostgresqlStore, open_store
 from tests.store.support import LANE, RULE, Listener, ids_of, pending, seqs_of, settle, to
 from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer

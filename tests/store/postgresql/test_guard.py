@@ -9,14 +9,11 @@ import pytest
 import trio
 from psycopg import Connection
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.deliveries import FIRST
-from hookgw.records.instances import Instance
-from hookgw.store import ConnectorState
-from hookgw.store.fleet import RecordsChanged
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import PostgresqlStore, open_store
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import FIRST, Instance
+from hookgw.store import ConnectorState, RecordsChanged
+from hookgw.store.postgresql import PostgresqlStore, Server, open_store
 from tests.store.support import LANE, delivered, to
 
 STATE = ConnectorState(instance="shop", instance_id="1", state_json=b"1")

@@ -11,13 +11,10 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.concurrency.clock import Clock
-from hookgw.store import Held
+from hookgw.concurrency import Clock
+from hookgw.store import Held, micros
+from hookgw.store.postgresql import HeldWatch, PostgresqlStore, Reader, Server, open_store
 from hookgw.store.postgresql import held as module
-from hookgw.store.postgresql.database import Reader, Server
-from hookgw.store.postgresql.held import HeldWatch
-from hookgw.store.postgresql.store import PostgresqlStore, open_store
-from hookgw.store.records import micros
 from tests.store.support import LANE, Listener, to
 from tests.support.postgres import PostgresServer, run_postgres
 
@@ -134,7 +131,7 @@ def looks(connection: psycopg.Connection, is_wanted: Callable[[str], bool] = lam
     """Look once."""
     clock = Clock()
     before = micros(clock.steady() - module.LEAST_AGE)
-    return HeldWatch(cast("Reader", None), is_wanted, clock)._find(connection, before)[0]
+    return HeldWatch(cast("Reader", None), is_wanted, clock).find(connection, before)[0]
 
 
 async def test_what_waits_for_a_moment_is_not_reported(

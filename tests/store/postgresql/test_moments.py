@@ -9,21 +9,23 @@ import pytest
 import trio
 from psycopg import Connection
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import Invalid
-from hookgw.records.deliveries import Delivery, DeliveryState
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
-from hookgw.store import Append, CancelQuery, ReplayQuery, Store, steps
+from hookgw import Delivery, DeliveryState, Invalid
+from hookgw.concurrency import Clock
+from hookgw.records import LaneRule, Ordering
+from hookgw.store import Append, CancelQuery, NewEvent, ReplayQuery, Store, steps
 from hookgw.store import history as pruning
-from hookgw.store.commits.jobs import NewEvent
-from hookgw.store.postgresql import event_ids, history, requeue
+from hookgw.store.postgresql import (
+    XID,
+    Moment,
+    Server,
+    Transaction,
+    event_ids,
+    history,
+    open_store,
+    read_now,
+    requeue,
+)
 from hookgw.store.postgresql.append import append
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.moments import Moment, read_now
-from hookgw.store.postgresql.schema import XID
-from hookgw.store.postgresql.store import open_store
-from hookgw.store.postgresql.transaction import Transaction
 from tests.store.support import (
     LANE,
     RULE,
@@ -39,6 +41,7 @@ from tests.store.support import (
     settle,
     to,
 )
+from tests.support.stores import turn_of
 
 # Makes an instance known to the storage: whoever stores its first event makes others wait.
 KNOWN = [Append(event("first"), ())]
@@ -156,8 +159,7 @@ async def test_writes_of_one_commit_are_before_and_behind_a_moment(
     async def ask() -> None:
         cursors.append(await store.park_cursor())
 
-    commits = store._commits  # type: ignore[attr-defined]
-    async with trio.open_nursery() as nursery, commits._in_use:
+    async with trio.open_nursery() as nursery, turn_of(store):
         nursery.start_soon(store.append, to("first"))
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(store.append, to("before"))

@@ -7,10 +7,10 @@ import pytest
 from psycopg import Connection, OperationalError
 from psycopg.errors import LockNotAvailable
 
-from hookgw.kernel.errors import Conflict, StorageUnavailable
-from hookgw.records.shards import SHARDS
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.nodes import FENCE, Nodes
+from hookgw import Conflict
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import SHARDS
+from hookgw.store.postgresql import FENCE, Nodes, Server
 from tests.support.postgres import PostgresServer
 
 

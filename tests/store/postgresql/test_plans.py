@@ -10,8 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from hookgw.store.postgresql import append, feed, held, outbox, settle
-from hookgw.store.postgresql.database import WRITE_PATIENCE, Server
+from hookgw.store.postgresql import WRITE_PATIENCE, Server, append, feed, held, outbox, settle
 
 LANE = "reg_3"
 
@@ -40,32 +39,32 @@ def plan(connection: psycopg.Connection, statement: str, given: Any) -> str:
 
 def test_a_page_of_a_lane(backlog: psycopg.Connection) -> None:
     given = {"registration": "reg_3", "lane": "reg_3:0", "xid": 3, "position": 9, "limit": 100, "size": None}
-    found = plan(backlog, outbox._PAGE, given)
+    found = plan(backlog, outbox.PAGE_STATEMENT, given)
     assert "outbox" in found
     assert not {"feed", "waiting"} & set(found.split())
     assert "deliveries_pkey" in found
 
 
 def test_what_is_settled(backlog: psycopg.Connection) -> None:
-    found = plan(backlog, settle._STILL_PENDING, (list(range(1, 500)),))
+    found = plan(backlog, settle.STILL_PENDING, (list(range(1, 500)),))
     assert "deliveries_pkey" in found
     assert not {"feed", "outbox"} & set(found.split())
     rows = ([1], ["delivered"], [1], [0], [0], [5], [None], [1])
-    assert "using deliveries_pkey" in plan(backlog, settle._SETTLE, rows)
+    assert "using deliveries_pkey" in plan(backlog, settle.SETTLE, rows)
 
 
 def test_the_feed(backlog: psycopg.Connection) -> None:
-    found = plan(backlog, feed._NEXT, (5, 0, [7], 1000))
+    found = plan(backlog, feed.NEXT, (5, 0, [7], 1000))
     assert "feed" in found
-    found = plan(backlog, feed._READ, ([1, 2, 3],))
+    found = plan(backlog, feed.READ, ([1, 2, 3],))
     assert "deliveries_pkey" in found
     assert not {"feed", "outbox"} & set(found.split())
 
 
 def test_what_is_held_back(backlog: psycopg.Connection) -> None:
     with backlog.transaction():
-        backlog.execute(held._IN_ORDER.encode())
-        found = plan(backlog, held._HELD.format(most=held.MOST), (9,))
+        backlog.execute(held.IN_ORDER.encode())
+        found = plan(backlog, held.HELD.format(most=held.MOST), (9,))
     assert "Index Scan using feed" in found
     assert "Sort" not in found
 
@@ -88,7 +87,7 @@ def writer(database: Server, request: pytest.FixtureRequest) -> Iterator[psycopg
 
 @pytest.mark.parametrize(
     "statement",
-    [settle._STILL_PENDING, settle._SETTLE, feed._NEXT, feed._READ, append._APPEND, append._PREPARE],
+    [settle.STILL_PENDING, settle.SETTLE, feed.NEXT, feed.READ, append.APPEND, append.PREPARE],
     ids=["pending", "settle", "next", "read", "append", "prepare"],
 )
 def test_a_plan_that_is_made_while_tables_are_small_serves_when_they_are_large(

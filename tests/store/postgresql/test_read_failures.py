@@ -6,11 +6,10 @@ import pytest
 from psycopg import Connection
 from trio.testing import MockClock
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.store.commits.read_failures import REMEMBERED
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import open_store
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
+from hookgw.store import REMEMBERED
+from hookgw.store.postgresql import Server, open_store
 from tests.store.support import LANE, to
 
 # As the server reports a page or an index that is damaged, a disk with an error, a file that is missing.

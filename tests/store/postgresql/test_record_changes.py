@@ -8,13 +8,10 @@ from msgspec import UNSET
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 
-from hookgw.records.instances import Instance
-from hookgw.store.fleet import RecordChanges
-from hookgw.store.postgresql.changed_records import read_changes
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.record_changes import VERSION, lock_records
-from hookgw.store.postgresql.shelves import PostgresqlTable
-from hookgw.store.shelves import Shelves
+from hookgw.records import Instance
+from hookgw.store import RecordChanges, Shelves
+from hookgw.store.postgresql import RECORD_CHANGES_VERSION as VERSION
+from hookgw.store.postgresql import PostgresqlTable, Server, lock_records, read_changes
 
 
 def versions(connection: Connection) -> dict[tuple[str, str], int]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
-from hookgw.kernel.errors import StartError
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import open_store
+from hookgw.concurrency import Clock
+from hookgw.config import MasterKeys
+from hookgw.kernel import StartError
+from hookgw.store.postgresql import Server, open_store
 
 A, B = bytes([1] * 32), bytes([2] * 32)
 

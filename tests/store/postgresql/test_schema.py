@@ -7,11 +7,10 @@ import threading
 import psycopg
 import pytest
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StartError
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.schema import VERSION, migrate, raise_sequences, set_aside
-from hookgw.store.postgresql.store import open_store
+from hookgw.concurrency import Clock
+from hookgw.kernel import StartError
+from hookgw.store.postgresql import SCHEMA_VERSION as VERSION
+from hookgw.store.postgresql import Server, migrate, open_store, raise_sequences, set_aside
 from tests.store.support import LANE, ids_of, to
 from tests.support.postgres import PostgresServer
 

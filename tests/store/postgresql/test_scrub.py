@@ -9,11 +9,9 @@ import pytest
 from psycopg import Connection
 from structlog.testing import capture_logs
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.store.postgresql import erase
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import open_store
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
+from hookgw.store.postgresql import Server, erase, open_store
 from tests.store.support import to
 from tests.support.postgres import PostgresServer
 

@@ -8,20 +8,25 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw import DeliveryState
+from hookgw.records import LaneRule, Ordering
 from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches
-from hookgw.store.postgresql import dead_letters, event_ids, history
-from hookgw.store.postgresql.audit import search_audit
-from hookgw.store.postgresql.cancel import find_pending
-from hookgw.store.postgresql.dead_letters import BEGIN
-from hookgw.store.postgresql.erase import find_concerned
-from hookgw.store.postgresql.moments import Moment
-from hookgw.store.postgresql.repartition import LanePlace, repartition
-from hookgw.store.postgresql.requeue import find_finished
-from hookgw.store.postgresql.tally import newest, tally
-from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.postgresql import (
+    BEGIN,
+    LanePlace,
+    Moment,
+    Transaction,
+    dead_letters,
+    event_ids,
+    find_concerned,
+    find_finished,
+    find_pending,
+    history,
+    newest,
+    search_audit,
+)
+from hookgw.store.postgresql.repartition import repartition
+from hookgw.store.postgresql.tally import tally
 
 ROWS = 3_000
 NOW = Moment(ROWS, 0, 2, 2, ())

@@ -10,15 +10,14 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import Conflict, Invalid, StorageUnavailable
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.feed import Feed
-from hookgw.store.postgresql.store import PostgresqlStore, open_store
-from hookgw.store.postgresql.transaction import Transaction
+from hookgw import Conflict, Invalid
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
+from hookgw.store.postgresql import Feed, PostgresqlStore, Server, Transaction, open_store
 from tests.store.support import Listener, ids_of, seqs_of, to
 from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer
+from tests.support.stores import commits_of, turn_of
 
 
 @pytest.fixture
@@ -35,10 +34,6 @@ async def patient_store(database: Server, monkeypatch: pytest.MonkeyPatch) -> As
         yield store
 
 
-def commits(store: PostgresqlStore) -> Any:
-    return store._commits
-
-
 async def test_a_commit_that_lost_against_another_is_repeated(store: PostgresqlStore) -> None:
     tries = 0
 
@@ -50,7 +45,7 @@ async def test_a_commit_that_lost_against_another_is_repeated(store: PostgresqlS
             raise psycopg.errors.DeadlockDetected("deadlock detected")
         return tries
 
-    assert await commits(store).call(change) == 3
+    assert await commits_of(store).call(change) == 3
 
 
 async def test_it_is_not_repeated_for_ever(store: PostgresqlStore) -> None:
@@ -58,7 +53,7 @@ async def test_it_is_not_repeated_for_ever(store: PostgresqlStore) -> None:
         raise psycopg.errors.SerializationFailure("could not serialize")
 
     with pytest.raises(StorageUnavailable, match="could not serialize"):
-        await commits(store).call(lose)
+        await commits_of(store).call(lose)
 
 
 async def test_a_commit_after_a_restart_of_the_server(
@@ -157,7 +152,7 @@ async def test_a_commit_that_the_server_has_not_ended_is_not_done_beside_another
         transaction.connection.execute("INSERT INTO probe VALUES (1000, 1)")
 
     monkeypatch.setattr(psycopg.Connection, "execute", execute)
-    await commits(store).call(change)
+    await commits_of(store).call(change)
     monkeypatch.undo()
     with pytest.raises(psycopg.OperationalError):
         former[0].execute("COMMIT")
@@ -224,7 +219,7 @@ async def test_what_was_asked_in_turns_is_written_in_turns(store: PostgresqlStor
     async def put(key: str) -> None:
         await store.put_value(key, key)
 
-    turn = commits(store)._in_use
+    turn = turn_of(store)
     async with trio.open_nursery() as nursery:
         await turn.acquire()
         nursery.start_soon(store.check)  # the commit that waits for its turn; the others gather behind it

@@ -1,6 +1,7 @@
 """Data files that hookgw ae348e0 wrote, and what that version reads from them.
 
-``data/make_ae348e0.py`` writes the files and describes their contents.
+A gateway of that version wrote the files, on a fixed clock, and was killed while moves, attempts and retries
+were under way; what it read from them is beside each as JSON.
 """
 
 from __future__ import annotations

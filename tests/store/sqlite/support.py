@@ -12,14 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
-from hookgw.store import Store, StoreObserver, open_store
-from hookgw.store.commits.changes import Committed
-from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import Group
-from hookgw.store.sqlite.transaction import Transaction
-from hookgw.store.sqlite.writer import Writer
+from hookgw.concurrency import Clock
+from hookgw.config import MasterKeys
+from hookgw.store import Committed, Group, Store, StoreObserver, open_store
+from hookgw.store.sqlite import Transaction, Writer
+from tests.support.stores import connection_of
 
 
 @asynccontextmanager
@@ -36,11 +33,6 @@ async def opened(
         yield store
 
 
-def commits_of(store: Store) -> GroupCommit[Transaction]:
-    commits: GroupCommit[Transaction] = store._commits  # type: ignore[attr-defined]
-    return commits
-
-
 def peek(path: Path, statement: str, given: Sequence[object] = ()) -> list[tuple[object, ...]]:
     """Return what another connection sees in the data file."""
     connection = sqlite3.connect(path)
@@ -52,8 +44,7 @@ def peek(path: Path, statement: str, given: Sequence[object] = ()) -> list[tuple
 
 def limit_pages(store: Store, pages: int) -> None:
     """Make the disk full at so many pages of the data file; 2**30 removes the limit."""
-    connection = commits_of(store)._writer._connection  # type: ignore[attr-defined]
-    connection.execute(f"PRAGMA max_page_count = {pages}")
+    connection_of(store).execute(f"PRAGMA max_page_count = {pages}")
 
 
 def hold_commits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:

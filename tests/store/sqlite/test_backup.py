@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.config.master_keys import MasterKeys
-from hookgw.kernel.errors import Conflict, StorageUnavailable
-from hookgw.records.instances import Instance
+from hookgw import Conflict
+from hookgw.config import MasterKeys
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Instance
 from hookgw.store import Store
-from hookgw.store.sqlite import backup
-from hookgw.store.sqlite.backup import back_up_file
-from tests.store.sqlite.support import child, commits_of, opened, peek
+from hookgw.store.sqlite import back_up_file, backup
+from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import delivered, ids_of, seqs_of, settle, to
+from tests.support.stores import commits_of
 
 
 @pytest.fixture(autouse=True)

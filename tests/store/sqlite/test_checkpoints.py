@@ -12,9 +12,8 @@ import pytest
 import trio
 import trio.testing
 
+from hookgw.store.sqlite import INTERVAL, WAL_PAGES, Checkpoints, Connections, fold, open_database
 from hookgw.store.sqlite import checkpoints as checkpoints_module
-from hookgw.store.sqlite.checkpoints import INTERVAL, Checkpoints, fold
-from hookgw.store.sqlite.database import WAL_PAGES, Connections, open_database
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import ids_of, to
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import Append
-from hookgw.store.sqlite.schema import VERSION
-from tests.store.sqlite.support import child, commits_of, opened, peek
+from hookgw.store.sqlite import VERSION
+from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import AT, LANE, RULE, dead, event, ids_of, pending, replay, seqs_of, settle, to
+from tests.support.stores import commits_of
 
 pytestmark = pytest.mark.process
 

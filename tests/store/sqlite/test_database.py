@@ -15,16 +15,12 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.kernel.errors import StartError, StorageUnavailable
-from hookgw.store import Append, DeliveryQuery, Store
-from hookgw.store.commits.read_failures import REMEMBERED
-from hookgw.store.sqlite import database
-from hookgw.store.sqlite.checkpoints import fold
-from hookgw.store.sqlite.database import measure_disk_space, open_database
-from hookgw.store.sqlite.open_file import is_disk_error
-from hookgw.store.sqlite.transaction import Transaction
-from tests.store.sqlite.support import child, commits_of, limit_pages, opened, peek
+from hookgw.kernel import StartError, StorageUnavailable
+from hookgw.store import REMEMBERED, Append, DeliveryQuery, Store
+from hookgw.store.sqlite import Transaction, database, fold, is_disk_error, measure_disk_space, open_database
+from tests.store.sqlite.support import child, limit_pages, opened, peek
 from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
+from tests.support.stores import background_of, commits_of
 
 HOLD = """
 import sys
@@ -169,13 +165,13 @@ def test_a_python_with_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.
 def checked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that a start has checked."""
     found: list[Path] = []
-    check = database._check
+    check = database.check_integrity
 
     def noting(connection: sqlite3.Connection, path: Path) -> None:
         found.append(path)
         check(connection, path)
 
-    monkeypatch.setattr(database, "_check", noting)
+    monkeypatch.setattr(database, "check_integrity", noting)
     return found
 
 
@@ -217,7 +213,7 @@ async def test_a_check_that_takes_too_long_does_not_hold_up_the_start(
     async with opened(path) as store:
         await store.append(to(*(f"e{number}" for number in range(2000))))
     copied(path)
-    connected = database._connect
+    connected = database.connect_file
 
     class Slow:
         """A connection on a disk that is slow: its check ends when it is interrupted."""
@@ -241,7 +237,7 @@ async def test_a_check_that_takes_too_long_does_not_hold_up_the_start(
 
     monkeypatch.setattr(database, "CHECK_SECONDS", 0.001)
     with closing(connected(path, cache_kib=64)) as connection, capture_logs() as logs:
-        database._check(Slow(connection), path)  # type: ignore[arg-type]
+        database.check_integrity(Slow(connection), path)  # type: ignore[arg-type]
     assert "no damage was found in the time" in logs[0]["event"]
 
 
@@ -275,7 +271,7 @@ async def test_a_read_that_the_disk_refuses_stops_events_for_a_while(
     async with opened(path) as store:
         await store.append(to("e1"))
         with pytest.raises(StorageUnavailable):
-            await store._background.run(fails)  # type: ignore[attr-defined]
+            await background_of(store).run(fails)
         for refused in (store.check, lambda: store.append(to("e2"))):
             with pytest.raises(StorageUnavailable, match=r"SQLITE_IOERR_READ.*no events are accepted"):
                 await refused()

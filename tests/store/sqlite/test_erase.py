@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.store import Append, open_store
-from hookgw.store.sqlite import checkpoints, erase
-from hookgw.store.sqlite.maintenance import check_file, compact_file
+from hookgw.store.sqlite import check_file, checkpoints, compact_file, erase
 from tests.store.support import delivered, event, failed, seqs_of, settle, to
 
 PERSON = "5511988887777"

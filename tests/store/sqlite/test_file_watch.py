@@ -12,9 +12,8 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import StorageLost
-from hookgw.store.sqlite.file_watch import CHECK_EVERY, LONG_LOG, RESCUE_AGAIN
-from hookgw.store.sqlite.open_file import OpenFile
+from hookgw.kernel import StorageLost
+from hookgw.store.sqlite import CHECK_EVERY, LONG_LOG, RESCUE_AGAIN, OpenFile
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import Watch, to
 

@@ -12,23 +12,29 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.deliveries import Delivery
-from hookgw.store import Store
-from hookgw.store.commits.changes import Changes, Committed
-from hookgw.store.commits.group_commit import (
+from hookgw import Delivery
+from hookgw.kernel import StorageUnavailable
+from hookgw.store import (
     CLOSE_GRACE,
     COMMIT_GROUPS,
     FIRST_RETRY,
+    GROUP_ROWS,
     LAST_RETRY,
     SETTLE_AT_ONCE,
     SETTLE_DELAY,
+    AppendJob,
+    Changes,
+    Committed,
+    FunctionJob,
+    Group,
     GroupCommit,
+    NewEvent,
+    Store,
 )
-from hookgw.store.commits.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group, NewEvent
-from hookgw.store.sqlite.transaction import Transaction
-from tests.store.sqlite.support import commits_of, hold_commits, opened, peek
+from hookgw.store.sqlite import Transaction
+from tests.store.sqlite.support import hold_commits, opened, peek
 from tests.store.support import LANE, Listener, Watch, delivered, event, ids_of, seqs_of, to
+from tests.support.stores import commits_of
 
 
 class Gate:

@@ -12,14 +12,12 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.records.deliveries import FIRST
-from hookgw.store import Append, DeliveryQuery, Store, searches
-from hookgw.store.history import PRUNE_STEP
-from hookgw.store.sqlite import event_ids, history, holders
-from hookgw.store.sqlite.database import LIST_CONNECTIONS
-from hookgw.store.sqlite.transaction import Transaction
-from tests.store.sqlite.support import commits_of, opened, peek
+from hookgw.records import FIRST
+from hookgw.store import PRUNE_STEP, Append, DeliveryQuery, Store, searches
+from hookgw.store.sqlite import LIST_CONNECTIONS, Transaction, event_ids, history, holders
+from tests.store.sqlite.support import opened, peek
 from tests.store.support import AT, LANE, dead, delivered, event, seqs_of, settle, to
+from tests.support.stores import background_of, commits_of
 
 
 async def prune(store: Store, before: float, limit: int = PRUNE_STEP) -> int:
@@ -30,8 +28,8 @@ async def prune(store: Store, before: float, limit: int = PRUNE_STEP) -> int:
 
 
 async def history_bytes(store: Store) -> int:
-    reader = store.list_deliveries.__self__._background  # type: ignore[attr-defined]
-    used, needed = await reader.run(history._used_bytes), await reader.run(history._needed_bytes)
+    reader = background_of(store)
+    used, needed = await reader.run(history.used_bytes), await reader.run(history.needed_bytes)
     return int(used - needed)
 
 
@@ -86,8 +84,7 @@ async def test_the_estimated_size_of_ids_is_what_they_take(path: Path, length: i
             await settle(store, *map(delivered, await seqs_of(store)))
         await store.enforce_retention(before=9e9, limit=2**40, ids_before=0)
         taken = await history_bytes(store) - empty
-        reader = store.list_deliveries.__self__._background  # type: ignore[attr-defined]
-        estimated = await reader.run(event_ids.remembered_bytes)
+        estimated = await background_of(store).run(event_ids.remembered_bytes)
         assert 0.8 * taken < estimated < 1.25 * taken
     assert peek(path, "SELECT count(*), sum(length(data)) FROM events") == [(4_000, 0)]
 
@@ -117,7 +114,7 @@ async def test_lanes_read_while_every_other_connection_is_busy(store: Store) -> 
     await store.append(to("e1"))
     free = threading.Event()
     listing: Any = store.list_deliveries
-    readers = [listing.__self__._lists] * LIST_CONNECTIONS + [listing.__self__._background]
+    readers = [listing.__self__._lists] * LIST_CONNECTIONS + [background_of(store)]
     async with trio.open_nursery() as nursery:
         for reader in readers:
             nursery.start_soon(reader.run, lambda _: free.wait(30))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from hookgw.store import Store
-from hookgw.store.holdings import Oldest
-from hookgw.store.sqlite.holders import remove_oldest
-from tests.store.sqlite.support import commits_of
+from hookgw.store import Oldest, Store
+from hookgw.store.sqlite import remove_oldest
 from tests.store.support import RULE, delivered, ids_of, seqs_of, settle, to
+from tests.support.stores import commits_of
 
 
 async def test_a_delivery_that_was_sent_again_meanwhile_stays(store: Store) -> None:

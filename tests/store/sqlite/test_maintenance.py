@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
-from hookgw.store.sqlite.maintenance import check_file, compact_file, measure_file, restore_file
+from hookgw import Conflict
+from hookgw.kernel import StartError, StorageUnavailable
+from hookgw.store.sqlite import check_file, compact_file, measure_file, restore_file
 from tests.store.sqlite.previous_version import unpack
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import delivered, failed, ids_of, seqs_of, settle, to

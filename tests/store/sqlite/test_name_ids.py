@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hookgw.store.sqlite import NameIds, migrate
 from hookgw.store.sqlite import name_ids as names_module
-from hookgw.store.sqlite.name_ids import NameIds
-from hookgw.store.sqlite.schema import migrate
 
 
 @pytest.fixture

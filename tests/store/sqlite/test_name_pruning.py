@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.records import LaneRule, Ordering
 from hookgw.store import Append, Store
-from hookgw.store.sqlite import name_pruning
-from hookgw.store.sqlite.name_ids import of_url
-from hookgw.store.sqlite.name_pruning import NamePruning
-from hookgw.store.sqlite.transaction import Transaction
-from tests.store.sqlite.support import commits_of, opened, peek
+from hookgw.store.sqlite import NamePruning, Transaction, name_pruning, of_url
+from tests.store.sqlite.support import opened, peek
 from tests.store.support import RULE, dead, delivered, event, ids_of, seqs_of, settle, to
+from tests.support.stores import commits_of
 
 KEEP = 2**40
 
@@ -114,6 +111,17 @@ async def test_the_instances_of_ids_without_a_history_stay(path: Path, store: St
     assert await pruning_of(store).prune() == 7
 
 
+def during_the_walk(monkeypatch: pytest.MonkeyPatch, change: Any, *given: Any) -> None:
+    """Make a change after the deliveries were walked, and before the events without any are."""
+    usual = name_pruning.walk_unheard
+
+    def walk(connection: Any, after: Any) -> Any:
+        trio.from_thread.run(change, *given)
+        return usual(connection, after)
+
+    monkeypatch.setattr(name_pruning, "walk_unheard", walk)
+
+
 async def test_a_name_that_is_used_again_during_the_walk_stays(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,22 +130,15 @@ async def test_a_name_that_is_used_again_during_the_walk_stays(
     await finish(store)
     await store.append(to("a", "b", "c"))
     pruning = pruning_of(store)
-    usual = name_pruning._walk_unheard
-
-    def walk(connection: Any, after: Any) -> Any:
-        # After the deliveries were walked.
-        trio.from_thread.run(store.append, to("again", registration="reg_9", instance="old"))
-        return usual(connection, after)
-
-    monkeypatch.setattr(name_pruning, "_walk_unheard", walk)
+    during_the_walk(monkeypatch, store.append, to("again", registration="reg_9", instance="old"))
     # What the memory forgets during the walk counts, too.
-    remove = name_pruning._remove
+    remove = name_pruning.remove_names
 
     def forget_and_remove(transaction: Any, numbers: list[int]) -> int:
         transaction.names.forget()
         return remove(transaction, numbers)
 
-    monkeypatch.setattr(name_pruning, "_remove", forget_and_remove)
+    monkeypatch.setattr(name_pruning, "remove_names", forget_and_remove)
     assert await pruning.prune() == 0
     assert await ids_of(store, "reg_9:0") == ["again"]
     assert names(path) >= {"@old", "reg_9", "reg_9:0"}
@@ -152,13 +153,7 @@ async def test_a_lane_that_a_delivery_moves_to_during_the_walk_stays(
     await store.append(to("a"))
     (seq,) = await seqs_of(store)
     await settle(store, dead(seq))
-    usual = name_pruning._walk_unheard
-
-    def walk(connection: Any, after: Any) -> Any:
-        trio.from_thread.run(store.resend, "shop", seq, LaneRule("reg_1", 1, Ordering.URL, 1))
-        return usual(connection, after)
-
-    monkeypatch.setattr(name_pruning, "_walk_unheard", walk)
+    during_the_walk(monkeypatch, store.resend, "shop", seq, LaneRule("reg_1", 1, Ordering.URL, 1))
     assert await pruning_of(store).prune() == 0
     assert await ids_of(store, "reg_1:1") == ["a"]
 

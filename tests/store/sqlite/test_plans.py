@@ -10,22 +10,34 @@ from typing import Any
 
 import pytest
 
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
-from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches
-from hookgw.store.holdings import Oldest
-from hookgw.store.persons import person
-from hookgw.store.sqlite import audit, dead_letters, event_ids, history, holders, name_pruning, outbox
-from hookgw.store.sqlite.cancel import cancel, find_pending
-from hookgw.store.sqlite.erase import find_concerned, find_deliveries, remove_events
-from hookgw.store.sqlite.name_ids import NameIds
+from hookgw import DeliveryState
+from hookgw.records import LaneRule, Ordering
+from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, Oldest, ReplayQuery, person, searches
+from hookgw.store.sqlite import (
+    NameIds,
+    Transaction,
+    audit,
+    dead_letters,
+    event_ids,
+    find_concerned,
+    find_deliveries,
+    find_finished,
+    find_pending,
+    history,
+    holders,
+    make_due,
+    migrate,
+    name_pruning,
+    newest,
+    outbox,
+    remove_events,
+    resend,
+    weight,
+)
+from hookgw.store.sqlite.cancel import cancel
 from hookgw.store.sqlite.repartition import repartition
-from hookgw.store.sqlite.requeue import find_finished, resend
-from hookgw.store.sqlite.schema import migrate
-from hookgw.store.sqlite.settle import make_due, settle, weight
-from hookgw.store.sqlite.tally import newest, tally
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.settle import settle
+from hookgw.store.sqlite.tally import tally
 from tests.store.support import AT, delivered
 
 START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
@@ -93,8 +105,8 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "forget found ids": lambda c: event_ids.forget_found(transaction(c), [Oldest(9, 1, 1, 9)]),
     "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 0, 9),
     "bytes of ids": event_ids.remembered_bytes,
-    "names of attempts": lambda c: name_pruning._walk_attempts(c, (1, 1)),
-    "names of ids": lambda c: name_pruning._walk_remembered(c, (1, 1, 1)),
+    "names of attempts": lambda c: name_pruning.walk_attempts(c, (1, 1)),
+    "names of ids": lambda c: name_pruning.walk_remembered(c, (1, 1, 1)),
     "park": lambda c: dead_letters.park(c, "reg", "off", AT, now=9, after=None, limit=10, spared=[2]),
     "drop the oldest": lambda c: dead_letters.drop_oldest(
         c, RULE, "shop", "full", AT, count=1, size=0, spared=[], limit=10
@@ -127,8 +139,10 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     ),
     "audit": lambda c: audit.search_audit(c, AuditQuery(since=0.0, until=AT, action="key"), (9, 9), 9),
     "audit of an instance": lambda c: audit.search_audit(c, AuditQuery(instance="shop"), (9, 9), 9),
-    "old entries of the audit": lambda c: audit._remove(transaction(c), audit._OLD, (9, 9)),
-    "oldest entries of an instance": lambda c: audit._remove(transaction(c), audit._OLDEST_OF, ("shop", 9)),
+    "old entries of the audit": lambda c: audit.remove_entries(transaction(c), audit.OLD, (9, 9)),
+    "oldest entries of an instance": lambda c: audit.remove_entries(
+        transaction(c), audit.OLDEST_OF, ("shop", 9)
+    ),
     "count and bytes": lambda c: weight(c, [1]),
 }
 

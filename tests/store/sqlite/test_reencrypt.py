@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.config.master_keys import MasterKeys
-from hookgw.kernel.errors import StartError, StorageUnavailable
-from hookgw.kernel.signing_keys import Secret
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import Registration
-from hookgw.records.tls_identity import TlsIdentity
-from hookgw.store import ConnectorState
-from hookgw.store.encryption import key_id
+from hookgw import Registration
+from hookgw.config import MasterKeys
+from hookgw.kernel import Secret, StartError, StorageUnavailable
+from hookgw.records import Instance, TlsIdentity
+from hookgw.store import ConnectorState, key_id
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import to
 

@@ -16,13 +16,11 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.config.master_keys import MasterKeys, parse_master_key
-from hookgw.kernel.errors import StartError
-from hookgw.records.lanes import LaneRule, partition_of, registration_of
-from hookgw.records.registrations import Ordering
+from hookgw.config import MasterKeys, parse_master_key
+from hookgw.kernel import StartError
+from hookgw.records import LaneRule, Ordering, partition_of, registration_of
 from hookgw.store import Store
-from hookgw.store.sqlite import schema
-from hookgw.store.sqlite.schema import APPLICATION_ID, VERSION, migrate
+from hookgw.store.sqlite import APPLICATION_ID, VERSION, migrate, schema
 from tests.store.sqlite.previous_version import NAMES, Name, PendingDelivery, Truth, load_truth, unpack
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import dead, pending, seqs_of, settle, to
@@ -241,7 +239,7 @@ async def test_a_migration_that_fails_leaves_the_file_and_no_copy(
 ) -> None:
     path = unpack("plain", tmp_path)
     before = dump(path)
-    monkeypatch.setattr(schema, "_WAITING", "INSERT INTO nowhere VALUES (1)")
+    monkeypatch.setattr(schema, "WAITING", "INSERT INTO nowhere VALUES (1)")
     with pytest.raises(StartError, match="nowhere"):
         async with opened(path):
             pass
@@ -252,14 +250,14 @@ async def test_a_migration_that_fails_leaves_the_file_and_no_copy(
         assert await store.append(to("e1")) == [True]
 
 
-@pytest.mark.parametrize("later", ["_REMEMBERED", "_AUDIT"])
+@pytest.mark.parametrize("later", ["REMEMBERED", "AUDIT"])
 async def test_the_steps_of_a_migration_are_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str
 ) -> None:
     path = unpack("plain", tmp_path)
     before = dump(path)
     fails = "INSERT INTO nowhere VALUES (1)"
-    monkeypatch.setattr(schema, later, fails if later == "_REMEMBERED" else (fails,))
+    monkeypatch.setattr(schema, later, fails if later == "REMEMBERED" else (fails,))
     with pytest.raises(StartError, match="nowhere"):
         async with opened(path):
             pass
@@ -272,7 +270,7 @@ def bring_to(path: Path, version: int) -> None:
         if version >= 3:
             schema.migrate_lanes(connection)
         if version >= 4:
-            connection.execute(schema._REMEMBERED)
+            connection.execute(schema.REMEMBERED)
         connection.execute(f"PRAGMA user_version = {version}")
 
 

@@ -9,16 +9,15 @@ import sqlite3
 from collections.abc import Iterator, MutableMapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.signing_keys import Secret
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import Ordering, Registration, RetryOptions
-from hookgw.store.shelves import RecordShelf, Shelves
-from hookgw.store.sqlite.schema import migrate
-from hookgw.store.sqlite.shelves import SqliteTable
+from hookgw import Registration
+from hookgw.kernel import Secret, StorageUnavailable
+from hookgw.records import Instance, Ordering, RetryOptions
+from hookgw.store import RecordShelf, Shelves
+from hookgw.store.sqlite import SqliteTable, migrate
 from tests.store.sqlite.support import opened, peek
 
 SHOP = Instance(name="shop", id="0b0c", integration="simulator", options={"rate": 1.5}, connected=True)
@@ -86,6 +85,12 @@ class Bomb:
         return os.mkdir, (str(self.trace),)
 
 
+def table_of(shelf: RecordShelf[Any]) -> MutableMapping[bytes, bytes]:
+    """Return the bytes behind a shelf."""
+    table: MutableMapping[bytes, bytes] = shelf._table
+    return table
+
+
 @pytest.mark.parametrize(
     "read", [lambda s: s["evil"], lambda s: s.load(), lambda s: dict(s), lambda s: s.pop("evil")]
 )
@@ -93,7 +98,7 @@ class Bomb:
 def test_a_planted_pickle_is_an_error(shelves: Shelves, tmp_path: Path, name: str, read) -> None:  # type: ignore[no-untyped-def]
     trace = tmp_path / "trace"
     shelf: RecordShelf[object] = getattr(shelves, name)
-    shelf._table[b"evil"] = pickle.dumps(Bomb(trace))
+    table_of(shelf)[b"evil"] = pickle.dumps(Bomb(trace))
     with pytest.raises(StorageUnavailable, match=f"shelf {name}, 'evil' is not a valid record"):
         read(shelf)
     assert not trace.exists()
@@ -101,14 +106,14 @@ def test_a_planted_pickle_is_an_error(shelves: Shelves, tmp_path: Path, name: st
 
 @pytest.mark.parametrize("value", [b"", b"{}", b'{"name": 1, "id": "x"}', b"\xff\xfe", b'"text"'])
 def test_a_value_that_is_no_record_is_an_error(shelves: Shelves, value: bytes) -> None:
-    shelves.instances._table[b"shop"] = value
+    table_of(shelves.instances)[b"shop"] = value
     with pytest.raises(StorageUnavailable, match="'shop' is not a valid record"):
         shelves.instances["shop"]
 
 
 def test_what_is_stored_is_json(shelves: Shelves) -> None:
     shelves.registrations["reg_1"] = HOOK
-    assert shelves.registrations._table[b"reg_1"].startswith(b'{"id":"reg_1","instance":"shop"')
+    assert table_of(shelves.registrations)[b"reg_1"].startswith(b'{"id":"reg_1","instance":"shop"')
 
 
 async def test_a_damaged_record_is_named_when_the_store_loads(path: Path) -> None:

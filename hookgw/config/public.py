@@ -1,0 +1,25 @@
+"""The public names of this package, loaded at the first use of one."""
+
+from __future__ import annotations
+
+from hookgw.config import open_files, service_manager, typed, yaml_reader
+from hookgw.config.file_permissions import *
+from hookgw.config.folders import *
+from hookgw.config.load import *
+from hookgw.config.master_keys import *
+from hookgw.config.open_files import *
+from hookgw.config.proxy_url import *
+from hookgw.config.refused_ports import *
+from hookgw.config.rules import *
+from hookgw.config.service_manager import *
+from hookgw.config.settings import *
+from hookgw.config.typed import *
+from hookgw.config.yaml_reader import *
+
+MOST_OPEN_FILES = open_files.MOST
+SERVICE_EXTEND_BY = service_manager.EXTEND_BY
+SERVICE_READY = service_manager.READY
+SERVICE_STOPPING = service_manager.STOPPING
+join_yaml = yaml_reader.join
+nearest_key = typed.nearest
+read_yaml_scalar = yaml_reader.read_scalar

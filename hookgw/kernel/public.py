@@ -1,0 +1,26 @@
+"""The public names of this package, loaded at the first use of one."""
+
+from __future__ import annotations
+
+from hookgw.kernel import json_decoding
+from hookgw.kernel.audited import *
+from hookgw.kernel.errors import *
+from hookgw.kernel.fields import *
+from hookgw.kernel.host_name import *
+from hookgw.kernel.json_fields import *
+from hookgw.kernel.json_text import *
+from hookgw.kernel.long_json import finish as finish
+from hookgw.kernel.long_json import measure as measure
+from hookgw.kernel.masking import *
+from hookgw.kernel.network_json import *
+from hookgw.kernel.randomness import *
+from hookgw.kernel.rates import *
+from hookgw.kernel.rules import *
+from hookgw.kernel.schema_parts import *
+from hookgw.kernel.secret_options import *
+from hookgw.kernel.signing_keys import *
+from hookgw.kernel.target_url import *
+from hookgw.kernel.times import *
+from hookgw.kernel.units import *
+
+decode_json_of_json_decoding = json_decoding.decode_json

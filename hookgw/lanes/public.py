@@ -1,0 +1,25 @@
+"""The public names of this package, loaded at the first use of one."""
+
+from __future__ import annotations
+
+from hookgw.lanes import idle_lanes, lane_queue, retired_lanes, store_retry
+from hookgw.lanes.dispatcher import *
+from hookgw.lanes.held_shards import *
+from hookgw.lanes.idle_lanes import *
+from hookgw.lanes.lane import *
+from hookgw.lanes.lane_memory import *
+from hookgw.lanes.lane_queue import *
+from hookgw.lanes.rate_limit import *
+from hookgw.lanes.retired_lanes import *
+from hookgw.lanes.retry_policy import *
+from hookgw.lanes.services import *
+from hookgw.lanes.store_retry import *
+
+DELIVERY_OVERHEAD = lane_queue.OVERHEAD
+IDLE_GRAIN = idle_lanes.GRAIN
+LANE_MEMORY_RATIO = lane_queue.MEMORY_RATIO
+LANE_MEMORY_RESERVED = lane_queue.MEMORY_RESERVED
+LANE_PAGE = lane_queue.PAGE
+LAST_STORE_WAIT = store_retry.LAST_WAIT
+LEAST_LANE_MEMORY = lane_queue.LEAST_MEMORY
+RETIRED_LANES_GRAIN = retired_lanes.GRAIN

@@ -1,0 +1,7 @@
+"""The public names of this package, loaded at the first use of one."""
+
+from __future__ import annotations
+
+from hookgw.operations.activity import *
+from hookgw.operations.history_pruning import *
+from hookgw.operations.watchdog import *

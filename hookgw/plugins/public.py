@@ -1,0 +1,18 @@
+"""The public names of this package, loaded at the first use of one."""
+
+from __future__ import annotations
+
+from hookgw.plugins import boundary, hook_implementation, results
+from hookgw.plugins.boundary import *
+from hookgw.plugins.connector_options import *
+from hookgw.plugins.contained_connector import *
+from hookgw.plugins.discovery import *
+from hookgw.plugins.hook_implementation import *
+from hookgw.plugins.hooks import *
+from hookgw.plugins.loading import *
+from hookgw.plugins.provided import *
+from hookgw.plugins.supervise import *
+
+MAX_HOOK_BODY = results.MAX_BODY
+describe_plugin_error = boundary.describe
+nearest_hook = hook_implementation.nearest

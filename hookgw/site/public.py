@@ -1,0 +1,11 @@
+"""The public names of this package, loaded at the first use of one."""
+
+from __future__ import annotations
+
+from hookgw.site.chart import *
+from hookgw.site.cookies import *
+from hookgw.site.formats import *
+from hookgw.site.option_form import *
+from hookgw.site.origin import *
+from hookgw.site.payloads import *
+from hookgw.site.site import *

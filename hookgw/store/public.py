@@ -1,0 +1,23 @@
+"""The public names of this package, loaded at the first use of one."""
+
+from __future__ import annotations
+
+from hookgw.store import outbox
+from hookgw.store.commits.changes import *
+from hookgw.store.commits.group_commit import *
+from hookgw.store.commits.jobs import *
+from hookgw.store.commits.read_failures import *
+from hookgw.store.copying import *
+from hookgw.store.encryption import *
+from hookgw.store.fleet import *
+from hookgw.store.history import *
+from hookgw.store.history_rows import *
+from hookgw.store.holdings import *
+from hookgw.store.persons import *
+from hookgw.store.protocol.outbox import *
+from hookgw.store.records import *
+from hookgw.store.shelves import RecordShelf as RecordShelf
+from hookgw.store.shelves import ShelvedRecords as ShelvedRecords
+from hookgw.store.shelves import Shelves as Shelves
+
+OUTBOX_PAGE_BYTES = outbox.PAGE_BYTES

@@ -1,0 +1,38 @@
+"""The public names of this package, loaded at the first use of one."""
+
+from __future__ import annotations
+
+from hookgw.web import app
+from hookgw.web.auth import *
+from hookgw.web.call_places import *
+from hookgw.web.content_encoding import *
+from hookgw.web.cors import *
+from hookgw.web.first_headers import *
+from hookgw.web.lists import *
+from hookgw.web.openapi.components import *
+from hookgw.web.openapi.describe import *
+from hookgw.web.openapi.document import *
+from hookgw.web.openapi.page import *
+from hookgw.web.openapi.routes import *
+from hookgw.web.pages import *
+from hookgw.web.request_body import current_exchange as current_exchange
+from hookgw.web.request_body import reserve as reserve
+from hookgw.web.server import response_memory
+from hookgw.web.server.asgi_client import *
+from hookgw.web.server.body_memory import *
+from hookgw.web.server.certificates import *
+from hookgw.web.server.client import *
+from hookgw.web.server.client_timeouts import *
+from hookgw.web.server.connection import *
+from hookgw.web.server.connection_limits import *
+from hookgw.web.server.errors import *
+from hookgw.web.server.exchange import *
+from hookgw.web.server.listeners import *
+from hookgw.web.server.request_head import *
+from hookgw.web.server.request_reader import *
+from hookgw.web.server.response_memory import *
+from hookgw.web.server.serve import *
+from hookgw.web.server.streams import *
+
+AppApplication = app.Application
+RESPONSE_MEMORY_SMALL = response_memory.SMALL

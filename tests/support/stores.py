@@ -1,0 +1,39 @@
+"""The parts inside of a store that a test holds, refuses or reads: the one place that knows their names."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import trio
+
+from hookgw.store import GroupCommit, Store
+
+
+def commits_of(store: Store) -> GroupCommit[Any]:
+    """Return the group commit of a store, of either engine."""
+    commits: GroupCommit[Any] = store._commits  # type: ignore[attr-defined]
+    return commits
+
+
+def turn_of(store: Store) -> trio.CapacityLimiter:
+    """Return what a commit holds while it runs: no write finishes for who holds it."""
+    turn: trio.CapacityLimiter = commits_of(store)._in_use
+    return turn
+
+
+def writer_of(store: Store) -> Any:
+    """Return the writer of a store: its ``_connection``, or its ``_session``, is the engine's."""
+    return commits_of(store)._writer
+
+
+def connection_of(store: Store) -> sqlite3.Connection:
+    """Return the connection that writes to the data file."""
+    connection = writer_of(store)._connection
+    assert isinstance(connection, sqlite3.Connection)
+    return connection
+
+
+def background_of(store: Store) -> Any:
+    """Return what reads the data file for hookgw itself, rather than for a list."""
+    return store._background  # type: ignore[attr-defined]

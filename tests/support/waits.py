@@ -1,0 +1,8 @@
+"""Times that tests share: what hookgw waits for by default."""
+
+from __future__ import annotations
+
+from hookgw.config import DeliverySettings
+
+FIRST_WAIT = float(DeliverySettings().schedule[0])
+"""Seconds after which a failed delivery is tried again."""

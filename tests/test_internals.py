@@ -1,0 +1,106 @@
+"""Tests know little of how hookgw is built inside: few modules, and hardly any private names.
+
+A test that goes through the public names of a package, or over HTTP, keeps its worth when modules move.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PUBLIC = {"hookgw", "hookgw.testing"}
+MOST_MODULES = 150
+MOST_PRIVATE = 50
+"""How many uses of private names of hookgw and its plugins are in the tests."""
+
+
+def sources(folder: str) -> Iterator[ast.Module]:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        yield ast.parse(path.read_text("utf-8"), str(path.relative_to(ROOT)))
+
+
+def module_names() -> set[str]:
+    paths = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "hookgw").rglob("*.py")]
+    return {".".join(path.parts).removesuffix(".__init__") for path in paths}
+
+
+def imported(tree: ast.Module, modules: set[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name in modules)
+        elif isinstance(node, ast.ImportFrom) and node.module in modules:
+            names = {f"{node.module}.{one.name}" for one in node.names}
+            yield from names & modules or {node.module}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in {"_", "_replace", "_asdict"}
+
+
+def defined(tree: ast.Module) -> Iterator[str]:
+    """Yield the private names that a file defines: of functions, classes, variables and ``self``."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                pass
+            case ast.Name(id=name, ctx=ast.Store()):
+                pass
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                pass
+            case _:
+                continue
+        if is_private(name):
+            yield name
+
+
+def root(node: ast.expr) -> str:
+    """Return the first name of an expression such as ``trio.lowlevel``."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def private_uses(tree: ast.Module, product: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each use of a private name of the product.
+
+    A name that the file defines itself is its own. Strings count: ``monkeypatch.setattr(thing, "_name", …)``.
+    """
+    known = product - set(defined(tree))
+    foreign = {
+        (one.asname or one.name).split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for one in node.names
+        if one.name.split(".")[0] != "hookgw"
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=owner, attr=name, lineno=line):
+                if name in known and root(owner) not in foreign:
+                    yield line, name
+            case ast.ImportFrom(module=str(module), names=names, lineno=line) if module.startswith("hookgw"):
+                yield from ((line, one.name) for one in names if is_private(one.name))
+            case ast.Call(args=[first, *rest], lineno=line):
+                for given in (first, *rest[:1]):
+                    match given:
+                        case ast.Constant(value=str(text)) if (name := text.rpartition(".")[2]) in known:
+                            yield line, name
+
+
+def test_tests_import_few_modules() -> None:
+    modules = module_names()
+    used = {name for tree in sources("tests") for name in imported(tree, modules)} - PUBLIC
+    assert len(used) <= MOST_MODULES, sorted(used)
+
+
+def test_tests_use_few_private_names() -> None:
+    product = {name for folder in ("hookgw", "plugins") for tree in sources(folder) for name in defined(tree)}
+    found = [(tree_name, *use) for tree_name, tree in by_name() for use in private_uses(tree, product)]
+    assert len(found) <= MOST_PRIVATE, found
+
+
+def by_name() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
