@@ -54,6 +54,7 @@ class RoutesOfAPlugin:
     """Routes that a plugin adds, well protected and not."""
 
     def routes(self, app: QuartTrio, gateway: Gateway) -> None:
+        @app.get("/public/hello")
         async def hello() -> str:
             return "hello"
 

@@ -73,6 +73,7 @@ def run(*args: str, add: Callable[[click.Group], None] = lambda _: None) -> clic
 
 
 def add_greet(to: click.Group) -> None:
+    @to.command()
     def greet() -> None:
         click.echo("hello")
 
@@ -113,6 +114,7 @@ def test_a_broken_plugin_does_not_affect_other_commands() -> None:
 
 def test_an_expected_error_exits_with_1_and_its_messages() -> None:
     def add(to: click.Group) -> None:
+        @to.command()
         def fail() -> None:
             raise Invalid("This is wrong.", "So is that.")
 

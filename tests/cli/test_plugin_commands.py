@@ -79,6 +79,7 @@ def test_ctrl_c_ends_a_command(tmp_path: Path) -> None:
 
 
 def test_a_command_has_its_name_help_and_options(tmp_path: Path) -> None:
+    @click.option("--count", default=2)
     def callback(count: int) -> None:
         """Count something."""
         click.echo(f"counted {count}")

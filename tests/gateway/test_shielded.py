@@ -29,6 +29,7 @@ async def test_a_change_completes_although_its_caller_is_cancelled(autojump_cloc
 
 
 async def test_a_change_that_hangs_fails(autojump_clock: MockClock) -> None:
+    @completes
     async def change() -> None:
         await trio.sleep_forever()
 
@@ -39,6 +40,7 @@ async def test_a_change_that_hangs_fails(autojump_clock: MockClock) -> None:
 
 
 async def test_errors_pass_through() -> None:
+    @completes
     async def change() -> None:
         await trio.lowlevel.checkpoint()
         raise Conflict("no")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from enum import StrEnum
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -115,6 +115,7 @@ def test_what_is_kept_of_a_kind_is_a_plain_copy() -> None:
 
 
 def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
     def call(*arguments: Any) -> Any:
         return function(*arguments)
 

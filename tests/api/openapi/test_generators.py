@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import hookgw
 from hookgw import Gateway
 from hookgw.app import create_app, request_schemas
 from hookgw.web import AppApplication as Application
@@ -165,6 +166,10 @@ async def test_routes_of_plugins_get_names_of_their_own(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def add(app: Application, _: Gateway) -> None:
+        @app.get("/report/<instance>")
+        @app.get("/report/<instance>/<day>")
+        @app.post("/report/<instance>")
+        @hookgw.describes("Report", {200: dict[str, int | None]})
         async def report(instance: str, day: str = "") -> str:
             """Report."""
             return ""

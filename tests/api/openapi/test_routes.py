@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import trio
 
-from hookgw import Gateway
+from hookgw import Gateway, describes
 from hookgw.app import create_app, request_schemas
 from hookgw.config import Settings
 from hookgw.web import AppApplication as Application
@@ -172,6 +172,8 @@ async def test_the_document_has_the_routes_of_plugins(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def add(app: Application, _: Gateway) -> None:
+        @app.post("/public/ping/<int:number>")
+        @describes("Ping", {200: Pong}, errors=(409,))
         async def ping(number: int) -> str:
             """Ping."""
             return ""

@@ -28,6 +28,7 @@ CHUNKED = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\
 
 @pytest.fixture
 def large(app: Application) -> None:
+    @app.route("/public/large", methods=["GET", "POST"])
     async def large() -> bytes:
         return bytes(LARGE)
 
@@ -83,6 +84,7 @@ async def test_surplus_bytes_that_come_late_cost_no_response(server: Running, la
 async def test_a_client_that_does_not_read_its_last_response_is_cut_off(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
+    @app.get("/public/held")
     async def held() -> bytes:
         return bytes(20_000)  # more than the client's system takes, and less than that of hookgw
 
@@ -158,6 +160,7 @@ async def test_a_short_body_that_nobody_wants_keeps_the_connection() -> None:
 async def test_a_refused_head_request_gets_no_body(
     sent: bytes, status: int, server: Running, app: Application
 ) -> None:
+    @app.get("/public/fails")
     async def fails() -> str:
         raise RuntimeError("a bug")
 
@@ -313,6 +316,7 @@ async def test_a_client_that_resets_its_connection_is_noticed_at_once(
 async def test_an_absolute_target_names_the_host(
     target: bytes, version: bytes, server: Running, app: Application
 ) -> None:
+    @app.get("/public/who")
     async def who() -> dict[str, Any]:
         return {"host": request.host, "path": request.path, "query": request.query_string.decode()}
 

@@ -148,6 +148,7 @@ async def test_a_body_that_arrives_in_time_has_no_timeout_left(
 async def test_the_body_of_a_plugin_route_has_the_same_deadline(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
+    @app.post("/public/crm")
     async def crm() -> str:
         return str(await request.get_data())
 
@@ -161,6 +162,7 @@ async def test_the_body_of_a_plugin_route_has_the_same_deadline(
 async def test_a_client_that_does_not_read_is_cut_off(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
+    @app.get("/public/long")
     async def long() -> bytes:
         return bytes(50_000_000)
 
@@ -240,6 +242,7 @@ async def test_hundreds_of_slow_clients_do_not_delay_others(
 async def test_clients_that_never_read_do_not_delay_others(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
+    @app.get("/public/long")
     async def long() -> bytes:
         return bytes(20_000_000)
 
@@ -343,6 +346,7 @@ async def test_an_incomplete_body_does_not_count(
 async def test_the_client_address_from_a_trusted_proxy(
     source: str, forwarded: bytes, client: str, server: Running, app: Application
 ) -> None:
+    @app.get("/public/who")
     async def who() -> str:
         host, port = request.scope["client"] or ("", 0)
         return f"{host}:{port}"
