@@ -453,11 +453,12 @@ def contract(session: nox.Session) -> None:
     The clients are those of openapi-python-client and, with npm, openapi-typescript. It takes some minutes.
     Arguments go to ``schemathesis run``: ``nox -s contract -- --seed 7 --max-examples 200`` sends other
     requests, and more of them. ``--engine postgresql`` is for a gateway on that engine; with it, the tests of
-    the HTTP API are run on that engine, too.
+    the HTTP API are run on that engine, too. Then the same with ``server.compatibility: evolution``.
     """
     find_postgresql(session)
     install(session, "contract")
     session.run("python", "-m", "tests.contract", *session.posargs)
+    session.run("python", "-m", "tests.contract", "--compatibility", "evolution", *session.posargs)
     if "postgresql" in session.posargs:
         install(session, "test")
         session.run("pytest", "tests/api", "-n", "auto", env={"HOOKGW_TEST_ENGINE": "postgresql"})

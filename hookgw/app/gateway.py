@@ -37,6 +37,7 @@ from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.messages.chats import ChatSearch
 from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
+from hookgw.messages.stored_messages import StoredMessages
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
 from hookgw.operations.views import Views
@@ -61,6 +62,7 @@ class Gateway:
         ingest: passes requests of networks to connectors.
         messages: sends, edits and deletes messages through connectors.
         chats: finds chats and contacts in the history.
+        stored_messages: finds messages and their files, in the history or at the network.
         deliveries: sends finished deliveries again, and cancels pending ones.
         erasures: erases a person's data.
         history: lists and finds deliveries.
@@ -97,6 +99,7 @@ class Gateway:
     keys: KeyService
     messages: MessageService
     chats: ChatSearch
+    stored_messages: StoredMessages
     deliveries: DeliveryService
     erasures: Erasures
     history: DeliveryHistory

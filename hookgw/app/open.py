@@ -123,7 +123,9 @@ async def open_gateway(
                 fleet=fleet,
                 instances=instances,
                 webhooks=webhooks,
-                events=open_events(core, instances.states, fleet.lane_pauses),
+                events=open_events(
+                    core, instances.states, fleet.lane_pauses, instances.connectors.passes_on_messages
+                ),
                 deliveries=deliveries,
                 messages=open_messages(core, instances, deliveries.history),
                 keys=open_keys(core),

@@ -53,6 +53,7 @@ def gateway_of(parts: Parts) -> Gateway:
         keys=parts.keys,
         messages=parts.messages.service,
         chats=parts.messages.chats,
+        stored_messages=parts.messages.stored_messages,
         deliveries=parts.deliveries.service,
         erasures=parts.events.erasures,
         history=parts.deliveries.history,

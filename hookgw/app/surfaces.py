@@ -19,6 +19,7 @@ from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
 from hookgw.instances.routes.instances import InstanceRoutes
 from hookgw.keys.routes import KeyRoutes
 from hookgw.messages.routes.chats import ChatRoutes
+from hookgw.messages.routes.groups import GroupRoutes
 from hookgw.messages.routes.media import MediaRoutes
 from hookgw.messages.routes.messages import MessageRoutes
 from hookgw.operations.routes.audit import AuditRoutes
@@ -54,7 +55,7 @@ def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
 
 def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Application:
     app = Application(gateway)
-    install_error_handlers(app)
+    install_error_handlers(app, is_evolution=gateway.settings.server.is_evolution)
     install_auth(app, gateway)
     install_query_check(app)
     app.install_forwarding()
@@ -68,6 +69,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         KeyRoutes(gateway),
         MessageRoutes(gateway),
         ChatRoutes(gateway),
+        GroupRoutes(gateway),
         MediaRoutes(gateway),
         EventRoutes(gateway, emit),
         IngestRoutes(ingest),

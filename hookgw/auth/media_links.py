@@ -97,16 +97,22 @@ class MediaLinks:
                 that callers do not learn which instances exist.
             Expired: it was valid once.
         """
+        link = self.read(instance, token)
+        if link is None:
+            raise Forbidden(_REFUSED)
+        if self._now() >= link.expires_at:
+            raise Expired("This link has expired (media.lifetime).")
+        return link
+
+    def read(self, instance: Instance | None, token: str) -> MediaLink | None:
+        """Return a link of an instance, whether or not it has expired; ``None`` if it is none."""
         raw = _decoded(token)
         mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
         # Without an instance, this takes the same time.
         is_genuine = hmac.compare_digest(mac, self._mac(instance.id if instance else "", payload))
         if not is_genuine or instance is None:
-            raise Forbidden(_REFUSED)
-        link = msgspec.msgpack.decode(payload, type=MediaLink)
-        if self._now() >= link.expires_at:
-            raise Expired("This link has expired (media.lifetime).")
-        return link
+            return None
+        return msgspec.msgpack.decode(payload, type=MediaLink)
 
     def _mac(self, instance_id: str, payload: bytes) -> bytes:
         # Ids have no NUL: no other id and payload make the same content. 128 bits are what RFC 2104, section

@@ -63,6 +63,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """Limit of requests in progress; further requests get 503."""
     trusted_proxies: tuple[str, ...] = ()
     """Networks of proxies whose x-forwarded-for, -proto and -host count; unix: Unix sockets."""
+    compatibility: Literal["hookgw", "evolution"] = "hookgw"
+    """evolution: the version at /, 401 and messages of wrong fields as Evolution API; see migrating.md."""
     cors_origins: tuple[str, ...] = ()
     """Origins (https://crm.example) whose pages may call the API from a browser; see http.md."""
     max_header: Size = Size(16 * 2**10)
@@ -84,6 +86,11 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     def address(self) -> str:
         """The beginning of links to the gateway: ``public_url``, or without it a path."""
         return (self.public_url or self.base_path).rstrip("/")
+
+    @property
+    def is_evolution(self) -> bool:
+        """Whether responses are those of Evolution API, where they differ from hookgw's own."""
+        return self.compatibility == "evolution"
 
 
 class DashboardSettings(Section, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 import trio
 
+from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import Audit
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.pending import PendingDeliveries
@@ -29,6 +30,8 @@ from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.store_retry import retry_until_readable
 from hookgw.records.audit import AuditAction
+from hookgw.records.erased_persons import with_erased
+from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.registrations import is_global
 from hookgw.store import Store
@@ -59,7 +62,11 @@ class Erasures:
         lane_pauses: LanePauses,
         jobs: Jobs,
         audit: Audit,
+        clock: Clock,
+        passes_on: Callable[[Instance], bool],
     ) -> None:
+        self._clock = clock
+        self._passes_on = passes_on  # whether the network's own messages of an instance are passed on
         self._registry = registry
         self._store = store
         self._dispatcher = dispatcher
@@ -112,6 +119,9 @@ class Erasures:
             # The write is done even if the deadline passes, and the stored job would not run until the next
             # start. The store bounds the wait: it writes, refuses, or closes.
             with trio.CancelScope(shield=True):
+                if self._passes_on(found):
+                    # Before the job, which begins at once. Without it, they are left out all the same.
+                    await self._registry.put_instance(with_erased(found, remote_jid, self._clock.wall()))
                 # In one commit: the next start would carry out a job whose caller was refused.
                 await self._store.put_job(job, audit=[entry])
             return self._jobs.start(job, self.erasing, is_stored=True)

@@ -52,5 +52,6 @@ class FastEmit:
         except Gone:  # the client left: a response would reach no one
             raise
         except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
-            response = response_to(error, scope["method"], scope["path"])
+            is_evolution = self._gateway.settings.server.is_evolution
+            response = response_to(error, scope["method"], scope["path"], is_evolution=is_evolution)
         await exchange.respond(response.status, response.headers, response.body)

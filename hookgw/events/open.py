@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hookgw.core.open import Core
 from hookgw.events.accept import EventIntake, SeesStates
 from hookgw.events.erasure import Erasures
 from hookgw.fleet.lane_pauses import LanePauses
+from hookgw.records.instances import Instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +18,9 @@ class Events:
     erasures: Erasures
 
 
-def open_events(core: Core, states: SeesStates, lane_pauses: LanePauses) -> Events:
+def open_events(
+    core: Core, states: SeesStates, lane_pauses: LanePauses, passes_on_messages: Callable[[Instance], bool]
+) -> Events:
     intake = EventIntake(
         core.settings.events,
         core.catalog,
@@ -30,6 +34,14 @@ def open_events(core: Core, states: SeesStates, lane_pauses: LanePauses) -> Even
         catch_up=core.refresh.catch_up,
     )
     erasures = Erasures(
-        core.registry, core.store, core.dispatcher, core.pending, lane_pauses, core.jobs, core.audit
+        core.registry,
+        core.store,
+        core.dispatcher,
+        core.pending,
+        lane_pauses,
+        core.jobs,
+        core.audit,
+        core.clock,
+        passes_on_messages,
     )
     return Events(intake, erasures)

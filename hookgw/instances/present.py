@@ -48,9 +48,21 @@ def present_listed_instance(
     ingest_url: str | None,
     account: Account,
     closing: Closing | None,
+    callers_key: str | None,
 ) -> responses.ListedInstance:
-    """Return an instance as in a list, with its masked options, its pending deliveries and their bytes."""
-    number, business_id = options.get("number"), options.get("businessId")
+    """Return an instance as in a list, with its masked options, its pending deliveries and their bytes.
+
+    ``callers_key`` is the key of a caller who has only this instance; ``None`` for others.
+    """
+    number, business_id = shown_number(options), options.get("businessId")
+    older = responses.OlderInstance(
+        **msgspec.structs.asdict(present_instance(instance, state, options)),
+        name=instance.name,
+        owner_jid=account.jid,
+        owner=account.jid,
+        profile_name=account.profile_name,
+        profile_pic_url=account.profile_picture_url,
+    )
     return responses.ListedInstance(
         id=instance.id,
         name=instance.name,
@@ -61,9 +73,9 @@ def present_listed_instance(
         # The enum of a client's type, which fails with anything else.
         integration=cast("Any", instance.requested_integration or None),
         connector=instance.integration or None,
-        number=number if isinstance(number, str) and number != MASK else None,
+        number=number,
         business_id=business_id if isinstance(business_id, str) and business_id != MASK else None,
-        token=MASK,
+        token=callers_key or MASK,
         client_name="hookgw",
         disconnection_reason_code=closing.reason if closing else None,
         disconnection_object=None,
@@ -74,9 +86,15 @@ def present_listed_instance(
         count=responses.Counts(),
         disconnection_reason=close_reason or UNSET,
         backlog=common.Backlog(*backlog),
-        instance=present_instance(instance, state, options),
+        instance=older,
         ingest_url=ingest_url or UNSET,
     )
+
+
+def shown_number(options: dict[str, Any]) -> str | None:
+    """Return the option ``number``, if it is a text and no secret."""
+    number = options.get("number")
+    return number if isinstance(number, str) and number != MASK else None
 
 
 present_settings: Callable[[InstanceSettings], Any] = presenter(responses.Settings, SETTINGS)

@@ -11,7 +11,7 @@ from hookgw.kernel.fields import response_type
 from hookgw.kernel.schema_parts import Time
 from hookgw.records.connectors import ConnectionState
 from hookgw.web.responses import Backlog
-from hookgw.webhooks.responses import Registration
+from hookgw.webhooks.responses import CreatedRegistration
 
 
 class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -35,6 +35,24 @@ class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
     status: Literal["open", "connecting", "close", "connected"]
     created_at: Time
     options: dict[str, Any] | UnsetType = UNSET
+
+
+class OlderInstance(Instance, frozen=True, kw_only=True, rename="camel"):
+    """An instance in a list, as older clients read it. What nothing has reported is `null`.
+
+    Attributes:
+        name: its name.
+        owner_jid: the account.
+        owner: the account, under its older name.
+        profile_name: the account's name.
+        profile_pic_url: the account's picture.
+    """
+
+    name: str
+    owner_jid: str | None
+    owner: str | None
+    profile_name: str | None
+    profile_pic_url: str | None
 
 
 class Connector(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -106,7 +124,7 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
         connector: the connector's name; `null` if events come only over HTTP.
         number: the option `number` of its connector, if it has one that is no secret.
         business_id: the option `businessId` likewise.
-        token: its key, masked.
+        token: its key, if the caller has it; otherwise masked.
         client_name: always `hookgw`.
         disconnection_reason_code: the `statusReason` of the last closed connection.
         disconnection_object: always `null`; `disconnectionReason` is a sentence.
@@ -141,7 +159,7 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
     setting: Settings = field(name="Setting")
     count: Counts = field(name="_count")
     backlog: Backlog
-    instance: Instance
+    instance: OlderInstance
     disconnection_reason: str | UnsetType = UNSET
     ingest_url: str | UnsetType = UNSET
 
@@ -162,12 +180,27 @@ class Code(Struct, frozen=True, kw_only=True, rename="camel"):
     count: int
 
 
+class Switch(Struct, frozen=True):
+    """A way of Evolution API to pass events on. hookgw has webhooks alone.
+
+    Attributes:
+        enabled: always `false`.
+    """
+
+    enabled: bool = False
+
+
 class CreatedInstance(Struct, kw_only=True, rename="camel"):
     """A new instance.
 
     Attributes:
         instance: the instance.
         hash: its key, which is shown only here.
+        settings: how its account behaves; secrets are masked.
+        websocket: what clients of Evolution API read.
+        rabbitmq: what clients of Evolution API read.
+        nats: what clients of Evolution API read.
+        sqs: what clients of Evolution API read.
         ingest_url: where the network may call hookgw, if its connector takes calls.
         webhook: its registration, if the request had one.
         qrcode: a code to scan, if the request asked for it and the connector showed one.
@@ -176,8 +209,13 @@ class CreatedInstance(Struct, kw_only=True, rename="camel"):
 
     instance: Instance
     hash: str
+    settings: Settings
+    websocket: Switch = Switch()
+    rabbitmq: Switch = Switch()
+    nats: Switch = Switch()
+    sqs: Switch = Switch()
     ingest_url: str | UnsetType = UNSET
-    webhook: Registration | UnsetType = UNSET
+    webhook: CreatedRegistration | UnsetType = UNSET
     qrcode: Code | UnsetType = UNSET
     warnings: list[str] | UnsetType = UNSET
 

@@ -34,6 +34,10 @@ class Invalid(HookgwError):
     status = HTTPStatus.BAD_REQUEST
 
 
+class WrongFields(Invalid):
+    """Fields of a request's body are missing, of a wrong type, or have a value that is not known."""
+
+
 class EventLeftOut(Invalid):
     """An event of a network is too large to be read, however often it comes. It was reported."""
 
@@ -54,6 +58,10 @@ class Forbidden(HookgwError):
     """The key is known but does not allow this, or the name is taken."""
 
     status = HTTPStatus.FORBIDDEN
+
+
+class ForeignKey(Forbidden):
+    """The key belongs to another instance, or the call requires a global key."""
 
 
 class NotFound(HookgwError):

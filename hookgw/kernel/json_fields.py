@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from hookgw.kernel.errors import Invalid
+from hookgw.kernel.errors import Invalid, WrongFields
 from hookgw.kernel.units import DURATION_FORM, Duration, parse_duration
 
 T = TypeVar("T")
@@ -103,9 +103,9 @@ class Fields:
             self.problems.append(f"{place(path, name)} is not a field of {whole}.{hint}")
 
     def finish(self) -> list[str]:
-        """Return the warnings, one for each unknown field included. Raise ``Invalid`` with every mistake."""
+        """Return the warnings, one for each unknown field too. Raise ``WrongFields`` with every mistake."""
         if self.problems:
-            raise Invalid(*cut_short(self.problems))
+            raise WrongFields(*cut_short(self.problems))
         unknown = [unknown_field(place(path, name)) for path, name in self._unknown()]
         return cut_short(self.warnings + unknown)
 
@@ -146,7 +146,7 @@ def unknown_field(where: str) -> str:
 
 def as_object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Invalid(f"{where} must be an object, not {kind_of(value)}.")
+        raise WrongFields(f"{where} must be an object, not {kind_of(value)}.")
     return value
 
 

@@ -6,15 +6,18 @@ wanted them, are not known here. A search ends after a while: it finds the most 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sized
+from collections.abc import Callable, Generator, Iterator, Sequence, Sized
 from typing import Any
 
 import msgspec
 import trio
 
+from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of
 from hookgw.core.long_work import run_in_slices
 from hookgw.deliveries.history import DeliveryHistory
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
+from hookgw.records.erased_persons import person_of
 from hookgw.records.events import Event
 
 SEARCH_SECONDS = 1.0
@@ -29,7 +32,8 @@ MOST_MESSAGE = 8 * 1024
 MOST_CONTACT = 64 * 1024
 """A larger contact is ignored: reading it could hold up everything else."""
 
-_MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
+MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
+"""The kinds of events with one message."""
 _CONTACTS = ("CONTACTS_UPSERT", "CONTACTS_UPDATE", "CONTACTS_SET")
 _GROUP = "@g.us"
 
@@ -102,8 +106,8 @@ class _Key(msgspec.Struct, rename="camel"):
         """
         if not self.participant:
             return None
-        chat = {_person(jid) for jid in (self.remote_jid, self.remote_jid_alt) if isinstance(jid, str)}
-        return None if _person(self.participant) in chat else self.participant
+        chat = {person_of(jid) for jid in (self.remote_jid, self.remote_jid_alt) if isinstance(jid, str)}
+        return None if person_of(self.participant) in chat else self.participant
 
 
 # Fields that no list needs are not checked: events may hold anything.
@@ -156,7 +160,7 @@ class ChatSearch:
             elif chat.name is None and not key.from_me and not chat.is_group:
                 chat.name = _text(message.push_name)
 
-        await self._search(instance, _MESSAGES, found, take)
+        await self._search(instance, MESSAGES, found, take)
         return list(found.values())
 
     async def contacts(self, instance: str, is_wanted: Callable[[str], bool]) -> list[Contact]:
@@ -172,8 +176,30 @@ class ChatSearch:
                     known.picture_url = known.picture_url or seen.picture_url
                     known.is_group = known.is_group or seen.is_group
 
-        await self._search(instance, (*_MESSAGES, *_CONTACTS), found, take)
+        await self._search(instance, (*MESSAGES, *_CONTACTS), found, take)
         return list(found.values())
+
+    async def known_numbers(self, instance: str, numbers: Sequence[str]) -> list[dict[str, Any]] | None:
+        """Return ``{"number", "exists", "jid"}`` of each number; ``None`` if the history lacks one."""
+        people = [person_of(_chat_of(number)) for number in numbers]
+        wanted = set(people)
+        found: dict[tuple[str, str], str] = {}
+
+        def take(event: Event) -> Generator[None, None, None]:
+            yield
+            message = _read_message(event)
+            key = message.key if message is not None else None
+            for jid in (key.remote_jid, key.remote_jid_alt, key.participant) if key is not None else ():
+                if isinstance(jid, str) and jid:
+                    # The part before the "@" is enough, as in findChats.
+                    for person in wanted & {person_of(jid), (jid.partition("@")[0], "")}:
+                        found.setdefault(person, jid)
+
+        await search_events(self._history, instance, MESSAGES, take, lambda: wanted <= found.keys())
+        if not wanted <= found.keys():
+            return None
+        named = zip(numbers, people, strict=True)
+        return [{"number": number, "exists": True, "jid": found[person]} for number, person in named]
 
     async def _search(
         self,
@@ -182,18 +208,42 @@ class ChatSearch:
         found: Sized,
         take: Callable[[Event], Generator[None, None, None]],
     ) -> None:
-        def take_all(events: list[Event]) -> Generator[None, None, None]:
-            for event in events:
-                yield from take(event)
+        await search_events(self._history, instance, kinds, take, lambda: len(found) >= MOST_FOUND)
 
-        deadline = trio.current_time() + SEARCH_SECONDS
-        cursor = None
-        for _ in range(MOST_PAGES):
-            page = await self._history.list_events(instance, kinds, cursor)
-            await run_in_slices(instance, take_all(page.events))
-            cursor = page.cursor
-            if cursor is None or len(found) >= MOST_FOUND or trio.current_time() >= deadline:
-                return
+
+async def search_events(
+    history: DeliveryHistory,
+    instance: str,
+    kinds: tuple[str, ...],
+    take: Callable[[Event], Generator[None, None, None]],
+    is_enough: Callable[[], bool],
+) -> None:
+    """Go through an instance's events, the newest first, until there are no more or the search takes long.
+
+    Args:
+        history: reads events.
+        instance: the instance's name.
+        kinds: of the events.
+        take: called with each event; the computation takes turns with others at each ``yield``.
+        is_enough: called after each page.
+
+    Raises:
+        TooManyRequests: too many reads of the instance are in progress.
+        StorageUnavailable: the disk refuses.
+    """
+
+    def take_all(events: list[Event]) -> Generator[None, None, None]:
+        for event in events:
+            yield from take(event)
+
+    deadline = trio.current_time() + SEARCH_SECONDS
+    cursor = None
+    for _ in range(MOST_PAGES):
+        page = await history.list_events(instance, kinds, cursor)
+        await run_in_slices(instance, take_all(page.events))
+        cursor = page.cursor
+        if cursor is None or is_enough() or trio.current_time() >= deadline:
+            return
 
 
 def _read_message(event: Event) -> _Message | None:
@@ -266,10 +316,12 @@ def _contacts_in(event: Event) -> Iterator[Contact | None]:
         yield Contact(jid=key.member, name=name, picture_url=None, is_group=False, updated_at=event.time)
 
 
-def _person(jid: str) -> tuple[str, str]:
-    """Return a person's id without the device, in any spelling of the network: ``5511…:3@c.us``."""
-    user, _, server = jid.partition("@")
-    return user.partition(":")[0], "s.whatsapp.net" if server == "c.us" else server
+def _chat_of(number: str) -> str:
+    """Return a number as a chat of WhatsApp; of another network, as it is."""
+    try:
+        return whatsapp_chat_of(number)
+    except Invalid:
+        return number
 
 
 def _field(item: Any, *names: str) -> str | None:

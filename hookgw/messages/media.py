@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from hookgw.auth.media_links import MediaLinks
+from hookgw.auth.media_links import MEDIA_PATH, MediaLink, MediaLinks
 from hookgw.auth.rate_limit import Pace, TokenBucket
 from hookgw.core.registry import Registry
 from hookgw.fair import Claim, Share
@@ -14,6 +15,7 @@ from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import Conflict, NotSupported, TooManyRequests, Unavailable
 from hookgw.kernel.units import Size
+from hookgw.records.instances import Instance
 
 MOST = 64
 """Downloads at a time."""
@@ -69,7 +71,46 @@ class MediaDownloads:
             raise Unavailable(f"The instance {name!r} is not connected. Retry later.") from None
         if "open_media" not in session.connector.methods:
             raise NotSupported(f"The connector {session.connector.name!r} has no files.")
+        return self._start(session, link)
+
+    def reference_in(self, instance: Instance, message: Any) -> str | None:
+        """Return the reference of the first link to a file of an instance in a message, also of an old link.
+
+        Whoever asks has the key of the instance, which does not expire as a link does.
+        """
+        start = f"{MEDIA_PATH}{instance.name}/"
+        for text in _texts_in(message):
+            _, found, token = text.partition(start)
+            if found and (link := self._links.read(instance, token)) is not None:
+                return link.reference
+        return None
+
+    def open_stored(
+        self, session: ConnectorSession, reference: str, described: dict[str, Any]
+    ) -> MediaDownload:
+        """Start to download the file of a stored message.
+
+        Args:
+            session: of the instance. Its connector has files.
+            reference: the connector's name of the file.
+            described: what the message says of the file.
+
+        Raises:
+            Unavailable: too many downloads are in progress.
+            TooManyRequests: a limit of the instance is reached.
+        """
+        mimetype, file_name = described.get("mimetype"), described.get("fileName")
+        link = MediaLink(
+            expires_at=0,
+            reference=reference,
+            mimetype=mimetype if isinstance(mimetype, str) else "",
+            file_name=file_name if isinstance(file_name, str) else "",
+        )
+        return self._start(session, link)
+
+    def _start(self, session: ConnectorSession, link: MediaLink) -> MediaDownload:
         self._check_limits(session)
+        name = session.instance
         download = MediaDownload(session, link, self._limit)
 
         async def run() -> None:
@@ -103,3 +144,11 @@ class MediaDownloads:
         if wait:
             self._on_limited("media")
             raise TooManyRequests("Too many files of this instance were asked for.", retry_after=wait)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(item)

@@ -1,8 +1,7 @@
 """The bodies of ``/message`` and ``/chat``. The parsers raise ``Invalid`` with every mistake. No I/O.
 
 Clients of Evolution API 2 send the fields of a message beside ``number``. Those of version 1 send them in an
-object (``textMessage``), and what both versions call options in ``options``. Fields that mean nothing here
-(``delay``, ``encoding``, ``mentionsEveryOne``) are ignored.
+object (``textMessage``), and what both versions call options in ``options``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookgw.kernel.errors import Invalid
+from hookgw.kernel.errors import Invalid, WrongFields
 from hookgw.kernel.json_fields import (
     Check,
     Fields,
@@ -56,6 +55,8 @@ MAX_ITEMS = 500
 """Messages to mark, numbers to look up, and accounts to mention, in one call."""
 MAX_CONTACTS = 100
 MAX_COMPONENTS = 100
+MAX_SEND_DELAY = 60_000
+"""Milliseconds for which a send may wait."""
 MAX_DELAY = 300_000
 """Milliseconds for which a presence may be shown."""
 DEFAULT_DELAY = 5_000.0
@@ -92,12 +93,14 @@ class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         chat: its id or the part before the ``@``.
         page: from 1.
+        skip: how many are before the first page.
     """
 
     chat: str | None = None
     name: str | None = None
     page: int = 1
     size: int = MAX_PAGE
+    skip: int = 0
 
     def wants(self, chat: str) -> bool:
         """Return whether a chat is to be listed, as far as its id says."""
@@ -105,7 +108,8 @@ class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def page_slice(self) -> slice:
-        return slice((self.page - 1) * self.size, self.page * self.size)
+        start = self.skip + (self.page - 1) * self.size
+        return slice(start, start + self.size)
 
 
 def parse_idempotency_key(value: str | None) -> str | None:
@@ -119,14 +123,16 @@ def parse_text_message(body: Any) -> TextMessage:
     """Read the body of ``sendText``."""
     parts = _Parts(body, "textMessage")
     text = parts.content.need(text_up_to(MAX_TEXT), "", "text")
-    mentions: tuple[str, ...] | None = parts.options.pick(list_of(_number, MAX_ITEMS), "mentioned")
+    mentions: tuple[str, ...] | None = parts.options.pick(list_of(number_of, MAX_ITEMS), "mentioned")
     if mentions is None:
         mentions = parts.options.pick(_mentions, "mentions") or ()
+    # Evolution API 1 has both in one object.
+    if (found := parts.options.find("mentions")) is not None and isinstance(found[1], dict):
+        parts.common["mentions_everyone"] |= found[1].get("everyOne") is True
     link_preview = parts.options.read(as_bool, True, "linkPreview")
     parts.finish()
     return TextMessage(
-        number=parts.number,
-        reply_to=parts.reply_to,
+        **parts.common,
         text=text,
         mentions=mentions,
         link_preview=link_preview,
@@ -147,8 +153,7 @@ def parse_media_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
     file_name = parts.content.read(_line, "", "fileName")
     parts.finish()
     return MediaMessage(
-        number=parts.number,
-        reply_to=parts.reply_to,
+        **parts.common,
         kind=MediaKind(kind),
         url=media.url,
         content=media.content,
@@ -163,15 +168,32 @@ def parse_audio_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
     parts = _Parts(body, "audioMessage")
     media = parts.content.need(lambda value, where: _media(value, where, files), _Media(), "audio")
     mimetype = parts.content.pick(_line, "mimetype")
+    may_convert = parts.options.read(as_bool, True, "encoding")
     parts.finish()
     return MediaMessage(
-        number=parts.number,
-        reply_to=parts.reply_to,
+        **parts.common,
         kind=MediaKind.AUDIO,
         url=media.url,
         content=media.content,
         mimetype=mimetype or media.mimetype,
         is_voice=True,
+        may_convert=may_convert,
+    )
+
+
+def parse_sticker_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMessage:
+    """Read the body of ``sendSticker``; see :func:`parse_media_message`."""
+    parts = _Parts(body, "stickerMessage")
+    # Evolution API 1 calls it an image.
+    media = parts.content.need(lambda value, where: _media(value, where, files), _Media(), "sticker", "image")
+    mimetype = parts.content.pick(_line, "mimetype")
+    parts.finish()
+    return MediaMessage(
+        **parts.common,
+        kind=MediaKind.STICKER,
+        url=media.url,
+        content=media.content,
+        mimetype=mimetype or media.mimetype,
     )
 
 
@@ -184,8 +206,7 @@ def parse_location_message(body: Any) -> LocationMessage:
     address = parts.content.read(_line, "", "address")
     parts.finish()
     return LocationMessage(
-        number=parts.number,
-        reply_to=parts.reply_to,
+        **parts.common,
         latitude=latitude,
         longitude=longitude,
         name=name,
@@ -200,7 +221,7 @@ def parse_contact_message(body: Any) -> ContactMessage:
     # Evolution API 1 has the list itself under the name of its object.
     contacts: tuple[Contact, ...] = parts.content.need(check, (), "contact", "contactMessage")
     parts.finish()
-    return ContactMessage(number=parts.number, reply_to=parts.reply_to, contacts=contacts)
+    return ContactMessage(**parts.common, contacts=contacts)
 
 
 def parse_reaction_message(body: Any) -> ReactionMessage:
@@ -220,9 +241,7 @@ def parse_template_message(body: Any) -> TemplateMessage:
     check = list_of(as_object, MAX_COMPONENTS)
     components: tuple[dict[str, Any], ...] = parts.content.read(check, (), "components")
     parts.finish()
-    return TemplateMessage(
-        number=parts.number, reply_to=parts.reply_to, name=name, language=language, components=components
-    )
+    return TemplateMessage(**parts.common, name=name, language=language, components=components)
 
 
 def parse_read_messages(body: Any) -> tuple[MessageKey, ...]:
@@ -237,17 +256,17 @@ def parse_presence(body: Any) -> Presence:
     """Read the body of ``sendPresence``. The delay is in milliseconds there."""
     body = as_object(body, "The body")
     outer, fields = Fields(("", body)), Fields(*_layers(body, "options"))
-    number = outer.need(_number, "", "number")
+    number = outer.need(number_of, "", "number")
     presence = fields.need(one_of(PRESENCES), "", "presence")
     delay = fields.read(_milliseconds, DEFAULT_DELAY, "delay")
-    _raise_problems(outer, fields)
+    raise_problems(outer, fields)
     return Presence(number=number, presence=presence, delay=delay / 1000)
 
 
 def parse_edit(body: Any) -> Edit:
     """Read the body of ``updateMessage``. Without ``number``, the chat is that of the message."""
     fields = Fields(("", as_object(body, "The body")))
-    number = fields.pick(_number, "number")
+    number = fields.pick(number_of, "number")
     key = fields.need(_own_key, _NO_KEY, "key")
     text = fields.need(text_up_to(MAX_TEXT), "", "text")
     fields.finish()
@@ -263,7 +282,7 @@ def parse_deletion(body: Any) -> MessageKey:
 def parse_numbers(body: Any) -> tuple[str, ...]:
     """Read the body of ``whatsappNumbers``."""
     fields = Fields(("", as_object(body, "The body")))
-    numbers: tuple[str, ...] = fields.need(_some_of(_number, MAX_ITEMS), (), "numbers")
+    numbers: tuple[str, ...] = fields.need(_some_of(number_of, MAX_ITEMS), (), "numbers")
     fields.finish()
     return numbers
 
@@ -276,23 +295,33 @@ def parse_chat_query(body: Any) -> ChatQuery:
     # In `offset`, clients of Evolution API send the size of a page; 0 means the default.
     size = paging.pick(whole_number(0, MAX_PAGE), "offset", "take", "limit")
     page = paging.pick(whole_number(0, MAX_COUNT), "page")
+    skip = paging.read(whole_number(0, MAX_COUNT), 0, "skip")
     fields = Fields(("where", where))
     chat = fields.pick(text_up_to(MAX_NUMBER), "remoteJid", "id")
     name = fields.pick(text_up_to(MAX_LINE), "pushName")
-    _raise_problems(paging, fields)
-    return ChatQuery(chat=chat, name=name, page=page or 1, size=size or MAX_PAGE)
+    raise_problems(paging, fields)
+    return ChatQuery(chat=chat, name=name, page=page or 1, size=size or MAX_PAGE, skip=skip)
 
 
 class _Parts:
-    """The parts of a body: ``content`` has the message's fields, ``options`` those of many messages."""
+    """The parts of a body that sends something.
+
+    ``content`` has the message's fields, ``options`` those of many messages, ``common`` the values of all.
+    """
 
     def __init__(self, body: Any, nested: str | None = None) -> None:
         body = as_object(body, "The body")
         outer = Fields(("", body))
-        self.number = outer.need(_number, "", "number")
+        self._number = outer.need(number_of, "", "number")
         self.content = Fields(*_layers(body, nested))
         self.options = Fields(*_layers(body, "options"))
-        self.reply_to = self.options.pick(self._quoted, "quoted")
+        self.common: dict[str, Any] = {
+            "number": self._number,
+            "reply_to": self.options.pick(self._quoted, "quoted"),
+            "delay": self.options.read(whole_number(0, MAX_SEND_DELAY), 0, "delay") / 1000,
+            # Evolution API's own schema calls it differently from its code.
+            "mentions_everyone": self.options.read(as_bool, False, "mentionsEveryOne", "everyOne"),
+        }
         self._outer = outer
 
     def _quoted(self, value: Any, where: str) -> MessageKey | None:
@@ -301,16 +330,17 @@ class _Parts:
             return None  # clients send an empty object for "no reply"
         where = f"{where}.key"
         # Most clients send the id alone.
-        return _read_key(Fields((where, as_object(quoted["key"], where))), chat=self.number)
+        return _read_key(Fields((where, as_object(quoted["key"], where))), chat=self._number)
 
     def finish(self) -> None:
-        _raise_problems(self._outer, self.content, self.options)
+        raise_problems(self._outer, self.content, self.options)
 
 
-def _raise_problems(*several: Fields) -> None:
+def raise_problems(*several: Fields) -> None:
+    """Raise ``WrongFields`` with the mistakes in several objects of a body, if there are any."""
     problems = [problem for fields in several for problem in fields.problems]
     if problems:
-        raise Invalid(*cut_short(problems))
+        raise WrongFields(*cut_short(problems))
 
 
 def _layers(body: dict[str, Any], nested: str | None) -> list[tuple[str, dict[str, Any]]]:
@@ -320,7 +350,8 @@ def _layers(body: dict[str, Any], nested: str | None) -> list[tuple[str, dict[st
     return [("", body), (nested, as_object(inner, nested))]
 
 
-def _number(value: Any, where: str) -> str:
+def number_of(value: Any, where: str) -> str:
+    """Check a number or a chat."""
     # Clients that read numbers from a spreadsheet send them as JSON numbers.
     if is_whole(value):
         value = str(int(value))
@@ -373,8 +404,8 @@ def _milliseconds(value: Any, where: str) -> float:
 
 def _mentions(value: Any, where: str) -> tuple[str, ...]:
     fields = Fields((where, as_object(value, where)))
-    mentioned: tuple[str, ...] = fields.read(list_of(_number, MAX_ITEMS), (), "mentioned")
-    _raise_problems(fields)
+    mentioned: tuple[str, ...] = fields.read(list_of(number_of, MAX_ITEMS), (), "mentioned")
+    raise_problems(fields)
     return mentioned
 
 
@@ -390,7 +421,7 @@ def _read_key(fields: Fields, *, chat: str | None = None, from_me: bool = False)
         remote_jid = fields.read(check, chat, "remoteJid")
     from_me = fields.read(as_bool, from_me, "fromMe")
     participant = fields.pick(_text_at_most(MAX_NUMBER), "participant")
-    _raise_problems(fields)
+    raise_problems(fields)
     return MessageKey(remote_jid=remote_jid, id=message_id, from_me=from_me, participant=participant or None)
 
 
@@ -407,12 +438,12 @@ def _contact(value: Any, where: str) -> Contact:
     fields = Fields((where, as_object(value, where)))
     contact = Contact(
         full_name=fields.need(text_up_to(MAX_LINE), "", "fullName"),
-        phone_number=fields.read(_number, "", "phoneNumber"),
+        phone_number=fields.read(number_of, "", "phoneNumber"),
         organization=fields.read(_line, "", "organization"),
         email=fields.read(_line, "", "email"),
         url=fields.read(_line, "", "url"),
     )
-    _raise_problems(fields)
+    raise_problems(fields)
     return contact
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from hookgw.kernel.schema_parts import Time
 
@@ -155,6 +155,162 @@ class Contact(Struct, frozen=True, kw_only=True, rename="camel"):
     is_group: bool
     is_saved: bool
     type: str
+
+
+class MessageStatus(Struct, frozen=True):
+    """A status that a message has had.
+
+    Attributes:
+        status: such as `READ`.
+    """
+
+    status: str
+
+
+class FoundMessage(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A message, as in its event. Networks that keep messages themselves may add fields.
+
+    Attributes:
+        id: the network's id; from a network that keeps messages, the id of its record.
+        key: of the message.
+        push_name: the sender's name, if known.
+        message_type: the kind of content.
+        message: its content; empty if the messages of the page before it fill 1 MiB.
+        message_timestamp: when it was sent, in seconds since the epoch.
+        instance_id: the instance's id.
+        source: the sender's program.
+        context_info: what it belongs to, such as the message that it answers.
+        message_update: its statuses.
+    """
+
+    id: str | UnsetType = UNSET
+    key: dict[str, Any]
+    push_name: str | UnsetType | None = UNSET
+    message_type: str | UnsetType | None = UNSET
+    message: Any = None
+    message_timestamp: int | UnsetType | None = UNSET
+    instance_id: str | UnsetType = UNSET
+    source: str | UnsetType | None = UNSET
+    context_info: Any = None
+    message_update: list[MessageStatus] | UnsetType = field(name="MessageUpdate", default=UNSET)
+
+
+class FoundMessages(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A page of messages.
+
+    Attributes:
+        total: how many messages were found.
+        pages: how many pages they have.
+        current_page: the number of this page.
+        records: the messages, the newest first.
+    """
+
+    total: int
+    pages: int
+    current_page: int
+    records: list[FoundMessage]
+
+
+class MessagePage(Struct, frozen=True):
+    """The messages of an instance.
+
+    Attributes:
+        messages: a page of them.
+    """
+
+    messages: FoundMessages
+
+
+class Picture(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The picture of a profile.
+
+    Attributes:
+        wuid: the account or the group.
+        profile_picture_url: `null` if it has none, or does not show it.
+    """
+
+    wuid: str
+    profile_picture_url: str | None
+
+
+class FileSize(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a message says of the size of its file.
+
+    Attributes:
+        file_length: in bytes: a number, a text, or what the network has for large numbers.
+        height: in pixels.
+        width: in pixels.
+    """
+
+    file_length: Any = None
+    height: Any = None
+    width: Any = None
+
+
+class MediaFile(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The file of a message.
+
+    Attributes:
+        media_type: the kind of content, such as `imageMessage`.
+        file_name: its name.
+        caption: the text below it; `null` for none.
+        size: its size.
+        mimetype: such as `image/png`.
+        base64: the content.
+    """
+
+    media_type: str
+    file_name: str
+    caption: str | None
+    size: FileSize
+    mimetype: str
+    base64: str
+
+
+class Participant(Struct, frozen=True, kw_only=True):
+    """Who is in a group.
+
+    Attributes:
+        id: the account.
+        admin: `admin`, `superadmin`, or `null`.
+    """
+
+    id: str
+    admin: str | UnsetType | None = UNSET
+
+
+class Group(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A group of the account. Networks may add fields.
+
+    Attributes:
+        id: the network's name of the group.
+        subject: its name.
+        size: how many are in it.
+        picture_url: its picture.
+        owner: who made it.
+        desc: its description.
+        creation: when it was made, in seconds since the epoch.
+        subject_time: when it got its name.
+        restrict: whether only admins change it.
+        announce: whether only admins write to it.
+        is_community: whether it is a community.
+        is_community_announce: whether it has the news of a community.
+        participants: who is in it.
+    """
+
+    id: str
+    subject: str | None
+    size: int | UnsetType | None = UNSET
+    picture_url: str | UnsetType | None = UNSET
+    owner: str | UnsetType | None = UNSET
+    desc: str | UnsetType | None = UNSET
+    creation: int | UnsetType | None = UNSET
+    subject_time: int | UnsetType | None = UNSET
+    restrict: bool | UnsetType = UNSET
+    announce: bool | UnsetType = UNSET
+    is_community: bool | UnsetType = UNSET
+    is_community_announce: bool | UnsetType = UNSET
+    participants: list[Participant] | UnsetType = UNSET
 
 
 class MarkedRead(Struct, frozen=True):

@@ -18,6 +18,7 @@ from hookgw.messages.requests import (
     MAX_NUMBER,
     MAX_PAGE,
     MAX_REACTION,
+    MAX_SEND_DELAY,
     MAX_TEXT,
     MAX_URL,
     PRESENCES,
@@ -76,6 +77,14 @@ DELETE_MESSAGE: Schema = MESSAGE_KEY | {"description": "The message to delete; `
 _NUMBERS: Schema = {"type": "array", "maxItems": MAX_ITEMS, "items": _NUMBER}
 
 
+_DELAY: Schema = {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": MAX_SEND_DELAY,
+    "description": "Milliseconds to wait before the message is sent, while the account is shown as typing.",
+}
+
+
 def _message(
     description: str,
     required: dict[str, Schema],
@@ -88,7 +97,11 @@ def _message(
         "required": list(fields),
         "properties": fields
         | {name: or_null(schema) for name, schema in optional.items()}
-        | {"quoted": or_null(ref("QuotedMessage"), "The message to reply to.")},
+        | {
+            "quoted": or_null(ref("QuotedMessage"), "The message to reply to."),
+            "delay": _DELAY | {"type": ["integer", "null"]},
+            "mentionsEveryOne": flag("Whether to mention everybody in the group, on networks that can."),
+        },
     }
 
 
@@ -128,15 +141,33 @@ SEND_MEDIA_FORM: Schema = {
         "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
         "fileName": _LINE | {"description": "The name to show."},
         "quoted": _QUOTED_TEXT,
+        "delay": _DELAY,
     },
 }
 SEND_AUDIO_FORM: Schema = {
     "type": "object",
-    "description": "A voice message, as an upload.",
+    "description": "A voice message or a sticker, as an upload.",
     "required": ["number", "file"],
-    "properties": {"number": _NUMBER, "file": _FILE, "mimetype": _MIMETYPE, "quoted": _QUOTED_TEXT},
+    "properties": {
+        "number": _NUMBER,
+        "file": _FILE,
+        "mimetype": _MIMETYPE,
+        "quoted": _QUOTED_TEXT,
+        "delay": _DELAY,
+    },
 }
-SEND_AUDIO: Schema = _message("A voice message.", {"audio": _MEDIA}, {"mimetype": _MIMETYPE})
+SEND_AUDIO: Schema = _message(
+    "A voice message.",
+    {"audio": _MEDIA},
+    {
+        "mimetype": _MIMETYPE,
+        "encoding": {
+            "type": "boolean",
+            "description": "Whether the network may convert it into the form that it wants; true if missing.",
+        },
+    },
+)
+SEND_STICKER: Schema = _message("A sticker.", {"sticker": _MEDIA}, {"mimetype": _MIMETYPE})
 SEND_LOCATION: Schema = _message(
     "A place.",
     {
@@ -262,7 +293,63 @@ CHAT_QUERY: Schema = {
         "where": or_null(ref("ChatFilter"), "A filter."),
         "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
         "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page."},
+        "skip": _COUNT | {"maximum": MAX_COUNT, "description": "How many are before the first page."},
     },
+}
+
+_TIME: Schema = {"type": ["string", "null"], "format": "date-time"}
+KEY_FILTER: Schema = {
+    "type": "object",
+    "description": "Which keys of messages.",
+    "properties": {
+        "id": or_null(_ID, "The network's id."),
+        "remoteJid": or_null(_CHAT, "The chat; the part before the `@` is enough."),
+        "fromMe": flag("Whether the account itself sent it."),
+    },
+}
+TIME_FILTER: Schema = {
+    "type": "object",
+    "description": "A span of time. Seconds or milliseconds since the epoch are accepted, too.",
+    "properties": {
+        "gte": _TIME | {"description": "From here on."},
+        "lte": _TIME | {"description": "Until here."},
+    },
+}
+MESSAGE_FILTER: Schema = {
+    "type": "object",
+    "description": "Which messages.",
+    "properties": {
+        "key": or_null(ref("KeyFilter"), "Only with such a key."),
+        "messageType": or_null(_NAME, "Only this kind of content, such as `conversation`."),
+        "messageTimestamp": or_null(ref("TimeFilter"), "When it was sent."),
+    },
+}
+MESSAGE_QUERY: Schema = {
+    "type": "object",
+    "description": "Which messages to list; by default all.",
+    "properties": {
+        "where": or_null(ref("MessageFilter"), "A filter."),
+        "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
+        "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page; 50 by default."},
+    },
+}
+FILE_MESSAGE: Schema = {
+    "type": "object",
+    "description": "The message that has the file.",
+    "required": ["key"],
+    "properties": {"key": ref("QuotedKey") | {"description": "Its key; the id is enough."}},
+}
+FILE_REQUEST: Schema = {
+    "type": "object",
+    "description": "Which file.",
+    "required": ["message"],
+    "properties": {"message": ref("FileMessage") | {"description": "The message that has it."}},
+}
+PICTURE: Schema = {
+    "type": "object",
+    "description": "Whose picture.",
+    "required": ["number"],
+    "properties": {"number": _NUMBER},
 }
 
 MESSAGE_COMPONENTS: dict[str, Schema] = {
@@ -277,6 +364,7 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
     "SendMediaForm": SEND_MEDIA_FORM,
     "SendAudioRequest": SEND_AUDIO,
     "SendAudioForm": SEND_AUDIO_FORM,
+    "SendStickerRequest": SEND_STICKER,
     "SendLocationRequest": SEND_LOCATION,
     "SendContactRequest": SEND_CONTACT,
     "SendReactionRequest": SEND_REACTION,
@@ -288,5 +376,12 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
     "NumbersRequest": NUMBERS,
     "ChatFilter": CHAT_FILTER,
     "ChatQueryRequest": CHAT_QUERY,
+    "KeyFilter": KEY_FILTER,
+    "TimeFilter": TIME_FILTER,
+    "MessageFilter": MESSAGE_FILTER,
+    "MessageQueryRequest": MESSAGE_QUERY,
+    "FileMessage": FILE_MESSAGE,
+    "FileRequest": FILE_REQUEST,
+    "PictureRequest": PICTURE,
 }
 """The components of the OpenAPI document, by name."""

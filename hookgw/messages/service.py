@@ -12,14 +12,16 @@ from msgspec.structs import replace
 from hookgw.concurrency.clock import Clock
 from hookgw.core.registry import Registry
 from hookgw.instances.connectors.calls import supports
+from hookgw.instances.connectors.chat_lines import ChatLines
 from hookgw.instances.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
 from hookgw.instances.connectors.recent_sends import RecentSends, digest_of
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.kernel.errors import NotSupported
+from hookgw.kernel.errors import HookgwError, NotSupported
 from hookgw.records.connectors import NewEvent
+from hookgw.records.erased_persons import without_erased
 from hookgw.records.events import Catalog, event_id_of
-from hookgw.records.messages import Message, MessageKey
+from hookgw.records.messages import Message, MessageKey, MessageQuery
 
 T = TypeVar("T")
 
@@ -47,6 +49,7 @@ class MessageService:
         self._connectors = connectors
         self._catalog = catalog
         self._recent = RecentSends(clock)
+        self._lines = ChatLines()
 
     def require(self, name: str, call: str) -> None:
         """Check that an instance's connector supports a call, whether it is connected or not.
@@ -68,14 +71,19 @@ class MessageService:
         *,
         key: str | None = None,
         on_ended: Callable[[], None] = _nothing,
+        is_there: Callable[[], bool] = lambda: True,
     ) -> dict[str, Any]:
         """Send a message, raise SEND_MESSAGE, and return its data.
+
+        A message with a delay waits for it first, and so do later ones to its chat. If the caller goes away
+        meanwhile, it is not sent.
 
         Args:
             key: the same for each repetition of this send; ``None`` for a new one. A repetition gets the
                 outcome of the send in progress, or of a send that succeeded in the last minutes.
             on_ended: called once, when the message is no longer needed, perhaps after this call was
                 cancelled.
+            is_there: says whether the client is still there.
 
         Raises:
             Invalid: the connector cannot send this, or the key was used for another message.
@@ -84,25 +92,39 @@ class MessageService:
         try:
             instance = self._registry.instance(name)
             digest = b"" if key is None else digest_of(message)
-            if key is not None and (sent := await self._recent.find(instance.id, key, digest)) is not None:
-                return sent
+            if key is not None:
+                found = await self._recent.find(instance.id, key, digest, is_there)
+                if found is not None:
+                    return found
             session = self._connectors.connected(instance)
+            place = self._lines.join(session, message)
 
             def ended(sent: dict[str, Any] | None) -> None:
+                place.leave()
                 if key is not None:
                     self._recent.end(instance.id, key, sent)
                 on_ended()
 
             make = partial(session.connector.send, session, message, key=key or uuid.uuid4().hex)
-            call = OutgoingCall(session, make, partial(self._reported_too, "SEND_MESSAGE"), ended)
-            self._connectors.start_call(call, name)
+            call = OutgoingCall(
+                session,
+                make,
+                partial(self._reported_too, "SEND_MESSAGE"),
+                ended,
+                wait=place.wait if place.must_wait else None,
+            )
+            try:
+                self._connectors.start_call(call, name)
+            except HookgwError:
+                place.leave()
+                raise
             has_begun = True
             if key is not None:
                 self._recent.begin(instance.id, key, digest, call)
         finally:
             if not has_begun:
                 on_ended()
-        return await call.result()
+        return await call.result(is_there)
 
     async def mark_read(self, name: str, keys: Sequence[MessageKey]) -> None:
         """Mark messages as read, and raise MESSAGES_UPDATE with the status READ for each."""
@@ -151,6 +173,42 @@ class MessageService:
         session = self._connectors.connected(self._registry.instance(name))
         make = partial(session.connector.find_numbers, session, numbers)
         return await self._make(session, make, lambda _: [])
+
+    async def find_picture(self, name: str, number: str) -> dict[str, Any]:
+        """Return ``{"wuid", "profilePictureUrl"}`` of an account or a group."""
+        session = self._connectors.connected(self._registry.instance(name))
+        return await self._make(
+            session, partial(session.connector.find_picture, session, number), lambda _: []
+        )
+
+    async def list_groups(self, name: str, *, with_participants: bool) -> list[dict[str, Any]]:
+        """Return the groups of the account; see ``OptionalCalls.list_groups``."""
+        session = self._connectors.connected(self._registry.instance(name))
+        make = partial(session.connector.list_groups, session, with_participants=with_participants)
+        return await self._make(session, make, lambda _: [])
+
+    async def find_group(self, name: str, group: str) -> dict[str, Any]:
+        """Return a group of the account.
+
+        Raises:
+            NotFound: also if the network has no such group.
+        """
+        session = self._connectors.connected(self._registry.instance(name))
+        return await self._make(session, partial(session.connector.find_group, session, group), lambda _: [])
+
+    async def find_messages(self, name: str, query: MessageQuery) -> dict[str, Any] | None:
+        """Return messages as the network has them; ``None`` if it keeps none, or cannot be asked now."""
+        self._registry.instance(name)
+        session = self._connectors.ready_session(name)
+        if session is None or "find_messages" not in session.connector.methods:
+            return None
+        make = partial(session.connector.find_messages, session, query)
+        answer = await self._make(session, make, lambda _: [])
+        page = answer.get("messages")
+        if isinstance(page, dict) and isinstance(page.get("records"), list):
+            records = without_erased(self._registry.instance(name), page["records"])
+            answer = {**answer, "messages": {**page, "records": records}}
+        return answer
 
     async def _make(
         self,

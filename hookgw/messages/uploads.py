@@ -1,4 +1,4 @@
-"""Bodies that may contain a file: JSON with base64, or ``multipart/form-data``.
+"""Bodies that may contain a file: JSON with base64, ``multipart/form-data``, or a form without a file.
 
 The file is at most one copy beside the received body, as the memory for bodies assumes.
 """
@@ -9,7 +9,6 @@ import binascii
 import re
 import secrets
 from collections.abc import Generator
-from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from hookgw.kernel.json_fields import show_name
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.units import Size
 from hookgw.messages.requests import MAX_URL, NO_MEDIA, decode_base64
+from hookgw.web.forms import FORM, read_form, typed
 from hookgw.web.request_body import MAX_VALUES, content_type, current_exchange, parse_in_turns, read_body
 from hookgw.web.server.errors import JSON
 
@@ -38,8 +38,6 @@ _MOST_PLACES = 100
 """How many places of a JSON body are looked at for a file."""
 _LARGEST_BUFFER = 2**20
 """Bytes of the headers of a part, or of what may be the end of its content."""
-_OBJECTS = {"quoted", "options"}
-"""Fields that forms have as JSON."""
 _NO_FORM = "The body is not a form as multipart/form-data (RFC 7578) in UTF-8."
 _SPACES = b" \t\r\n"
 _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
@@ -64,7 +62,9 @@ async def read_upload(limit: int, rest_limit: int, file_field: str) -> Upload:
         Invalid: there is no body, or it is malformed.
         UnsupportedContentType, TooLarge, Unauthorized: see :func:`hookgw.web.request_body.read_body`.
     """
-    kind = content_type(request.headers, JSON, MULTIPART)
+    kind = content_type(request.headers, JSON, MULTIPART, FORM)
+    if kind == FORM:  # its file is a URL, or small
+        return Upload(await read_form(rest_limit), {})
     # Not in a variable: the steps drop the body before they put the file together.
     if kind == JSON:
         steps = _read_json(
@@ -214,9 +214,7 @@ def _read_form(  # noqa: C901 -- one part after the other
         fields: dict[str, Any] = {name: b"".join(part).decode() for name, part in parts.items()}
     except ValueError:
         raise Invalid(_NO_FORM) from None
-    for name in _OBJECTS & fields.keys():
-        with suppress(ValueError):  # anything else stays a text, which the parser refuses
-            fields[name] = decode_strict(fields[name].encode(), MAX_VALUES)
+    fields = {name: text if name == file_field else typed(name, text) for name, text in fields.items()}
     if file is not None:
         fields[file_field] = name = secrets.token_hex()
         files[name] = b"".join(content)

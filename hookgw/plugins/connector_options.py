@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.kernel.errors import Invalid
+from hookgw.kernel.errors import Invalid, WrongFields
 from hookgw.kernel.json_fields import cut_short, place
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.secret_options import texts_in
@@ -78,7 +78,7 @@ class ConnectorOptions:
             for sentence in self._sentences(error)
         )
         if problems:
-            raise Invalid(*cut_short(problems))
+            raise WrongFields(*cut_short(problems))
         if {"additionalProperties", "patternProperties", "unevaluatedProperties"} & self.schema.keys():
             return []
         return cut_short([self._unknown(name) for name in options if name not in self._properties])

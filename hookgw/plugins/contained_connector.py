@@ -28,7 +28,7 @@ from hookgw.plugins.servers import Server
 from hookgw.records.connectors import IngestRequest, IngestResponse, MediaSink, Session
 from hookgw.records.events import Event
 from hookgw.records.instances import InstanceSettings
-from hookgw.records.messages import Message, MessageKey
+from hookgw.records.messages import Message, MessageKey, MessageQuery
 
 _REFUSALS = (Invalid, NetworkRefused, NotSupported)
 _ERRORS = (*_REFUSALS, EventLeftOut, NotFound, ProofRefused, TooLarge, Unavailable)
@@ -142,6 +142,35 @@ class ContainedConnector:
         answer: list[dict[str, Any]] = await self._call("find_numbers", session, numbers, check=_check_list)
         return answer
 
+    async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
+        """Return a profile's picture; see ``OptionalCalls.find_picture``."""
+        answer: dict[str, Any] = await self._call("find_picture", session, number, check=_check_payload)
+        return answer
+
+    async def find_messages(self, session: Session, query: MessageQuery) -> dict[str, Any]:
+        """Return messages as the network has them; see ``OptionalCalls.find_messages``."""
+        answer: dict[str, Any] = await self._call("find_messages", session, query, check=_check_payload)
+        return answer
+
+    async def list_groups(self, session: Session, *, with_participants: bool) -> list[dict[str, Any]]:
+        """Return the groups of the account; see ``OptionalCalls.list_groups``."""
+        answer: list[dict[str, Any]] = await self._call(
+            "list_groups", session, check=_check_list, with_participants=with_participants
+        )
+        return answer
+
+    async def find_group(self, session: Session, group: str) -> dict[str, Any]:
+        """Return a group; see ``OptionalCalls.find_group``."""
+        answer: dict[str, Any] = await self._call(
+            "find_group", session, group, check=_check_payload, passes=(*_REFUSALS, NotFound)
+        )
+        return answer
+
+    async def media_reference(self, session: Session, key: MessageKey) -> str | None:
+        """Return the reference of a message's file; see ``OptionalCalls.media_reference``."""
+        answer: str | None = await self._call("media_reference", session, key, check=_check_reference)
+        return answer
+
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         await self._call(
             "open_media", session, reference, sink, passes=(*_REFUSALS, NotFound, TooLarge, Unavailable)
@@ -207,6 +236,12 @@ def _check_payload(message: Any) -> dict[str, Any]:
         )
     Event.encode(message)
     return message
+
+
+def _check_reference(answer: Any) -> str | None:
+    if answer is not None and type(answer) is not str:
+        raise WrongResult(f"it returned a value of type {type(answer).__name__}; return a text or None")
+    return answer
 
 
 def _check_list(answer: Any) -> list[dict[str, Any]]:

@@ -46,6 +46,11 @@ OPTIONAL_METHODS = {
     "logout": "session",
     "remove": "session",
     "find_numbers": "session, numbers",
+    "find_picture": "session, number",
+    "find_messages": "session, query",
+    "list_groups": "session, *, with_participants",
+    "find_group": "session, group",
+    "media_reference": "session, key",
     "open_media": "session, reference, sink",
 }
 _SHOWN = 80

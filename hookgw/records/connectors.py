@@ -10,7 +10,7 @@ import msgspec
 
 from hookgw.records.events import Catalog
 from hookgw.records.instances import InstanceSettings
-from hookgw.records.messages import Message, MessageKey
+from hookgw.records.messages import Message, MessageKey, MessageQuery
 
 if TYPE_CHECKING:
     # Importing httpx takes about 100 ms; commands that only load models should not pay for an annotation.
@@ -418,6 +418,37 @@ class OptionalCalls(Protocol):
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return ``{"number", "exists", "jid"}`` for each number, in their order."""
+
+    async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
+        """Return ``{"wuid", "profilePictureUrl"}`` of an account or a group; without a picture, ``null``."""
+
+    async def find_messages(self, session: Session, query: MessageQuery) -> dict[str, Any]:
+        """Return ``{"messages": {"total", "pages", "currentPage", "records"}}``, as the network has them.
+
+        Only for networks that keep messages themselves, and that can be asked while the account is closed,
+        too. Of other networks, hookgw finds them in its history.
+        """
+
+    async def list_groups(self, session: Session, *, with_participants: bool) -> list[dict[str, Any]]:
+        """Return ``{"id", "subject", "size", …}`` of each group of the account.
+
+        Args:
+            session: of the instance.
+            with_participants: whether each also has ``participants``, a list of ``{"id", "admin"}``.
+        """
+
+    async def find_group(self, session: Session, group: str) -> dict[str, Any]:
+        """Return a group with its participants; see :meth:`list_groups`.
+
+        Raises:
+            NotFound: there is no such group, or the account is not in it.
+        """
+
+    async def media_reference(self, session: Session, key: MessageKey) -> str | None:
+        """Return the reference for :meth:`open_media` of the file of a message.
+
+        hookgw asks for a message in whose event there is no link to the file. ``None`` if there is none.
+        """
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send an inbound file to a sink, with the connector's own credentials.

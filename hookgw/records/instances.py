@@ -73,6 +73,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         ingest_token: the last part of the path at which the network calls hookgw; empty if it has none.
         connected: whether the connector should be running; after a restart it is started again.
         disconnection: how the connection ended last; ``None`` for not yet.
+        erased: when whose messages of the network were erased; see :mod:`hookgw.records.erased_persons`.
         created_at: seconds since the epoch.
         updated_at: when the record last changed, keys and disconnection aside; seconds since the epoch.
     """
@@ -87,11 +88,12 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     ingest_token: str = ""
     connected: bool = False
     disconnection: Disconnection | None = None
+    erased: dict[str, float] = {}
     created_at: float = 0.0
     updated_at: float = 0.0
 
     # Connector options hold the network's tokens and passwords.
-    __repr__ = repr_without("options", "ingest_token")
+    __repr__ = repr_without("options", "ingest_token", "erased")
 
 
 def retired_name(instance: Instance) -> str:

@@ -24,6 +24,29 @@ class MessageKey(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     participant: str | None = None
 
 
+class MessageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which messages to list, the newest first. ``None`` means any.
+
+    Attributes:
+        id: the network's id of one message.
+        chat: the chat.
+        from_me: whether the instance's own account sent it.
+        message_type: its kind of content, such as ``conversation``.
+        since, until: when it was sent, inclusive, in seconds since the epoch.
+        page: the number of the page, from 1.
+        size: the most of a page.
+    """
+
+    id: str | None = None
+    chat: str | None = None
+    from_me: bool | None = None
+    message_type: str | None = None
+    since: float | None = None
+    until: float | None = None
+    page: int = 1
+    size: int = 50
+
+
 class MediaKind(StrEnum):
     """What a file is sent as, in the words of the HTTP API.
 
@@ -45,6 +68,8 @@ class MediaKind(StrEnum):
 class _Message(msgspec.Struct, frozen=True, kw_only=True):
     number: str
     reply_to: MessageKey | None = None
+    delay: float = 0.0
+    mentions_everyone: bool = False
 
 
 class TextMessage(_Message, frozen=True, kw_only=True):
@@ -53,6 +78,8 @@ class TextMessage(_Message, frozen=True, kw_only=True):
     Attributes:
         number: where it goes: a phone number or a chat, as the network names it.
         reply_to: the message that it answers.
+        delay: seconds that hookgw waits before it calls the connector, which need not know it.
+        mentions_everyone: whether it mentions everybody in the group.
         text: at least one character.
         mentions: the accounts that it mentions.
         link_preview: whether the network may show a preview of a link.
@@ -67,7 +94,7 @@ class MediaMessage(_Message, frozen=True, kw_only=True):
     """A file: either ``url`` or ``content`` is given.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
         kind: what it is sent as.
         url: where the network, or the connector, gets the file.
         content: the file itself.
@@ -75,6 +102,7 @@ class MediaMessage(_Message, frozen=True, kw_only=True):
         caption: a text below it; empty for none.
         file_name: the name to show; empty for none.
         is_voice: whether an audio file is a recorded voice message.
+        may_convert: whether the network may convert a voice message into the form that it wants.
     """
 
     kind: MediaKind
@@ -84,13 +112,14 @@ class MediaMessage(_Message, frozen=True, kw_only=True):
     caption: str = ""
     file_name: str = ""
     is_voice: bool = False
+    may_convert: bool = True
 
 
 class LocationMessage(_Message, frozen=True, kw_only=True):
     """A place.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
         latitude, longitude: in degrees.
         name, address: texts to show; empty for none.
     """
@@ -121,7 +150,7 @@ class ContactMessage(_Message, frozen=True, kw_only=True):
     """Cards of people.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
         contacts: one or more.
     """
 
@@ -133,7 +162,7 @@ class ReactionMessage(_Message, frozen=True, kw_only=True):
 
     Attributes:
         number: the chat of that message.
-        reply_to: not used.
+        reply_to, delay, mentions_everyone: not used.
         key: the message.
         reaction: an emoji; empty to take the reaction back.
     """
@@ -146,7 +175,7 @@ class TemplateMessage(_Message, frozen=True, kw_only=True):
     """A message that the network has approved beforehand.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
         name: the template's name.
         language: such as ``pt_BR``.
         components: the values for its placeholders, as the network defines them.

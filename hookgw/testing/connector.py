@@ -60,7 +60,8 @@ class FakeConnector:
     Each run of an instance calls the script, then waits until it is cancelled or ended by :meth:`log_out`.
     To emit events, use the session: ``await connector.session("shop").emit(…)``.
 
-    It has every optional method, sends every type of message, and takes any options.
+    It has every optional method, sends every type of message, and takes any options. Only ``find_messages``
+    and ``media_reference`` are missing, as with most networks: hookgw uses its history.
 
     Args:
         name: the instances' ``integration``.
@@ -81,6 +82,8 @@ class FakeConnector:
             ``{"edit": NetworkRefused("Too old.", code="OLD", status=409)}``. An exception that is none of
             hookgw's errors is a bug of the connector.
         files: content and type of each inbound file, by its reference.
+        pictures: the URL of each profile's picture, by its number.
+        groups: the groups of every account, with their participants.
         script: what each run begins with; the test may replace it between two runs.
         answer_ingest: the argument ``ingest``; the test may replace it between two requests.
     """
@@ -105,6 +108,8 @@ class FakeConnector:
         self.refusal: str | Exception | None = None
         self.faults: dict[str, Exception] = {}
         self.files: dict[str, tuple[bytes, str]] = {}
+        self.pictures: dict[str, str] = {}
+        self.groups: list[dict[str, Any]] = []
         self.script = script
         self.answer_ingest = ingest
         self._open_media = open_media
@@ -225,6 +230,31 @@ class FakeConnector:
         """Record the call. Every number exists."""
         await self._note(session, "find_numbers", numbers=numbers)
         return [{"number": number, "exists": True, "jid": f"{number}@fake"} for number in numbers]
+
+    async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
+        """Record the call. Nobody has a picture but whose number is in :attr:`pictures`."""
+        await self._note(session, "find_picture", number=number)
+        return {"wuid": f"{number}@fake", "profilePictureUrl": self.pictures.get(number)}
+
+    async def list_groups(self, session: Session, *, with_participants: bool) -> list[dict[str, Any]]:
+        """Record the call, and return :attr:`groups`."""
+        await self._note(session, "list_groups", with_participants=with_participants)
+        left_out = set() if with_participants else {"participants"}
+        return [
+            {name: value for name, value in group.items() if name not in left_out} for group in self.groups
+        ]
+
+    async def find_group(self, session: Session, group: str) -> dict[str, Any]:
+        """Return a group of :attr:`groups`.
+
+        Raises:
+            NotFound: there is no such group.
+        """
+        await self._note(session, "find_group", group=group)
+        for one in self.groups:
+            if one["id"] == group:
+                return one
+        raise NotFound(f"The network has no group {group!r}.")
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send a file of :attr:`files` to the sink.

@@ -19,7 +19,7 @@ from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.core.audit import act_as, holder_as_actor
 from hookgw.core.ingest_url import INGEST_PATH
-from hookgw.kernel.errors import Forbidden, StorageUnavailable, Unauthorized
+from hookgw.kernel.errors import ForeignKey, StorageUnavailable, Unauthorized
 from hookgw.records.api_keys import Principal
 from hookgw.records.instances import check_name
 from hookgw.web.request_body import current_exchange
@@ -39,6 +39,8 @@ _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authoriz
 """By their lengths. WAHA's clients send the second."""
 _KEY = "key"
 """The note that holds the API key in a head, and the key's holder."""
+VERIFY_PATH = "/verify-creds"
+"""Tells clients of Evolution API whether their key is a global key."""
 OPEN_PREFIX = "/public/"
 """Plugins' routes below this path need no key."""
 DASHBOARD_PATH = "/dashboard"
@@ -104,7 +106,9 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
             variables = request.view_args or {}
             check_access(holder.principal, variables["instance"], variables.get("label"))
         elif required is RequiredKey.GLOBAL and not holder.principal.is_global:
-            raise Forbidden("This call requires a global key.")
+            if request.path == VERIFY_PATH:
+                raise Unauthorized("This key is not a global key.")
+            raise ForeignKey("This call requires a global key.")
 
 
 async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
@@ -183,12 +187,12 @@ def check_access(principal: Principal, instance: str, label: str | None = None) 
     """Check that a caller may access an instance, and then that the names in the path are valid.
 
     Raises:
-        Forbidden: the key belongs to another instance.
+        ForeignKey: the key belongs to another instance.
         Invalid: the name of the instance or the label breaks the rules.
     """
     # The name is checked last: its 400 must not tell another instance's key anything that 403 does not.
     if not principal.may(instance):
-        raise Forbidden("This key belongs to another instance.")
+        raise ForeignKey("This key belongs to another instance.")
     check_name(instance, "The name of the instance")
     if label is not None:
         check_name(label, "The label")

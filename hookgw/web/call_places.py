@@ -21,6 +21,7 @@ class Place(StrEnum):
 
 PLACES = {
     "/": Place.ANY,
+    "/verify-creds": Place.ANY,
     "/healthz": Place.THIS,
     "/readyz": Place.THIS,
     "/metrics": Place.THIS,

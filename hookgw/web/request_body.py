@@ -50,6 +50,13 @@ async def reserve(size: int) -> None:
     await current_exchange().reserve(size)
 
 
+async def network_response(answer: Any) -> Response:
+    """Return a JSON response with what a network has answered. Memory for a list is reserved before."""
+    body = msgspec.json.encode(answer)
+    await reserve(len(body))  # the network decides how long it is, within the limit of its answers
+    return Response(body, content_type=JSON)
+
+
 def content_type(headers: Headers, *accepted: str) -> str:
     """Return the content type of the body, one of the accepted ones.
 

@@ -94,7 +94,8 @@ class About(Struct, frozen=True):
         status: 200, as clients of Evolution API expect it here.
         message: a sentence.
         name: `hookgw`.
-        version: of hookgw.
+        version: of hookgw; with `server.compatibility: evolution`, the version of Evolution API that it
+            behaves like.
         documentation: the manual of the HTTP API; a path, unless `server.public_url` is set.
         openapi: the OpenAPI document.
         health: answers 200 if events are accepted and delivered.
@@ -107,6 +108,18 @@ class About(Struct, frozen=True):
     documentation: str
     openapi: str
     health: str
+
+
+class ValidKey(Struct, frozen=True):
+    """The key of the request is a global key.
+
+    Attributes:
+        status: always 200.
+        message: a sentence.
+    """
+
+    status: Literal[200]
+    message: str
 
 
 class Health(Struct, frozen=True):

@@ -472,6 +472,19 @@ LISTED = (
         lambda one, _: "configuration" if is_global(one.id) else "api",
     ),
 )
+CREATED = (
+    # In the response to an instance's create, clients of Evolution API read these.
+    Shown(
+        "webhook_url", str, "the same as `url`.", lambda registration, _: with_masked_user(registration.url)
+    ),
+    Shown(
+        "webhook_headers",
+        dict[str, str],
+        "the same as `headers`.",
+        lambda registration, _: dict.fromkeys(registration.headers, MASK),
+        is_secret=True,
+    ),
+)
 SHOWN = (*BEFORE, *FIELDS, *AFTER)
 """What responses have, in their order; lists also have those in :data:`LISTED`."""
 READ_ONLY = {row.json: row.instead for row in (*BEFORE, *AFTER, *LISTED)}

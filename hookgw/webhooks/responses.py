@@ -11,7 +11,7 @@ from hookgw.kernel.fields import presenter, response_type
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.records import registrations as records
-from hookgw.webhooks.fields import LISTED, SHOWN, Showing
+from hookgw.webhooks.fields import CREATED, LISTED, SHOWN, Showing
 
 Whpk = Annotated[str, Meta(pattern="^whpk_", examples=["whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="])]
 
@@ -46,9 +46,11 @@ class PublicKey(Struct, frozen=True, rename="camel"):
 if TYPE_CHECKING:  # their fields are those of the table
     Registration = Any
     ListedRegistration = Any
+    CreatedRegistration = Any
 else:
     Registration = response_type("Registration", SHOWN, "A stored registration.")
     ListedRegistration = response_type("ListedRegistration", (*SHOWN, *LISTED), "A registration in a list.")
+    CreatedRegistration = response_type("CreatedRegistration", (*SHOWN, *CREATED), "A new registration.")
 
 
 class RegistrationPage(Struct, frozen=True):
@@ -67,6 +69,9 @@ present_registration: Callable[[records.Registration, Showing], Any] = presenter
 """Returns what ``set`` and ``find`` do: headers, URL and options masked, without secrets."""
 present_listed_registration: Callable[[records.Registration, Showing], Any] = presenter(
     ListedRegistration, (*SHOWN, *LISTED)
+)
+present_created_registration: Callable[[records.Registration, Showing], Any] = presenter(
+    CreatedRegistration, (*SHOWN, *CREATED)
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +17,7 @@ from .options import Options
 
 _LONGEST_REASON = 300
 _DEEPEST = 6
+_NO_LICENSE = "LICENSE_REQUIRED"
 _KEY_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
@@ -47,10 +48,27 @@ class Client(NetworkClient):
         self.remote = options.remote
 
     async def call(
-        self, method: str, path: str, body: Any = None, *, seconds: float = REQUEST_TIMEOUT
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: str = "",
+        events: Sequence[str] = (),
+        seconds: float = REQUEST_TIMEOUT,
     ) -> Any:
-        """Make a request to ``/<path>/<remote>``, and return the JSON of the response."""
-        return await self.request_json(method, self.url_of(path), body=body, timeout=seconds)
+        """Make a request to ``/<path>/<remote>``, and return the JSON of the response.
+
+        ``events`` says what may be long in the response; see ``Session.decode_json``.
+        """
+        return await self.request_json(
+            method, self.url_of(path) + query, body=body, timeout=seconds, events=events
+        )
+
+    async def list(self, method: str, path: str, body: Any = None, *, query: str = "") -> list[Any]:
+        """Make a request whose response is a list, of any length; see :meth:`call`."""
+        found = await self.call(method, path, body, query=query, events=("/#",))
+        return list(found) if isinstance(found, NetworkEvents | list) else []
 
     async def account(self) -> dict[str, Any]:
         """Return what Evolution API tells of the instance's account; empty if it tells nothing."""
@@ -84,6 +102,12 @@ class Client(NetworkClient):
         elif is_missing:
             shown = HTTPStatus.CONFLICT
             reason = f"Evolution API has no instance {self.remote!r}: create it there, or change remote."
+        elif status == HTTPStatus.SERVICE_UNAVAILABLE and _NO_LICENSE in str(answer):
+            shown = HTTPStatus.CONFLICT
+            reason = (
+                "Evolution API is not activated (LICENSE_REQUIRED), as versions from 2.4 on must be. "
+                "Activate it in its manager."
+            )
         elif status == HTTPStatus.NOT_FOUND or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             shown = HTTPStatus.BAD_GATEWAY
         refused = Refused(reason, remote_status=status, status=shown, retry_after=retry_after_of(response))

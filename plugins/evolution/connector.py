@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -26,6 +27,7 @@ from hookgw import (
     MediaSink,
     Message,
     MessageKey,
+    MessageQuery,
     NetworkRefused,
     NotFound,
     NotSupported,
@@ -42,7 +44,8 @@ from hookgw.connectors import text as text_of
 
 from .client import Client, Refused
 from .connection import Connection
-from .media import send_file
+from .media import reference_of, send_file
+from .messages import found_messages
 from .options import OPTIONS_SCHEMA, Defaults, read_defaults, read_options
 from .outgoing import key_of, recipient_of, request_of
 from .receiving import Receiver
@@ -54,6 +57,7 @@ _CLOSING_TIME = 2.0
 LARGEST_FILE = 64 * 2**20
 """Bytes of a file to send: Evolution API takes 136 MiB of JSON, and base64 takes a third more."""
 _BAD_REQUEST, _NOT_FOUND = 400, 404
+PICTURE = ("wuid", "profilePictureUrl")
 
 logger = structlog.get_logger("hookgw.evolution")
 
@@ -215,6 +219,45 @@ class Evolution(kit.NetworkConnector[Receiver]):
             exists = one.get("exists") is True
             result.append({"number": number, "exists": exists, "jid": text_of(one.get("jid")) or number})
         return result
+
+    async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
+        """Return the picture of an account or a group."""
+        asked = {"number": recipient_of(number)}
+        answer = await self._connected(session).call("POST", "chat/fetchProfilePictureUrl", asked)
+        wuid, url = (answer.get(name) for name in PICTURE) if isinstance(answer, dict) else (None, None)
+        return {
+            "wuid": wuid if isinstance(wuid, str) else number,
+            "profilePictureUrl": url if isinstance(url, str) else None,
+        }
+
+    async def find_messages(self, session: Session, query: MessageQuery) -> dict[str, Any]:
+        """Return what Evolution API has stored."""
+        return await found_messages(self._connected(session), query)
+
+    async def list_groups(self, session: Session, *, with_participants: bool) -> list[dict[str, Any]]:
+        """Return the groups of the account, as Evolution API shows them."""
+        query = f"?getParticipants={str(with_participants).lower()}"
+        answer = await self._connected(session).list("GET", "group/fetchAllGroups", query=query)
+        return [one for one in answer if isinstance(one, dict) and isinstance(one.get("id"), str)]
+
+    async def find_group(self, session: Session, group: str) -> dict[str, Any]:
+        """Return a group with its participants."""
+        client, query = self._connected(session), f"?groupJid={quote(recipient_of(group), safe='')}"
+        try:
+            answer = await client.call("GET", "group/findGroupInfos", query=query)
+        except Refused as error:
+            if error.remote_status != _NOT_FOUND or error.is_missing:
+                raise
+            answer = None
+        if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
+            raise NotFound(f"Evolution API knows no group {group}.")
+        return answer
+
+    async def media_reference(self, session: Session, key: MessageKey) -> str | None:
+        """Return the reference of the file of a message: without ``media_links``, no event has a link."""
+        del session
+        await trio.lowlevel.checkpoint()
+        return reference_of(key.remote_jid, key.id, from_me=key.from_me)
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send the file of a received message to a sink."""

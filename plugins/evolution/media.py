@@ -29,13 +29,19 @@ def with_link(data: Any, session: Session) -> Any:
         content = message.get(name)
         if not isinstance(content, dict):
             continue
-        reference = json.dumps([key.get("remoteJid"), bool(key.get("fromMe")), key.get("id")])
-        if len(reference) > _LONGEST_REFERENCE:
+        reference = reference_of(key.get("remoteJid"), key.get("id"), from_me=bool(key.get("fromMe")))
+        if reference is None:
             return data
         mimetype, file_name = text(content.get("mimetype")), text(content.get("fileName"))
         url = session.media_url(reference, mimetype=mimetype, file_name=file_name)
         return {**data, "message": {**message, "mediaUrl": url}}
     return data
+
+
+def reference_of(remote_jid: Any, id_: Any, *, from_me: bool) -> str | None:
+    """Return the name of a message's file for links; ``None`` if it is too long."""
+    reference = json.dumps([remote_jid, from_me, id_])
+    return reference if len(reference) <= _LONGEST_REFERENCE else None
 
 
 async def send_file(client: Client, reference: str, sink: MediaSink) -> None:

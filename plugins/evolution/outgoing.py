@@ -35,9 +35,7 @@ def request_of(message: Message) -> tuple[str, dict[str, Any]]:
     """
     if isinstance(message, ReactionMessage):
         return "message/sendReaction", {"key": key_of(message.key), "reaction": message.reaction}
-    body: dict[str, Any] = {"number": recipient_of(message.number)}
-    if message.reply_to is not None:
-        body["quoted"] = {"key": key_of(message.reply_to)}
+    body = _common(message)
     match message:
         case TextMessage():
             body["text"] = message.text
@@ -59,6 +57,15 @@ def request_of(message: Message) -> tuple[str, dict[str, Any]]:
             return "message/sendTemplate", body | template | {"components": list(message.components)}
         case MediaMessage():
             return _media(message, body)
+
+
+def _common(message: Message) -> dict[str, Any]:
+    body: dict[str, Any] = {"number": recipient_of(message.number)}
+    if message.reply_to is not None:
+        body["quoted"] = {"key": key_of(message.reply_to)}
+    if message.mentions_everyone:  # it takes false for true
+        body["mentionsEveryOne"] = True
+    return body
 
 
 def recipient_of(number: str) -> str:
@@ -86,6 +93,8 @@ def _media(message: MediaMessage, body: dict[str, Any]) -> tuple[str, dict[str, 
     if message.kind is MediaKind.STICKER:
         return "message/sendSticker", body | {"sticker": file}
     if message.kind is MediaKind.AUDIO and message.is_voice:
+        if not message.may_convert:
+            body["encoding"] = False
         return "message/sendWhatsAppAudio", body | {"audio": file}
     body |= {"mediatype": message.kind.value, "media": file}
     body |= filled(mimetype=message.mimetype, caption=message.caption, fileName=message.file_name)

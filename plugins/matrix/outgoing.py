@@ -56,6 +56,8 @@ def event_of(
         content: dict[str, Any] = {"msgtype": "m.text", "body": message.text}
         if message.mentions:
             content["m.mentions"] = {"user_ids": list(message.mentions)}
+        if message.mentions_everyone:
+            content["m.mentions"] = {**content.get("m.mentions", {}), "room": True}
     elif isinstance(message, LocationMessage):
         place = f"geo:{message.latitude:.7f},{message.longitude:.7f}"
         body = ", ".join(filter(None, (message.name, message.address))) or place

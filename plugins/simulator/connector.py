@@ -215,6 +215,30 @@ class Simulator(NetworkConnector[Connection]):
                 found.append({"number": number, "exists": False, "jid": ""})
         return found
 
+    async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
+        """Return the picture that everybody has."""
+        self._connection_of(session)
+        await trio.lowlevel.checkpoint()
+        chat = chat_of(number)
+        return {"wuid": chat, "profilePictureUrl": session.media_url(chat, mimetype="image/png")}
+
+    async def list_groups(self, session: Session, *, with_participants: bool) -> list[dict[str, Any]]:
+        """Return the groups among its chats."""
+        self._connection_of(session)
+        await trio.lowlevel.checkpoint()
+        found = traffic.groups(self._options_of(session).chats, traffic.account_of(session.instance))
+        if not with_participants:
+            for group in found:
+                del group["participants"]
+        return found
+
+    async def find_group(self, session: Session, group: str) -> dict[str, Any]:
+        """Return one of its groups."""
+        for found in await self.list_groups(session, with_participants=True):
+            if found["id"] == group:
+                return found
+        raise NotFound(f"The simulator has no group {group}.")
+
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send the picture of an incoming message to a sink.
 

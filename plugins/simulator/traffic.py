@@ -19,6 +19,10 @@ _TEXTS = (
 )
 # Every fifth chat is a group.
 GROUP_EVERY = 5
+MOST_GROUPS = 100
+"""Groups in a list of them."""
+_GROUPS_SINCE = 1_700_000_000
+"""When all groups were made, in seconds since the epoch."""
 
 
 def account_of(instance: str) -> str:
@@ -30,6 +34,35 @@ def account_of(instance: str) -> str:
 def person(number: int) -> str:
     """Return the JID of a person."""
     return f"55119{number % 10**8:08d}@s.whatsapp.net"
+
+
+def groups(chats: int, account: str) -> list[dict[str, Any]]:
+    """Return the groups among so many chats, as Evolution API shows groups; at most :data:`MOST_GROUPS`."""
+    found = []
+    for chat in range(GROUP_EVERY - 1, min(chats, MOST_GROUPS * GROUP_EVERY), GROUP_EVERY):
+        members: list[dict[str, str | None]] = [{"id": account, "admin": "superadmin"}]
+        members += [{"id": person(10**7 + sender), "admin": None} for sender in range(len(_NAMES))]
+        found.append(
+            {
+                "id": group_of(chat),
+                "subject": f"Group {chat}",
+                "subjectTime": _GROUPS_SINCE,
+                "creation": _GROUPS_SINCE,
+                "size": len(members),
+                "owner": account,
+                "restrict": False,
+                "announce": False,
+                "isCommunity": False,
+                "isCommunityAnnounce": False,
+                "participants": members,
+            }
+        )
+    return found
+
+
+def group_of(chat: int) -> str:
+    """Return the JID of a chat that is a group."""
+    return f"1203630400{chat:08d}@g.us"
 
 
 def message_id(random: Random) -> str:
@@ -55,7 +88,7 @@ def incoming(random: Random, chats: int, now: int) -> dict[str, Any]:
     sender = random.randrange(len(_NAMES))
     key: dict[str, Any] = {"remoteJid": person(chat), "fromMe": False, "id": message_id(random)}
     if chat % GROUP_EVERY == GROUP_EVERY - 1:
-        key["remoteJid"] = f"1203630400{chat:08d}@g.us"
+        key["remoteJid"] = group_of(chat)
         key["participant"] = person(10**7 + sender)
     text = random.choice(_TEXTS)
     name: str = "conversation"

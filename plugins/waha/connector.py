@@ -42,6 +42,7 @@ from .client import FILE_TIMEOUT, Refused
 from .connection import Connection
 from .content import file_of, parts_of_link, path_of
 from .events import is_known, translate
+from .groups import group_of, groups_in
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
 from .options import (
     DEFAULTS,
@@ -300,6 +301,37 @@ class Waha(kit.NetworkConnector[Connection]):
             else:
                 known = chat if await self._exists(connection, chat) else ""
             found.append({"number": number, "exists": bool(known), "jid": jid_of(known or chat)})
+        return found
+
+    async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
+        """Return the picture of an account or a group."""
+        connection = self.connections.of(session)
+        chat = await connection.chat_of(number)
+        query = {"contactId": chat, "session": connection.options.session}
+        answer = mapping(await connection.client.call("GET", "contacts", "profile-picture", query=query))
+        return {"wuid": jid_of(chat), "profilePictureUrl": text(answer.get("profilePictureURL")) or None}
+
+    async def list_groups(self, session: Session, *, with_participants: bool) -> list[dict[str, Any]]:
+        """Return the groups of the account."""
+        connection = self.connections.of(session)
+        query = None if with_participants else {"exclude": "participants"}
+        answer = await connection.client.call("GET", connection.options.session, "groups", query=query)
+        groups = (group_of(one, with_participants=with_participants) for one in groups_in(answer))
+        return [group for group in groups if group is not None]
+
+    async def find_group(self, session: Session, group: str) -> dict[str, Any]:
+        """Return a group with its participants."""
+        connection = self.connections.of(session)
+        chat = chat_id_of(group)
+        try:
+            answer = await connection.client.call("GET", connection.options.session, "groups", chat)
+        except Refused as error:
+            if error.remote_status != 404:
+                raise
+            answer = None
+        found = group_of(mapping(answer), with_participants=True)
+        if found is None:
+            raise NotFound(f"WAHA knows no group {chat}.")
         return found
 
     async def _exists(self, connection: Connection, chat: str) -> bool:

@@ -28,7 +28,7 @@ from hookgw.connectors import (
     whatsapp_number_of,
 )
 
-from .ids import chat_id_of, jid_of, parse_message_id
+from .ids import chat_id_of, is_group, jid_of, parse_message_id
 
 Sendable = TextMessage | MediaMessage | LocationMessage | ContactMessage
 
@@ -65,6 +65,8 @@ def request_of(
         body: dict[str, Any] = {"text": message.text, "linkPreview": message.link_preview}
         if message.mentions:
             body["mentions"] = [chat_id_of(mention) for mention in message.mentions]
+        if message.mentions_everyone and is_group(chat_id_of(message.number)):
+            body["mentions"] = ["all"]  # since 2025.11.1
         return "sendText", body
     if isinstance(message, LocationMessage):
         title = ", ".join(filter(None, (message.name, message.address)))
@@ -80,7 +82,12 @@ def request_of(
         body["caption"] = message.caption
     if path in CONVERTED:
         # What is in WhatsApp's form already is left as it is: WAHA needs seconds for the others.
-        body["convert"] = "opus" not in mimetype and "ogg" not in mimetype and mimetype != "video/mp4"
+        body["convert"] = (
+            message.may_convert
+            and "opus" not in mimetype
+            and "ogg" not in mimetype
+            and mimetype != "video/mp4"
+        )
     return path, body
 
 

@@ -135,14 +135,18 @@ class SlowRequest:
     """A request whose head has been read, and whose key was accepted; its body has yet to be sent."""
 
     def __init__(self, stream: trio.SocketStream, body: bytes) -> None:
-        self._stream = stream
+        self.stream = stream
         self._body = body
+
+    async def send_body(self) -> None:
+        """Send the body."""
+        await self.stream.send_all(self._body)
 
     async def finish(self) -> tuple[int, str]:
         """Send the body; return the status and the whole response."""
-        await self._stream.send_all(self._body)
+        await self.send_body()
         received = b""
-        while more := await self._stream.receive_some():
+        while more := await self.stream.receive_some():
             received += more
         return int(received.split()[1]), received.decode()
 

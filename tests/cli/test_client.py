@@ -90,6 +90,7 @@ def error_of(status: int, *messages: str) -> Answer:
     ("given", "said"),
     [
         (error_of(400, "First.", "Second."), "First.\nSecond."),
+        (says({"response": {"message": [["First.", "Second."]]}}, 400), "First.\nSecond."),
         (error_of(401, "No key."), "No key.\nSet the key with HOOKGW_KEY, --key-file or a profile."),
         (
             answer(

@@ -15,12 +15,20 @@ import pytest
 import trio
 
 from hookgw.app import create_app, open_gateway
-from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings
+from hookgw.config import (
+    AuthSettings,
+    InstancesSettings,
+    PluginsSettings,
+    ServerSettings,
+    Settings,
+    StorageSettings,
+)
 from hookgw.instances import Action, SourceInstance, plan_import
 from hookgw.kernel import Size
 from hookgw.testing import Receiver, answer, open_receiver, reset
 from hookgw.web import serve
 from tests.cli.conftest import Invoke, says
+from tests.networks import evolution as networks
 from tests.support.evolution import KEY, Evolution
 
 OWN_KEY = "the-global-key-of-hookgw"
@@ -345,10 +353,60 @@ def test_the_webhook_of_the_connector_is_no_receiver() -> None:
     assert "planted" not in repr(one)
 
 
-def test_another_name_needs_an_option_of_the_connector() -> None:
-    found = SourceInstance({"name": "loja 1", "integration": "WHATSAPP-BAILEYS"}, None, {})
-    (one,) = plan_import([found], {}, KINDS, names={"loja 1": "loja1"})
-    assert "remote=loja 1 and api_key" in one.notes[-1]
+@pytest.mark.parametrize(
+    ("token", "staying", "integration", "options"),
+    [
+        (TOKEN, {"WHATSAPP-BAILEYS"}, "WHATSAPP-BAILEYS", {"remote": "loja 1", "api_key": TOKEN}),
+        ("short", {"WHATSAPP-BAILEYS"}, "WHATSAPP-BAILEYS", {"remote": "loja 1", "api_key": "short"}),
+        (TOKEN, set(), "WHATSAPP-BAILEYS", {}),
+        (None, {"WHATSAPP-BAILEYS"}, "", {}),
+        ("********", {"WHATSAPP-BAILEYS"}, "", {}),
+    ],
+)
+def test_another_name_needs_options_of_the_connector(
+    token: str | None, staying: set[str], integration: str, options: dict[str, Any]
+) -> None:
+    record = {"name": "loja 1", "integration": "WHATSAPP-BAILEYS", "token": token}
+    (one,) = plan_import(
+        [SourceInstance(record, None, {})], {}, KINDS, names={"loja 1": "loja1"}, staying=staying
+    )
+    assert (one.integration, one.options) == (integration, options)
+    assert ("remote=loja 1" in " ".join(one.notes)) is bool(staying)
+    assert TOKEN not in repr(one)
+
+
+async def test_a_renamed_instance_connects(
+    tmp_path: Path, nursery: trio.Nursery, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, remote = Evolution(), networks.Evolution()
+    token = remote.add("Loja 1").token
+    source.add("Loja 1", token=token)
+    async with networks.serving(remote) as base_url, open_receiver(default=source.respond) as receiver:
+        evolution = {"base_url": base_url, "api_key": networks.KEY, "servers": [base_url]}
+        settings = Settings(
+            server=ServerSettings(bind=("127.0.0.1:0",), public_url="http://127.0.0.1:9"),
+            auth=AuthSettings(global_key=OWN_KEY),
+            storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)),
+            instances=InstancesSettings(integrations={"WHATSAPP-BAILEYS": "evolution"}),
+            plugins=PluginsSettings(options={"evolution": evolution}),
+        )
+        async with open_gateway(settings, base=tmp_path) as gateway:
+            (url,) = await nursery.start(serve, create_app(gateway), settings.server)
+            monkeypatch.setenv("HOOKGW_URL", url)
+            monkeypatch.setenv("HOOKGW_KEY", OWN_KEY)
+            monkeypatch.setenv("EVOLUTION_API_KEY", KEY)
+            command = ("import", "evolution", "--from", receiver.url, "--apply")
+            result = await invoke(*command, "--rename", "Loja 1=loja1")
+            assert result.exit_code == 0, result.output
+            assert token not in result.output
+            async with httpx.AsyncClient(base_url=url, headers={"apikey": token}, verify=False) as client:
+                state = (await client.get("/instance/connect/loja1")).json()["instance"]["state"]
+                with trio.fail_after(20):
+                    while state != "open":
+                        await trio.sleep(0.05)
+                        state = (await client.get("/instance/connectionState/loja1")).json()["instance"][
+                            "state"
+                        ]
 
 
 def test_settings_of_other_types_and_unknown_ones() -> None:

@@ -18,6 +18,12 @@ from tests.support.processes import PATIENCE
 PACKAGE = os.environ.get("HOOKGW_N8N_NODES", "")
 DRIVER = Path(__file__).with_name("n8n_driver.js")
 NAME = "n8n"
+PICTURE: dict[str, Any] = {
+    "key": {"remoteJid": f"{NUMBER}@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"},
+    "message": {"imageMessage": {"mimetype": "image/png"}, "base64": "SGVsbG8="},
+    "messageType": "imageMessage",
+    "messageTimestamp": 1773027345,
+}
 
 pytestmark = pytest.mark.skipif(
     not PACKAGE or shutil.which("node") is None,
@@ -89,6 +95,26 @@ def test_from_create_to_delete(server: Server, has_network: bool) -> None:
             server, "messages-api", "send-text", remoteJid=NUMBER, messageText="Oi", options_message=options
         )
 
+    def chats_and_groups() -> None:
+        server.post(f"/webhook/set/{NAME}/crm", {"url": URL}, status=201)  # what nobody wants is not stored
+        event = {"event": "MESSAGES_UPSERT", "data": PICTURE}
+        server.post(f"/event/emit/{NAME}", event, status=202)
+        found = run_node(server, "chat-api", "find-messages", remoteJid=f"{NUMBER}@s.whatsapp.net")
+        assert found["data"]["messages"]["records"][0]["key"]["id"] == PICTURE["key"]["id"]
+        file = run_node(
+            server, "chat-api", "get-media-base64", messageId=PICTURE["key"]["id"], convertToMp4=False
+        )
+        assert (file["data"]["base64"], file["data"]["mediaType"]) == ("SGVsbG8=", "imageMessage")
+        picture = run_node(server, "chat-api", "fetch-profile-picture", number=NUMBER)
+        assert picture["data"]["profilePictureUrl"]
+        groups = run_node(
+            server, "groups-api", "fetch-groups", searchMethod="fetchAll", getParticipants=True
+        )["data"]
+        group = run_node(
+            server, "groups-api", "fetch-groups", searchMethod="groupJid", groupJid=groups[0]["id"]
+        )
+        assert group["data"] == groups[0]
+
     connected = instances("instance-connect")
     if has_network:
         assert {"pairingCode", "code", "base64", "count"} <= connected["data"].keys()
@@ -99,6 +125,7 @@ def test_from_create_to_delete(server: Server, has_network: bool) -> None:
         assert quoting["success"] is True
         numbers = run_node(server, "chat-api", "check-number", numbers=f"{NUMBER}, 1")["data"]
         assert [one["exists"] for one in numbers] == [True, False]
+        chats_and_groups()
         assert instances("set-presence", presence="available")["success"] is True
         assert instances("restart-instance")["success"] is True
         assert instances("logout-instance")["success"] is True

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
+import os
+import sys
 from typing import Any
 
 import pytest
@@ -144,7 +149,7 @@ def test_evolution_whatsapp(server: Server, has_network: bool) -> None:
             assert found["exists"] is True
         else:
             assert state() == "close"
-            with pytest.raises(package.EvolutionAPIError, match="has no connector") as caught:
+            with pytest.raises(package.EvolutionAPIError, match="No connector is set up") as caught:
                 client.send_text(NUMBER, "Oi")
             assert caught.value.status == 409
     assert server.http.delete("/instance/delete/evolution-whatsapp").status_code == 200
@@ -195,3 +200,74 @@ def test_cliente_evolution_api(server: Server, has_network: bool) -> None:
                 assert caught.value.status == 409
         instances.instance_delete_instance_name_delete(name)
         assert name not in [one["name"] for one in server.get("/instance/fetchInstances")]
+
+
+def test_whatsapp_toolkit(server: Server, has_network: bool) -> None:
+    """It looks for its instance by `instance.name`, and sends only if that has an `ownerJid`."""
+    package = pytest.importorskip("whatsapp_toolkit")
+    body = {"instanceName": "toolkit", "integration": "WHATSAPP-BAILEYS", "token": TOKENS["toolkit"]}
+    server.post("/instance/create", {**body, "qrcode": True}, status=201)
+    if has_network:
+        until_open(lambda: server.get("/instance/connectionState/toolkit")["instance"]["state"])
+    client = package.WhatsappClient(TOKENS["toolkit"], server.url, "toolkit")
+    if has_network:
+        sent = json.loads(client.send_text(NUMBER, "Oi", delay_ms=10))
+        assert sent["key"]["remoteJid"] == f"{NUMBER}@s.whatsapp.net"
+        sticker = json.loads(client.send_sticker(NUMBER, base64.b64encode(b"webp").decode()))
+        assert sticker["messageType"] == "stickerMessage"
+        reaction = client.send_reaction(sent["key"]["remoteJid"], sent["key"]["id"], "👍", from_me=True)
+        assert json.loads(reaction)["key"]
+        # Its types accept no group without all of Evolution API's fields.
+        groups = client.get_groups_typed()
+        assert [len(group.participants) for group in groups.groups] == [11, 11]
+    else:
+        assert client.send_text(NUMBER, "Oi") is False  # the account is not connected
+    assert client.delete_instance().status_code == 200
+
+
+def test_evolution_api_mcp(server: Server, has_network: bool, is_evolution: bool) -> None:
+    """It asks who it talks to before it does anything, as an assistant does through it."""
+    pytest.importorskip("evolution_api_mcp")
+    body = {"instanceName": "mcp", "integration": "WHATSAPP-BAILEYS", "token": TOKENS["mcp"], "webhook": URL}
+    server.post("/instance/create", {**body, "qrcode": True}, status=201)
+    if has_network:
+        until_open(lambda: server.get("/instance/connectionState/mcp")["instance"]["state"])
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("get_instance_status", {}),
+        ("send_text_message", {"chat": NUMBER, "text": "Oi"}),
+        ("list_chats", {}),
+        ("read_messages", {"chat": NUMBER}),
+        ("list_groups", {}),
+        ("check_whatsapp_numbers", {"numbers": [NUMBER]}),
+    ]
+    answers = dict(zip((name for name, _ in calls), asyncio.run(call_tools(server, calls)), strict=True))
+    if not is_evolution:
+        assert "is not supported; this server needs Evolution API 2.x" in answers["get_instance_status"]
+    elif has_network:
+        shown = {name: json.loads(text) for name, text in answers.items()}
+        status = shown["get_instance_status"]
+        assert (status["instance"], status["state"]) == ("mcp", "open")
+        assert status["evolution_version"] == "2.3.7"
+        assert NUMBER in answers["send_text_message"]
+        assert f"{NUMBER}@s.whatsapp.net" in [chat["chat_id"] for chat in shown["list_chats"]["chats"]]
+        assert [one["text"] for one in shown["read_messages"]["messages"]] == ["Oi"]
+        assert shown["list_groups"]["total"] == 2
+        assert NUMBER in answers["check_whatsapp_numbers"]
+    assert server.http.delete("/instance/delete/mcp").status_code in (200, 202)
+
+
+async def call_tools(server: Server, calls: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    """Run the server of tools, as a host does, and return the text of each answer."""
+    mcp = pytest.importorskip("mcp")
+    stdio = pytest.importorskip("mcp.client.stdio")
+    variables = {
+        "EVOLUTION_API_URL": server.url,
+        "EVOLUTION_INSTANCE_TOKEN": TOKENS["mcp"],
+        "EVOLUTION_MCP_TOOLSETS": "all",
+        "EVOLUTION_MCP_DEFAULT_DELAY_MS": "10",
+    }
+    parameters = mcp.StdioServerParameters(
+        command=sys.executable, args=["-m", "evolution_api_mcp.server"], env={**os.environ, **variables}
+    )
+    async with mcp.Client(stdio.stdio_client(parameters)) as client:
+        return [(await client.call_tool(name, arguments)).content[0].text for name, arguments in calls]

@@ -12,16 +12,18 @@ from tests.support.postgres import run_postgres
 
 
 @contextmanager
-def gateway(engine: str = "sqlite") -> Iterator[tuple[Server, str]]:
+def gateway(engine: str = "sqlite", compatibility: str = "hookgw") -> Iterator[tuple[Server, str]]:
     """Run a gateway and a receiver; yield the gateway, and the receiver's URL.
 
     Args:
         engine: of the gateway's storage; ``postgresql`` also runs a server for it.
+        compatibility: its ``server.compatibility``.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         receiver = stack.enter_context(receiving(folder))
         blocks = settings(receiver.root)
+        blocks["server"] = {"compatibility": compatibility}
         if engine == "postgresql":
             postgres = stack.enter_context(run_postgres())
             blocks["storage"] = {"engine": engine, "url": postgres.url()}

@@ -443,6 +443,7 @@ async def test_a_code_is_shown_until_it_is_scanned(
         ((404, {"response": {"message": 'The "shop" instance does not exist'}}), 404, "no instance 'shop'"),
         ((404, "<h1>nginx</h1>"), 404, "answered with 404"),
         ((502, "<h1>nginx</h1>"), 502, "answered with 502"),
+        ((503, '{"error": "x", "code": "LICENSE_REQUIRED"}'), 503, "is not activated"),
         ((302, ""), 503, "Is base_url right"),
         ((200, "<h1>Welcome</h1>"), 503, "did not answer with JSON"),
     ],

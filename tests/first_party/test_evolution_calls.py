@@ -22,6 +22,7 @@ from hookgw import (
     MediaMessage,
     Message,
     MessageKey,
+    MessageQuery,
     NetworkRefused,
     NotFound,
     ReactionMessage,
@@ -113,6 +114,22 @@ async def evolution(
             MediaMessage(number="5511988887777", kind=MediaKind.AUDIO, content=b"word", is_voice=True),
             "sendWhatsAppAudio",
             {"number": "5511988887777", "audio": "d29yZA=="},
+        ),
+        (
+            MediaMessage(
+                number="5511988887777",
+                kind=MediaKind.AUDIO,
+                content=b"word",
+                is_voice=True,
+                may_convert=False,
+            ),
+            "sendWhatsAppAudio",
+            {"number": "5511988887777", "audio": "d29yZA==", "encoding": False},
+        ),
+        (
+            TextMessage(number="1203@g.us", text="hi", mentions_everyone=True),
+            "sendText",
+            {"number": "1203@g.us", "text": "hi", "mentionsEveryOne": True},
         ),
         (
             MediaMessage(number="5511988887777", kind=MediaKind.STICKER, url="https://a.example/s.webp"),
@@ -342,6 +359,82 @@ async def test_other_calls(connector: Connector, session: FakeSession, evolution
     assert body == {"number": "5511988887777", "presence": "composing", "delay": 40_000}
     await connector.set_presence(session, "available", number=None, delay=0)
     assert evolution.calls_of("POST instance/setPresence/shop") == [{"presence": "available"}]
+
+
+async def test_pictures_and_groups(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    account = evolution.accounts["shop"]
+    account.pictures[CHAT] = "https://pps.example/a.jpg"
+    people = [{"id": CHAT, "admin": "superadmin"}]
+    account.groups = [{"id": "1203@g.us", "subject": "Loja", "size": 1, "participants": people}]
+    found = await connector.find_picture(session, "+55 11 98888-7777")
+    assert found == {"wuid": CHAT, "profilePictureUrl": "https://pps.example/a.jpg"}
+    found = await connector.find_picture(session, "1203@g.us")
+    assert found == {"wuid": "1203@g.us", "profilePictureUrl": None}
+    assert await connector.list_groups(session, with_participants=True) == account.groups
+    [group] = await connector.list_groups(session, with_participants=False)
+    assert group == {"id": "1203@g.us", "subject": "Loja", "size": 1}
+    assert await connector.find_group(session, "1203@g.us") == account.groups[0]
+    with pytest.raises(NotFound, match="knows no group"):
+        await connector.find_group(session, "9@g.us")
+    evolution.faults["POST chat/fetchProfilePictureUrl"] = [(200, "[]"), (200, '{"wuid": 1}')]
+    for _ in range(2):
+        found = await connector.find_picture(session, "5511988887777")
+        assert found == {"wuid": "5511988887777", "profilePictureUrl": None}
+    evolution.faults["GET group"] = [(200, "{}"), (200, '[1, {"id": 2}]'), (200, "[]"), (500, "{}")]
+    for _ in range(2):
+        assert await connector.list_groups(session, with_participants=False) == []
+    with pytest.raises(NotFound):
+        await connector.find_group(session, "1203@g.us")
+    with pytest.raises(NetworkRefused):
+        await connector.find_group(session, "1203@g.us")
+
+
+async def test_messages_are_those_of_evolution_api(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    evolution.accounts["shop"].messages = [
+        {"id": "c1", "key": {"remoteJid": CHAT, "id": "M2", "fromMe": True}, "messageType": "conversation"},
+        {"id": "c0", "key": {"remoteJid": CHAT, "id": "M1", "fromMe": False}, "messageType": "imageMessage"},
+    ]
+    answer = await connector.find_messages(session, MessageQuery(chat="5511988887777@c.us", size=1, page=2))
+    assert answer["messages"] == {
+        "total": 2,
+        "pages": 2,
+        "currentPage": 2,
+        "records": evolution.accounts["shop"].messages[1:],
+    }
+    query = MessageQuery(id="M2", from_me=True, message_type="conversation", since=1.5)
+    assert len((await connector.find_messages(session, query))["messages"]["records"]) == 1
+    assert evolution.calls_of("POST chat/findMessages/shop") == [
+        {"where": {"key": {"remoteJid": CHAT}}, "page": 2, "offset": 1},
+        {
+            "where": {
+                "key": {"id": "M2", "fromMe": True},
+                "messageType": "conversation",
+                "messageTimestamp": {"gte": "1970-01-01T00:00:01.500Z", "lte": "9999-12-31T23:59:59.000Z"},
+            },
+            "page": 1,
+            "offset": 50,
+        },
+    ]
+    evolution.faults["POST chat/findMessages"] = [(200, "[]"), (200, '{"messages": {"records": 1}}')]
+    for _ in range(2):
+        with pytest.raises(NetworkRefused, match="did not answer with messages"):
+            await connector.find_messages(session, MessageQuery())
+
+
+async def test_every_stored_message_names_its_file(
+    connector: Connector, session: FakeSession, evolution: Evolution
+) -> None:
+    evolution.accounts["shop"].files["3EB0A"] = b"cat"
+    reference = await connector.media_reference(session, MESSAGE)
+    assert reference is not None
+    sink = FakeMediaSink()
+    await connector.open_media(session, reference, sink)
+    assert bytes(sink.content) == b"cat"
+    assert await connector.media_reference(session, MessageKey(remote_jid="x" * 2000, id="A")) is None
 
 
 async def test_numbers_come_in_the_order_of_the_question(

@@ -21,6 +21,7 @@ from hookgw import (
     Message,
     MessageKey,
     NetworkRefused,
+    NotFound,
     ReactionMessage,
     TemplateMessage,
     TextMessage,
@@ -216,6 +217,22 @@ async def test_find_numbers(simulator: ContainedConnector, autojump_clock: MockC
         ]
 
 
+async def test_pictures_and_groups(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+    session = instance(rate=0, chats=11)
+    async with connected(simulator, session):
+        picture = await simulator.find_picture(session, ANA)
+        assert picture["wuid"] == ANA_JID
+        assert picture["profilePictureUrl"]
+        groups = await simulator.list_groups(session, with_participants=True)
+        assert [group["id"] for group in groups] == ["120363040000000004@g.us", "120363040000000009@g.us"]
+        assert all(len(group["participants"]) == group["size"] for group in groups)
+        first, _ = await simulator.list_groups(session, with_participants=False)
+        assert groups[0] == first | {"participants": groups[0]["participants"]}
+        assert await simulator.find_group(session, groups[1]["id"]) == groups[1]
+        with pytest.raises(NotFound):
+            await simulator.find_group(session, "120363040000000005@g.us")
+
+
 async def test_settings_apply_at_once(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
     session = instance(rate=10, seed=1)
     async with connected(simulator, session):
@@ -255,7 +272,9 @@ async def test_a_restart_needs_no_new_code(simulator: ContainedConnector, autoju
             assert len(session.qr_codes) == codes
 
 
-@pytest.mark.parametrize("method", ["mark_read", "set_presence", "edit", "delete", "find_numbers"])
+@pytest.mark.parametrize(
+    "method", ["mark_read", "set_presence", "edit", "delete", "find_numbers", "list_groups"]
+)
 async def test_calls_while_not_connected(simulator: ContainedConnector, method: str) -> None:
     session = instance(rate=0)
     calls: dict[str, Callable[[], Awaitable[object]]] = {
@@ -264,6 +283,7 @@ async def test_calls_while_not_connected(simulator: ContainedConnector, method: 
         "edit": lambda: simulator.edit(session, OWN, "new", number=ANA),
         "delete": lambda: simulator.delete(session, OWN),
         "find_numbers": lambda: simulator.find_numbers(session, [ANA]),
+        "list_groups": lambda: simulator.list_groups(session, with_participants=True),
     }
     with pytest.raises(NetworkRefused, match="not connected") as caught:
         await calls[method]()

@@ -304,5 +304,8 @@ def test_it_has_every_call(simulator: ContainedConnector) -> None:
         "settings",
         "restart",
         "find_numbers",
+        "find_picture",
+        "list_groups",
+        "find_group",
         "open_media",
     }

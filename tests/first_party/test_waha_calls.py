@@ -105,6 +105,28 @@ async def test_texts(it: Setup) -> None:
     it.check_events()
 
 
+async def test_everybody_in_a_group_is_mentioned(it: Setup) -> None:
+    async with it.connected():
+        _, body, _ = await sent(it, TextMessage(number=GROUP, text="hi", mentions_everyone=True))
+        assert body["mentions"] == ["all"]
+        _, body, _ = await sent(it, TextMessage(number=ANA_JID, text="hi", mentions_everyone=True))
+        assert "mentions" not in body
+
+
+async def test_a_voice_message_that_is_not_to_be_converted(it: Setup) -> None:
+    async with it.connected():
+        for may_convert in (True, False):
+            message = MediaMessage(
+                number=ANA_JID,
+                kind=MediaKind.AUDIO,
+                content=b"x",
+                mimetype="audio/mpeg",
+                is_voice=True,
+                may_convert=may_convert,
+            )
+            assert (await sent(it, message))[1]["convert"] is may_convert
+
+
 async def test_an_engine_with_ids_of_its_own() -> None:
     async with setup(engine="WEBJS") as it:
         it.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)
@@ -396,6 +418,98 @@ async def test_numbers(it: Setup) -> None:
         it.waha.faults.append(Fault("GET /api/default/groups", 500))
         with pytest.raises(NetworkRefused):
             await it.connector.find_numbers(it.session, ["120363@g.us"])
+
+
+async def test_pictures(it: Setup) -> None:
+    it.waha.pictures = {ANA: "https://pps.example/a.jpg"}
+    async with it.connected():
+        found = await it.connector.find_picture(it.session, "+55 11 98888-7777")
+        assert found == {"wuid": ANA_JID, "profilePictureUrl": "https://pps.example/a.jpg"}
+        found = await it.connector.find_picture(it.session, "120363@g.us")
+        assert found == {"wuid": "120363@g.us", "profilePictureUrl": None}
+
+
+PEOPLE = [{"id": ANA_JID, "admin": "superadmin"}, {"id": BOB_JID, "admin": None}]
+SHOWN = {
+    "id": "120363@g.us",
+    "subject": "Loja",
+    "owner": ANA_JID,
+    "desc": "News",
+    "size": 2,
+    "creation": 17,
+    "subjectTime": 17,
+    "restrict": False,
+    "announce": True,
+    "isCommunity": False,
+    "isCommunityAnnounce": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "group"),
+    [
+        (
+            "NOWEB",
+            {
+                "id": "120363@g.us",
+                "subject": "Loja",
+                "owner": ANA_JID,
+                "desc": "News",
+                "creation": 17,
+                "announce": True,
+                "participants": [{"id": ANA_JID, "admin": "superadmin"}, {"id": BOB_JID, "admin": None}],
+            },
+        ),
+        (
+            "WEBJS",
+            {
+                "id": {"server": "g.us", "user": "120363", "_serialized": "120363@g.us"},
+                "name": "Loja",
+                "groupMetadata": {
+                    "creation": 17,
+                    "announce": True,
+                    "owner": {"_serialized": ANA},
+                    "desc": "News",
+                    "participants": [
+                        {"id": {"_serialized": ANA}, "isAdmin": True, "isSuperAdmin": True},
+                        {"id": {"_serialized": BOB}, "isAdmin": False, "isSuperAdmin": False},
+                    ],
+                },
+            },
+        ),
+        (
+            "GOWS",
+            {
+                "JID": "120363@g.us",
+                "Name": "Loja",
+                "OwnerJID": ANA_JID,
+                "Topic": "News",
+                "GroupCreated": "1970-01-01T00:00:17+00:00",
+                "IsAnnounce": True,
+                "Participants": [
+                    {"JID": ANA_JID, "IsAdmin": True, "IsSuperAdmin": True},
+                    {"JID": BOB_JID, "IsAdmin": False, "IsSuperAdmin": False},
+                ],
+            },
+        ),
+    ],
+)
+async def test_groups_of_every_engine(engine: str, group: dict[str, Any]) -> None:
+    async with setup(engine=engine) as it:
+        it.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)
+        it.waha.groups = [group]
+        async with it.connected():
+            assert await it.connector.list_groups(it.session, with_participants=False) == [SHOWN]
+            whole = SHOWN | {"participants": PEOPLE}
+            assert await it.connector.list_groups(it.session, with_participants=True) == [whole]
+            assert await it.connector.find_group(it.session, "120363@g.us") == whole
+            with pytest.raises(NotFound, match="knows no group"):
+                await it.connector.find_group(it.session, "999@g.us")
+            it.waha.faults.append(Fault("GET /api/default/groups", 200, b"[1, {}, null]"))
+            assert await it.connector.list_groups(it.session, with_participants=False) == []
+            it.waha.faults.append(Fault("GET /api/default/groups", 500))
+            with pytest.raises(NetworkRefused):
+                await it.connector.find_group(it.session, "120363@g.us")
 
 
 @pytest.mark.parametrize(

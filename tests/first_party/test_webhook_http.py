@@ -132,7 +132,7 @@ async def test_it_sends_nothing(client: httpx.AsyncClient, hookgw_receiver: Rece
     answer = await client.post("/message/sendText/shop", json={"number": "5511988887777", "text": "hi"})
     assert answer.status_code == 501
     calls = (await client.get("/instance/capabilities/shop")).json()["calls"]
-    assert calls == ["findChats", "findContacts", "restart"]
+    assert calls == ["findChats", "findContacts", "findMessages", "restart"]
 
 
 async def test_wrong_options_create_nothing(client: httpx.AsyncClient) -> None:

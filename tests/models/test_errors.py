@@ -10,9 +10,11 @@ from hookgw.kernel import PluginFailed, StorageUnavailable, errors
 STATUS = {
     "HookgwError": 500,
     "Invalid": 400,
+    "WrongFields": 400,
     "EventLeftOut": 400,
     "Unauthorized": 401,
     "Forbidden": 403,
+    "ForeignKey": 403,
     "NotFound": 404,
     "Conflict": 409,
     "TooLarge": 413,

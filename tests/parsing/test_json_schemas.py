@@ -129,7 +129,9 @@ MESSAGES: list[tuple[str, Any]] = [
             *each("mentioned", None, [], ["55", 66]),
             {"options": {"mentioned": ["55"], "linkPreview": None}},
             {"mentions": {"mentioned": ["55"], "everyOne": True}},
-            {"options": {"mentions": {"mentioned": None}, "delay": "5"}},
+            {"options": {"mentions": {"mentioned": None}, "delay": 5}},
+            {"delay": 60_000, "mentionsEveryOne": True},
+            {"delay": None, "mentionsEveryOne": None},
             {"mentioned": ["55"], "mentions": 5},
             {"linkPreview": True, "options": {"linkPreview": "no"}},
         )

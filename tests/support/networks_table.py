@@ -36,6 +36,8 @@ _ROWS: dict[str, type | str] = {
     "mark as read": "mark_read",
     "typing, presence": "set_presence",
     "check numbers (`whatsappNumbers`)": "find_numbers",
+    "pictures of profiles (`fetchProfilePictureUrl`)": "find_picture",
+    "groups (`fetchAllGroups`, `findGroupInfos`)": "list_groups",
     "links to received files": "open_media",
     "the network calls hookgw (`ingestUrl`)": "ingest",
     "logout ends the login on the network": "logout",

@@ -91,7 +91,7 @@ PAGES = {
             ],
             "Messages": [
                 *("Message", "TextMessage", "MediaMessage", "MediaKind", "LocationMessage", "ContactMessage"),
-                *("Contact", "ReactionMessage", "TemplateMessage", "MessageKey"),
+                *("Contact", "ReactionMessage", "TemplateMessage", "MessageKey", "MessageQuery"),
                 *("whatsapp_chat_of", "whatsapp_number_of"),
             ],
             "Errors": [

@@ -17,6 +17,7 @@ from hookgw.records.messages import (
 _NEEDS: dict[str, type | str | None] = {
     "sendText": TextMessage,
     "sendMedia": MediaMessage,
+    "sendSticker": MediaMessage,
     "sendWhatsAppAudio": MediaMessage,
     "sendReaction": ReactionMessage,
     "sendLocation": LocationMessage,
@@ -27,9 +28,14 @@ _NEEDS: dict[str, type | str | None] = {
     "updateMessage": "edit",
     "deleteMessageForEveryone": "delete",
     "whatsappNumbers": "find_numbers",
+    "fetchProfilePictureUrl": "find_picture",
+    "getBase64FromMediaMessage": "open_media",
+    "fetchAllGroups": "list_groups",
+    "findGroupInfos": "find_group",
     "setPresence": "set_presence",
     "findChats": None,
     "findContacts": None,
+    "findMessages": None,
     "restart": None,
 }
 

@@ -52,6 +52,8 @@ class OutgoingCall(Generic[T]):
         on_ended: called once, when the call has ended and its arguments are no longer needed, with the
             result; ``None`` if it failed.
         timeout: seconds that the call may take.
+        wait: waits before the call; called with a function that says whether a caller still wants it. It ends
+            if all callers have gone away, and the call is not made then.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class OutgoingCall(Generic[T]):
         events_of: Callable[[T], Sequence[NewEvent]],
         on_ended: Callable[[T | None], None],
         timeout: float = CALL_TIMEOUT,
+        wait: Callable[[Callable[[], bool]], Awaitable[None]] | None = None,
     ) -> None:
         self._session = session
         # Only until the call has ended: it may hold a file, and the events may wait for long.
@@ -71,6 +74,9 @@ class OutgoingCall(Generic[T]):
         self._result: T | None = None
         self._error: HookgwError | None = None
         self._made, self._reported = trio.Event(), trio.Event()
+        self._wait = wait
+        self._waiting = trio.CancelScope()
+        self._callers: list[Callable[[], bool]] = []
 
     def begin(self) -> None:
         """Count the call as one of its session, until :meth:`run` ends.
@@ -85,6 +91,11 @@ class OutgoingCall(Generic[T]):
         try:
             try:
                 assert self._make is not None  # noqa: S101 -- run() is called once
+                if self._wait is not None:
+                    with self._waiting:
+                        await self._wait(lambda: any(is_there() for is_there in self._callers))
+                    if self._waiting.cancelled_caught:
+                        return  # there is nobody to tell
                 self._result = await call_in_time(self._session.connector, self._make, self._timeout)
             except HookgwError as error:
                 self._error = error
@@ -99,8 +110,11 @@ class OutgoingCall(Generic[T]):
             self._reported.set()
             self._session.end_call()
 
-    async def result(self) -> T:
+    async def result(self, is_there: Callable[[], bool] = lambda: True) -> T:
         """Wait until the call is made and its events are on disk (unless the disk refuses for long).
+
+        Args:
+            is_there: says whether the caller is still there.
 
         Raises:
             NetworkRefused: the network refused or did not answer, or the connector failed.
@@ -108,9 +122,15 @@ class OutgoingCall(Generic[T]):
             Invalid: the connector cannot do this.
             Unavailable: hookgw shut down meanwhile, or has a fault, which the log names.
         """
-        await self._made.wait()
-        with trio.move_on_after(EVENT_TIMEOUT):
-            await self._reported.wait()
+        self._callers.append(is_there)
+        try:
+            await self._made.wait()
+            with trio.move_on_after(EVENT_TIMEOUT):
+                await self._reported.wait()
+        finally:
+            self._callers.remove(is_there)
+            if not self._callers:
+                self._waiting.cancel()  # without effect if the call has begun
         if self._error is not None:
             raise self._error
         if self._result is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -49,7 +50,9 @@ class RecentSends:
         self._ended: OrderedDict[str, dict[str, _Send]] = OrderedDict()
         self._size = 0
 
-    async def find(self, instance_id: str, key: str, digest: bytes) -> dict[str, Any] | None:
+    async def find(
+        self, instance_id: str, key: str, digest: bytes, is_there: Callable[[], bool] = lambda: True
+    ) -> dict[str, Any] | None:
         """Return the outcome of the same send, made before or in progress; ``None`` if there is none.
 
         Raises:
@@ -64,7 +67,7 @@ class RecentSends:
                 "Idempotency-Key: it was used for another message. Use a new key for each message."
             )
         if send.call is not None:
-            return await send.call.result()
+            return await send.call.result(is_there)
         sent: dict[str, Any] = msgspec.json.decode(send.message_json)
         return sent
 

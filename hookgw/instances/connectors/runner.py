@@ -33,6 +33,7 @@ from hookgw.kernel.errors import (
     NotSupported,
     PluginFailed,
     Unavailable,
+    WrongFields,
 )
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -140,10 +141,10 @@ class Connectors:
         return [self._connectors[name] for name in self.names()]
 
     def check_integration(self, name: str) -> None:
-        """Raise :class:`Invalid` unless the name is empty or a connector's."""
+        """Raise :class:`WrongFields` unless the name is empty or a connector's."""
         if name and name not in self._connectors:
             known = ", ".join(self.names()) or "none is installed"
-            raise Invalid(f"integration: there is no connector {name!r}. Known connectors: {known}.")
+            raise WrongFields(f"integration: there is no connector {name!r}. Known connectors: {known}.")
 
     def missing(self, instance: Instance) -> str | None:
         """Return why an instance cannot be connected, in a sentence; ``None`` if its connector is there."""
@@ -222,6 +223,11 @@ class Connectors:
     def find(self, instance: Instance) -> ContainedConnector | None:
         """Return the connector of an instance; ``None`` if it has none, or its plugin is gone."""
         return self._connectors.get(instance.integration)
+
+    def passes_on_messages(self, instance: Instance) -> bool:
+        """Return whether an instance's connector passes on messages that the network keeps."""
+        connector = self.find(instance)
+        return connector is not None and "find_messages" in connector.methods
 
     def ready_session(self, name: str) -> ConnectorSession | None:
         """Return the session of an instance if its connector runs and has begun to connect."""

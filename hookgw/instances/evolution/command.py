@@ -103,6 +103,7 @@ def evolution(
         _existing(client, found, names),
         kinds,
         names=names,
+        staying=_staying(client),
         envelope=envelope,
         replace=replace,
         global_key=key,
@@ -116,6 +117,12 @@ def evolution(
     if as_json:
         show_json([result.as_json() for result in results])
     _finish(results, apply=apply)
+
+
+def _staying(client: Client) -> set[str]:
+    """Return the integrations of Evolution API whose accounts stay there."""
+    connectors = client.call("GET", "connector", "list")
+    return {name for one in connectors if one["name"] == "evolution" for name in one["integrations"]}
 
 
 def _evolution_key(file: Path | None, given: str | None) -> str:
@@ -190,6 +197,7 @@ class _Result:
             if planned.action is Action.CREATE:
                 fields = {"token": planned.token, "integration": planned.integration or None}
                 body = {
+                    **planned.options,
                     **(planned.settings or {}),
                     **fields,
                     "instanceName": planned.name,

@@ -62,6 +62,7 @@ class Planned(msgspec.Struct, kw_only=True):
         name: its name in hookgw.
         token: the key to keep; ``None`` if hookgw is to make one.
         integration: as in Evolution API; empty for none.
+        options: of the connector.
         settings: to set; ``None`` for no change.
         webhook: to set, as the body of ``/webhook/set``; ``None`` for no change.
         conflicts: differences from the instance in hookgw, which stays unless it is to be replaced.
@@ -73,12 +74,13 @@ class Planned(msgspec.Struct, kw_only=True):
     action: Action = Action.NOTHING
     token: str | None = None
     integration: str = ""
+    options: dict[str, Any] = {}
     settings: dict[str, Any] | None = None
     webhook: dict[str, Any] | None = None
     conflicts: list[str] = []
     notes: list[str] = []
 
-    __repr__ = repr_without("token", "settings", "webhook")
+    __repr__ = repr_without("token", "options", "settings", "webhook")
 
 
 def plan_import(
@@ -87,6 +89,7 @@ def plan_import(
     kinds: Collection[str],
     *,
     names: Mapping[str, str],
+    staying: Collection[str] = (),
     envelope: bool = True,
     replace: bool = False,
     global_key: str | None = None,
@@ -97,6 +100,7 @@ def plan_import(
         existing: the instances of hookgw, by name.
         kinds: the event kinds that hookgw knows, by their names in capitals.
         names: other names in hookgw, by the name in Evolution API.
+        staying: the integrations whose accounts stay there, because their connector is evolution.
         envelope: whether registrations get Evolution API's form of the body.
         replace: whether to replace hookgw's settings.
         global_key: Evolution API's, which must not become an instance's key.
@@ -131,6 +135,8 @@ def plan_import(
             made.settings, made.webhook = settings, webhook
             integration = one.instance.get("integration")
             made.integration = integration if integration in FOREIGN else ""
+            if made.integration in staying and name != one.name:
+                _name_remote(made, one.instance.get("token"))
         _note_the_rest(one.instance, made)
     return planned
 
@@ -314,6 +320,21 @@ def _token(token: Any, taken: set[str], notes: list[str]) -> str | None:
     return None
 
 
+def _name_remote(made: Planned, token: Any) -> None:
+    """Tell the connector which instance of Evolution API is meant: the names differ."""
+    if isinstance(token, str) and token.strip("*"):
+        # The plugin's own key is for instances of the same name alone.
+        made.options = {"remote": made.source, "api_key": token}
+        made.notes.append(f"options: remote={made.source}, with its token as api_key.")
+    else:
+        made.integration = ""
+        made.notes.append(
+            "integration: left out. The connector evolution would need the token of this instance, which "
+            "Evolution API does not show, because the names differ. Create the instance yourself, with the "
+            f"options remote={made.source} and api_key."
+        )
+
+
 def _note_the_rest(record: Mapping[str, Any], made: Planned) -> None:
     parts = [name for name in _OTHER_PARTS if _is_used(record.get(name))]
     if parts:
@@ -324,11 +345,6 @@ def _note_the_rest(record: Mapping[str, Any], made: Planned) -> None:
             f"the account stays there, and `hookgw instance connect {made.name}` takes its events from then "
             "on; with any other connector, it needs a new code, because its login is not imported."
         )
-        if made.name != made.source:
-            made.notes.append(
-                f"options: the connector evolution needs remote={made.source} and api_key, because the names "
-                "differ."
-            )
 
 
 def _is_used(part: Any) -> bool:

@@ -8,28 +8,31 @@ from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.instances import responses
+from hookgw.instances.connectors.states import Account
 from hookgw.instances.present import (
     present_code,
     present_connection,
     present_instance,
     present_listed_instance,
+    present_settings,
+    shown_number,
 )
 from hookgw.instances.requests import parse_creation
-from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.errors import HookgwError, NotFound, Unavailable
 from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
 from hookgw.records.connectors import QRCode
 from hookgw.records.instances import Instance
 from hookgw.web import responses as common
-from hookgw.web.auth import current_principal
+from hookgw.web.auth import current_principal, shown_key
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.present import present_done, present_started
-from hookgw.web.request_body import json_response, read_json, reserve
+from hookgw.web.request_body import current_exchange, json_response, read_json, reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
 from hookgw.webhooks.change import unmask_change
 from hookgw.webhooks.fields import Showing
-from hookgw.webhooks.responses import present_registration
+from hookgw.webhooks.responses import present_created_registration
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -45,6 +48,12 @@ _CREATE_BODY = json_body(
 )
 _ID_QUERY = Parameter("instanceId", "Only the instance with this id.", {"type": "string"})
 _NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"type": "string"})
+_NUMBER_QUERY = Parameter(
+    "number",
+    "Only instances with this number: the option `number`, or the number of the account.",
+    {"type": "string"},
+    may_be_empty=True,
+)
 _FEW = 100
 """So many instances are asked for by their names; if there are more, for all."""
 
@@ -100,6 +109,7 @@ class InstanceRoutes:
         created = responses.CreatedInstance(
             instance=present_instance(instance, state, self._instances.masked_options(instance), is_new=True),
             hash=key,
+            settings=present_settings(instance.settings),
             ingest_url=self._instances.ingest_url(instance) or UNSET,
             qrcode=UNSET if code is None else present_code(code, self._instances.codes_shown(instance.name)),
         )
@@ -108,7 +118,7 @@ class InstanceRoutes:
             warnings = [*warned, *await self._gateway.registrations.warnings(registration)]
             secret_options = self._gateway.hooks.secret_options
             showing = Showing(instance.id, self._gateway.catalog, secret_options, warnings)
-            created.webhook = present_registration(registration, showing)
+            created.webhook = present_created_registration(registration, showing)
         elif warned:
             created.warnings = warned
         return json_response(created, 201)
@@ -116,7 +126,8 @@ class InstanceRoutes:
     @describes(
         _TAG,
         {200: list[responses.ListedInstance]},
-        query=(_NAME_QUERY, _ID_QUERY, CURSOR_QUERY),
+        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, CURSOR_QUERY),
+        errors=(404,),
         headers=CURSOR_HEADER | SILENT_HEADER,
     )
     async def fetch_instances(self) -> Response:
@@ -124,10 +135,13 @@ class InstanceRoutes:
 
         In a fleet, the header `hookgw-silent-nodes` names the nodes that did not answer. The connections of
         their instances are unknown: `connecting`, or `close` if nobody connected the instance. If the list
-        ends early, its cursor is in `hookgw-cursor`.
+        ends early, its cursor is in `hookgw-cursor`. A `number` that no instance has gets 404.
         """
         await reserve(LIST)
         principal = current_principal()
+        # A key of one instance is that instance's: the only one that its caller sees.
+        callers_key = None if principal.is_global else shown_key(current_exchange().scope["headers"])
+        number = request.args.get("number")
         name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
         found = [
             instance
@@ -139,6 +153,12 @@ class InstanceRoutes:
         ]
         few = [instance.name for instance in found] if len(found) <= _FEW else None
         connections = await self._gateway.views.connections(few)
+        if number:
+            found = [one for one in found if number in self._numbers_of(one, connections.of(one).account)]
+            if not found and connections.silent:
+                raise Unavailable("Not all nodes answered: one of their instances may have this number.")
+            if not found:
+                raise NotFound(f"No instance has the number {number[:64]!r}.")
 
         def present(instance: Instance) -> responses.ListedInstance:
             connection = connections.of(instance)
@@ -151,10 +171,16 @@ class InstanceRoutes:
                 self._instances.ingest_url(instance),
                 connection.account,
                 connection.closing,
+                callers_key,
             )
 
         response = await array(found, lambda instance: (instance.name,), present)
         return name_silent(response, connections.silent)
+
+    def _numbers_of(self, instance: Instance, account: Account) -> tuple[str | None, ...]:
+        # Without the device, as in 5511988887777:3@s.whatsapp.net.
+        jid = (account.jid or "").partition("@")[0].partition(":")[0]
+        return shown_number(self._instances.masked_options(instance)), account.jid, jid
 
     @describes(_TAG, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:

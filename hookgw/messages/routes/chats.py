@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import binascii
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from quart import Blueprint, Response
 
+from hookgw.instances.connectors.media_download import MediaDownload
+from hookgw.kernel.errors import Conflict, HookgwError
 from hookgw.messages import responses
 from hookgw.messages.chats import Chat, Contact
-from hookgw.messages.present import present_chat, present_contact
+from hookgw.messages.present import present_chat, present_contact, present_file, present_messages
+from hookgw.messages.queries import parse_file_request, parse_message_query, parse_picture_request
 from hookgw.messages.requests import (
     ChatQuery,
     parse_chat_query,
@@ -21,7 +26,16 @@ from hookgw.messages.requests import (
 )
 from hookgw.web.lists import first_of
 from hookgw.web.openapi.describe import describes, json_body
-from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
+from hookgw.web.request_body import (
+    current_exchange,
+    json_response,
+    network_response,
+    read_optional_json,
+    read_parsed,
+    reserve,
+)
+from hookgw.web.server.errors import JSON
+from hookgw.web.server.exchange import BrokenOff
 from hookgw.web.server.response_memory import LIST
 
 if TYPE_CHECKING:
@@ -52,6 +66,15 @@ _CHATS_BODY = json_body(
 _CONTACTS_BODY = json_body(
     "ChatQueryRequest", required=False, all={"where": {}}, by_name={"where": {"pushName": "Ana"}}
 )
+_MESSAGES_BODY = json_body(
+    "MessageQueryRequest",
+    required=False,
+    all={},
+    of_a_chat={"where": {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}, "page": 1, "offset": 50},
+    one={"where": {"key": {"id": _KEY["id"]}}},
+)
+_PICTURE_BODY = json_body("PictureRequest", of_a_number={"number": "5511988887777"})
+_FILE_BODY = json_body("FileRequest", by_id={"message": {"key": {"id": _KEY["id"]}}})
 _NUMBERS_BODY = json_body("NumbersRequest", two={"numbers": ["5511988887777", "5511977776666"]})
 
 
@@ -61,6 +84,7 @@ class ChatRoutes:
     def __init__(self, gateway: Gateway) -> None:
         self._messages = gateway.messages
         self._chats = gateway.chats
+        self._stored_messages = gateway.stored_messages
         self._instances = gateway.instances
         self._limit = gateway.settings.server.max_body
 
@@ -77,6 +101,9 @@ class ChatRoutes:
             ("findChats", self.find_chats, "POST"),
             ("findChats", self.list_chats, "GET"),  # clients of Evolution API 1
             ("findContacts", self.find_contacts, "POST"),
+            ("findMessages", self.find_messages, "POST"),
+            ("fetchProfilePictureUrl", self.find_picture, "POST"),
+            ("getBase64FromMediaMessage", self.fetch_file, "POST"),
         ):
             blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=[method])
         return blueprint
@@ -112,10 +139,23 @@ class ChatRoutes:
 
     @describes(_TAG, {200: list[responses.FoundNumber]}, body=_NUMBERS_BODY, errors=_ERRORS)
     async def find_numbers(self, instance: str) -> Response:
-        """Look up which numbers have an account on the network."""
+        """Look up which numbers have an account on the network.
+
+        While the instance is not connected, the history is asked: a number that has written, or was written
+        to, has one. If it does not know all of the numbers, the response is 409.
+        """
         self._messages.require(instance, "whatsappNumbers")
         numbers = await read_parsed(self._limit, parse_numbers)
-        return json_response(await self._messages.find_numbers(instance, numbers))
+        try:
+            found = await self._messages.find_numbers(instance, numbers)
+        except Conflict as error:
+            refusal = error
+        else:
+            return json_response(found)
+        known = await self._chats.known_numbers(instance, numbers)
+        if known is None:
+            raise refusal
+        return json_response(known)
 
     @describes(_TAG, {200: list[responses.Chat]}, body=_CHATS_BODY)
     async def find_chats(self, instance: str) -> Response:
@@ -155,6 +195,51 @@ class ChatRoutes:
         found = await self._chats.contacts(instance, query.wants)
         return json_response(await first_of(_page(found, query), present_contact))
 
+    @describes(_TAG, {200: responses.MessagePage}, body=_MESSAGES_BODY, errors=(429, 502))
+    async def find_messages(self, instance: str) -> Response:
+        """List messages, the newest first.
+
+        Of most networks, those in the history; a network that keeps messages itself, and whose connector
+        runs, is asked. A search takes about a second at most.
+        """
+        found_instance = self._instances.get(instance)
+        query = parse_message_query(await read_optional_json(self._limit))
+        await reserve(LIST)
+        asked = await self._messages.find_messages(instance, query)
+        if asked is not None:
+            return await network_response(asked)
+        found = await self._stored_messages.find(instance, query)
+        return json_response(present_messages(found, query, found_instance.id))
+
+    @describes(_TAG, {200: responses.Picture}, body=_PICTURE_BODY, errors=_ERRORS)
+    async def find_picture(self, instance: str) -> Response:
+        """Return the picture of an account or a group."""
+        self._messages.require(instance, "fetchProfilePictureUrl")
+        number = await read_parsed(self._limit, parse_picture_request)
+        return json_response(await self._messages.find_picture(instance, number))
+
+    @describes(_TAG, {201: responses.MediaFile}, body=_FILE_BODY, errors=(*_ERRORS, 413))
+    async def fetch_file(self, instance: str) -> Response:
+        """Return the file of a message as base64.
+
+        The message is found by the id in its key, in the history, for as long as that has it. The file may
+        have `media.limit`, and is streamed. If it cannot be completed, the connection is closed before its
+        end.
+        """
+        self._messages.require(instance, "getBase64FromMediaMessage")
+        message_id = await read_parsed(self._limit, parse_file_request)
+        file = await self._stored_messages.open_file(instance, message_id)
+        current_exchange().call_at_end(file.leave)
+        if file.download is None:
+            return json_response(present_file(file, None, message_id), 201)
+        shown = present_file(file, await file.download.head(), message_id)
+        # The content is the last field.
+        start = msgspec.json.encode(shown).removesuffix(b'"}')
+        response = Response(_as_base64(start, file.download), 201, content_type=JSON)
+        response.timeout = None  # MediaDownload has a deadline that grows with what was read
+        response.headers.pop("content-length", None)
+        return response
+
     async def _read_query(self, instance: str) -> ChatQuery:
         self._instances.get(instance)  # 404 comes before any error of the body
         return parse_chat_query(await read_optional_json(self._limit))
@@ -163,3 +248,17 @@ class ChatRoutes:
 def _page(found: list[T], query: ChatQuery) -> list[T]:
     # The page first: presenting all that was found would take much longer.
     return [one for one in found if query.name in (None, one.name)][query.page_slice]
+
+
+async def _as_base64(start: bytes, download: MediaDownload) -> AsyncIterator[bytes]:
+    yield start
+    rest = b""
+    try:
+        async for piece in download.chunks():
+            content = rest + piece
+            whole = len(content) // 3 * 3
+            rest = content[whole:]
+            yield binascii.b2a_base64(content[:whole], newline=False)
+    except HookgwError as error:
+        raise BrokenOff from error
+    yield binascii.b2a_base64(rest, newline=False) + b'"}'

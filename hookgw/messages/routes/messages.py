@@ -14,13 +14,15 @@ from hookgw.messages.requests import (
     parse_location_message,
     parse_media_message,
     parse_reaction_message,
+    parse_sticker_message,
     parse_template_message,
     parse_text_message,
 )
 from hookgw.messages.uploads import MULTIPART, read_upload
 from hookgw.records.messages import Message
+from hookgw.web.forms import NOTE, read_send
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
-from hookgw.web.request_body import current_exchange, json_response, read_parsed
+from hookgw.web.request_body import current_exchange, json_response
 from hookgw.web.server.errors import JSON
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ _NUMBER = "5511988887777"
 _KEY = {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"}
 _TEXT_BODY = json_body(
     "SendTextRequest",
+    note=NOTE,
     a_text={"number": _NUMBER, "text": "Oi"},
     a_reply={"number": _NUMBER, "text": "Oi", "quoted": {"key": {"id": _KEY["id"]}}},
 )
@@ -56,6 +59,7 @@ _MEDIA_BODY = Body(
             "fileName": "hello.txt",
         },
     },
+    note=NOTE,
 )
 _AUDIO_BODY = Body(
     {
@@ -63,9 +67,19 @@ _AUDIO_BODY = Body(
         MULTIPART: {"$ref": "#/components/schemas/SendAudioForm"},
     },
     {"by URL": {"number": _NUMBER, "audio": "https://shop.example/hello.ogg"}},
+    note=NOTE,
+)
+_STICKER_BODY = Body(
+    {
+        JSON: {"$ref": "#/components/schemas/SendStickerRequest"},
+        MULTIPART: {"$ref": "#/components/schemas/SendAudioForm"},
+    },
+    {"by URL": {"number": _NUMBER, "sticker": "https://shop.example/hello.webp"}},
+    note=NOTE,
 )
 _LOCATION_BODY = json_body(
     "SendLocationRequest",
+    note=NOTE,
     a_place={
         "number": _NUMBER,
         "name": "Shop",
@@ -76,11 +90,13 @@ _LOCATION_BODY = json_body(
 )
 _CONTACT_BODY = json_body(
     "SendContactRequest",
+    note=NOTE,
     a_card={"number": _NUMBER, "contact": [{"fullName": "Ana", "phoneNumber": "+55 11 98888-7777"}]},
 )
-_REACTION_BODY = json_body("SendReactionRequest", a_reaction={"key": _KEY, "reaction": "👍"})
+_REACTION_BODY = json_body("SendReactionRequest", note=NOTE, a_reaction={"key": _KEY, "reaction": "👍"})
 _TEMPLATE_BODY = json_body(
     "SendTemplateRequest",
+    note=NOTE,
     a_template={
         "number": _NUMBER,
         "name": "order_ready",
@@ -115,6 +131,7 @@ class MessageRoutes:
             ("sendText", self.send_text),
             ("sendMedia", self.send_media),
             ("sendWhatsAppAudio", self.send_audio),
+            ("sendSticker", self.send_sticker),
             ("sendReaction", self.send_reaction),
             ("sendLocation", self.send_location),
             ("sendContact", self.send_contact),
@@ -127,7 +144,7 @@ class MessageRoutes:
     async def send_text(self, instance: str) -> Response:
         """Send a text message."""
         self._messages.require(instance, "sendText")
-        return await self._send(instance, await read_parsed(self._limit, parse_text_message))
+        return await self._send(instance, await read_send(self._limit, parse_text_message))
 
     @describes(_TAG, _SENT, body=_MEDIA_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_media(self, instance: str) -> Response:
@@ -143,33 +160,43 @@ class MessageRoutes:
         body, files = await read_upload(self._upload_limit, self._limit, "audio")
         return await self._send(instance, parse_audio_message(body, files))
 
+    @describes(_TAG, _SENT, body=_STICKER_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    async def send_sticker(self, instance: str) -> Response:
+        """Send a sticker: by URL, as base64, or as an upload."""
+        self._messages.require(instance, "sendSticker")
+        body, files = await read_upload(self._upload_limit, self._limit, "sticker")
+        return await self._send(instance, parse_sticker_message(body, files))
+
     @describes(_TAG, _SENT, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_reaction(self, instance: str) -> Response:
         """React to a message."""
         self._messages.require(instance, "sendReaction")
-        return await self._send(instance, await read_parsed(self._limit, parse_reaction_message))
+        return await self._send(instance, await read_send(self._limit, parse_reaction_message))
 
     @describes(_TAG, _SENT, body=_LOCATION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_location(self, instance: str) -> Response:
         """Send a place."""
         self._messages.require(instance, "sendLocation")
-        return await self._send(instance, await read_parsed(self._limit, parse_location_message))
+        return await self._send(instance, await read_send(self._limit, parse_location_message))
 
     @describes(_TAG, _SENT, body=_CONTACT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_contact(self, instance: str) -> Response:
         """Send cards of people."""
         self._messages.require(instance, "sendContact")
-        return await self._send(instance, await read_parsed(self._limit, parse_contact_message))
+        return await self._send(instance, await read_send(self._limit, parse_contact_message))
 
     @describes(_TAG, _SENT, body=_TEMPLATE_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_template(self, instance: str) -> Response:
         """Send a message that the network has approved beforehand."""
         self._messages.require(instance, "sendTemplate")
-        return await self._send(instance, await read_parsed(self._limit, parse_template_message))
+        return await self._send(instance, await read_send(self._limit, parse_template_message))
 
     async def _send(self, instance: str, message: Message) -> Response:
         key = parse_idempotency_key(request.headers.get("idempotency-key"))
         # The send goes on if the client goes away, and so does the count of its body.
-        release = current_exchange().hand_over()
-        sent = await self._messages.send(instance, message, key=key, on_ended=release)
+        exchange = current_exchange()
+        release = exchange.hand_over()
+        sent = await self._messages.send(
+            instance, message, key=key, on_ended=release, is_there=exchange.is_client_there
+        )
         return json_response(sent, 201)

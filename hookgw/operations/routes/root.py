@@ -1,4 +1,7 @@
-"""``GET /``: tells a program what this is, and sends a browser to a page for people."""
+"""``/`` and ``/verify-creds``: tell a program what this is, and whether its key is a global key.
+
+A browser is sent to a page for people.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from quart import Blueprint, Response, request
 
 from hookgw._version import __version__
 from hookgw.web import responses as common
+from hookgw.web.auth import VERIFY_PATH
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -15,8 +19,12 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 
+EVOLUTION_VERSION = "2.3.7"
+"""The version of Evolution API that hookgw behaves like with ``server.compatibility: evolution``."""
+
+
 class RootRoutes:
-    """The handler of ``/``.
+    """The handlers of ``/`` and ``/verify-creds``.
 
     Args:
         gateway: the gateway.
@@ -25,12 +33,14 @@ class RootRoutes:
 
     def __init__(self, gateway: Gateway, *, has_dashboard: bool) -> None:
         self._address = gateway.settings.server.address
+        self._is_evolution = gateway.settings.server.is_evolution
         # Where people begin. Relative, because a proxy may add a prefix that hookgw does not know.
         self._page = "dashboard/" if has_dashboard else "docs"
 
     def blueprint(self) -> Blueprint:
         blueprint = Blueprint("root", __name__)
         blueprint.add_url_rule("/", view_func=self.root)
+        blueprint.add_url_rule(VERIFY_PATH, view_func=self.verify_key, methods=["POST"])
         return blueprint
 
     @describes("Operation", {200: common.About, 302: None})
@@ -48,7 +58,7 @@ class RootRoutes:
                 status=200,
                 message="hookgw, a webhook gateway for messaging instances. It works.",
                 name="hookgw",
-                version=__version__,
+                version=EVOLUTION_VERSION if self._is_evolution else __version__,
                 documentation=f"{self._address}/docs",
                 openapi=f"{self._address}/openapi.json",
                 health=f"{self._address}/readyz",
@@ -56,3 +66,11 @@ class RootRoutes:
         )
         response.headers["vary"] = "accept"
         return response
+
+    @describes("Operation", {200: common.ValidKey})
+    async def verify_key(self) -> Response:
+        """Say that the key is a global key, as clients of Evolution API ask before they save it.
+
+        Any other key gets 401.
+        """
+        return json_response(common.ValidKey(200, "The key is a global key."))

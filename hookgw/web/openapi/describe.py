@@ -15,7 +15,7 @@ BYTES = "application/octet-stream"
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """An optional query parameter or header of a request.
+    """A query parameter or header of a request.
 
     Attributes:
         name: its name.
@@ -23,6 +23,7 @@ class Parameter(msgspec.Struct, frozen=True):
         schema: its JSON Schema.
         place: ``query`` or ``header``.
         may_be_empty: whether an empty value means the same as no parameter.
+        is_required: whether a request must have it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Parameter(msgspec.Struct, frozen=True):
     schema: Mapping[str, Any]
     place: str = "query"
     may_be_empty: bool = False
+    is_required: bool = False
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -121,11 +123,11 @@ def undeclared(view: Callable[..., Any]) -> Operation:
     return Operation("Plugins", {}, None, (), frozenset(), None, {}, summary, description)
 
 
-def json_body(name: str, *, required: bool = True, **examples: Any) -> Body:
+def json_body(name: str, *, required: bool = True, note: str = "", **examples: Any) -> Body:
     """Return a JSON body with the schema of a component; ``_`` in the titles of examples is a space."""
     # Keyword arguments cannot have spaces.
     titled = {title.replace("_", " "): example for title, example in examples.items()}
-    return Body({JSON: {"$ref": f"#/components/schemas/{name}"}}, titled, required)
+    return Body({JSON: {"$ref": f"#/components/schemas/{name}"}}, titled, required, note)
 
 
 def _texts(view: Callable[..., Any]) -> tuple[str, str]:

@@ -75,14 +75,20 @@ class Route(msgspec.Struct, frozen=True):
     operation: Operation
 
 
-def build_document(routes: Iterable[Route], bodies: Mapping[str, Schema], base_path: str) -> dict[str, Any]:
+def build_document(
+    routes: Iterable[Route], bodies: Mapping[str, Schema], base_path: str, *, nests_messages: bool = False
+) -> dict[str, Any]:
     """Return the document, ready for JSON, with the routes in their order. ``base_path`` may be empty.
+
+    ``nests_messages`` says that the messages of some errors are lists in the list (``server.compatibility``).
 
     Args:
         bodies: the schemas of the bodies of requests, by their names.
     """
     known = list(routes)
     contents = _Contents(known)
+    if nests_messages:
+        _nest_messages(contents.components)
     paths: dict[str, Any] = {}
     taken: set[str] = set()
     for route in known:
@@ -118,6 +124,13 @@ def build_document(routes: Iterable[Route], bodies: Mapping[str, Schema], base_p
             },
         },
     }
+
+
+def _nest_messages(components: dict[str, Any]) -> None:
+    """Let the messages of an error be a list in the list, as those of wrong fields are."""
+    messages = components["Messages"]["properties"]["message"]
+    text = messages["items"]
+    messages["items"] = {"anyOf": [text, {"type": "array", "minItems": 1, "items": text}]}
 
 
 def document_path(path: str) -> str:
@@ -183,7 +196,8 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
             "description": one.meaning,
             "schema": plain(one.schema),
         }
-        parameters.append(parameter | ({"allowEmptyValue": True} if one.may_be_empty else {}))
+        flags = {"allowEmptyValue": one.may_be_empty, "required": one.is_required}
+        parameters.append(parameter | {flag: True for flag, is_set in flags.items() if is_set})
     if parameters:
         operation["parameters"] = parameters
     if declared.body is not None:

@@ -77,8 +77,13 @@ class OpenApiRoutes:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        base_path = self._gateway.settings.server.base_path
-        return build_document(routes_of(self._app), self._bodies(self._gateway), base_path)
+        server = self._gateway.settings.server
+        return build_document(
+            routes_of(self._app),
+            self._bodies(self._gateway),
+            server.base_path,
+            nests_messages=server.is_evolution,
+        )
 
     @cached_property
     def _encoded(self) -> bytes:

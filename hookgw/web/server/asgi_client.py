@@ -98,6 +98,10 @@ class AsgiClient:
         """Return ``None``: only the messages tell whether all of a body has arrived."""
         return None
 
+    def is_there(self) -> bool:
+        """Return whether the client has not left, as far as is known."""
+        return not self._has_left
+
     async def send(self, message: Any) -> None:
         if message["type"] == "http.response.start":
             fixed = FIXED_OVER_TLS if self._scope["scheme"] == "https" else FIXED

@@ -38,6 +38,9 @@ class Client(Protocol):
     def receive_nowait(self) -> bytes | None:
         """Return the rest of the body if all of it has arrived; ``None`` if not, or if it was taken."""
 
+    def is_there(self) -> bool:
+        """Return whether the client has not ended its side of the connection, as far as is known."""
+
     async def send(self, message: Any) -> None:
         """Send the start, or the next part, of the response (ASGI)."""
 
@@ -73,6 +76,9 @@ class _Messages:
 
     def receive_nowait(self) -> bytes | None:
         return None
+
+    def is_there(self) -> bool:
+        return True  # its leaving is a message
 
     async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         await self.send({"type": "http.response.start", "status": status, "headers": headers})

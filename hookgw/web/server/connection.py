@@ -212,6 +212,11 @@ class ClientConnection:
         self._has_all = True
         return reader.part() if reader.is_within_body else b""
 
+    def is_there(self) -> bool:
+        """Return whether the client has not ended its side of the connection, as far as is known."""
+        # A client that closes its connection cannot be told from one that ends only its side.
+        return self._reader.state is not State.ENDED and not self._left.is_set()
+
     async def _wait_left(self) -> None:
         """Wait until the client no longer wants the response. Further bytes of the client may arrive; they
         wait.

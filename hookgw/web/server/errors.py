@@ -1,7 +1,8 @@
 """Error responses, all in one shape.
 
 ``{"status": 404, "error": "Not Found", "response": {"message": ["…"]}}``; ``message`` is a list of sentences.
-If a messaging network refused, its own code is beside them in ``code``.
+If a messaging network refused, its own code is beside them in ``code``. With ``server.compatibility:
+evolution``, two errors look as in Evolution API; see :func:`response_to`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hookgw._version import __version__
 from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.core.ingest_url import INGEST_PATH
 from hookgw.kernel.errors import (
+    ForeignKey,
     HookgwError,
     NetworkRefused,
     PluginFailed,
@@ -29,6 +31,7 @@ from hookgw.kernel.errors import (
     Unauthorized,
     Unavailable,
     UnsupportedContentEncoding,
+    WrongFields,
 )
 from hookgw.web.responses import ApiError, Messages
 
@@ -44,10 +47,21 @@ BUG = "An internal error occurred; see hookgw's log."
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
-def error_body(status: int, messages: Sequence[str], code: str | None = None) -> bytes:
-    """Return the body of an error response. ``code`` is the messaging network's."""
+def error_body(
+    status: int, messages: Sequence[str], code: str | None = None, *, is_nested: bool = False
+) -> bytes:
+    """Return the body of an error response.
+
+    Args:
+        status: of the response.
+        messages: sentences.
+        code: the messaging network's.
+        is_nested: whether the sentences are a list in the list, as Evolution API has those about fields.
+    """
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
-    reasons = Messages(list(messages), msgspec.UNSET if code is None else code)
+    # The document of such a gateway says that the list has a list.
+    shown: Any = [list(messages)] if is_nested else list(messages)
+    reasons = Messages(shown, msgspec.UNSET if code is None else code)
     return msgspec.json.encode(ApiError(status, phrase, reasons))
 
 
@@ -63,8 +77,14 @@ class JsonResponse(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-def response_to(error: Exception, method: str, path: str) -> JsonResponse:
-    """Return the response to an exception of a route. A bug is logged and becomes a 500."""
+def response_to(error: Exception, method: str, path: str, *, is_evolution: bool = False) -> JsonResponse:
+    """Return the response to an exception of a route. A bug is logged and becomes a 500.
+
+    With ``server.compatibility: evolution`` (``is_evolution``), another instance's key is a wrong one.
+    """
+    if is_evolution and isinstance(error, ForeignKey):
+        # Evolution API has one answer for every key that is not the right one.
+        error = Unauthorized(*error.messages)
     if not isinstance(error, HookgwError):
         # The client does not see the exception: it may hold data of other tenants.
         _log(error, method, path)
@@ -83,7 +103,9 @@ def response_to(error: Exception, method: str, path: str) -> JsonResponse:
         headers["accept-encoding"] = error.accepted
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)
-    return JsonResponse(error.status, error_body(error.status, error.messages, code), headers)
+    is_nested = is_evolution and isinstance(error, WrongFields)
+    body = error_body(error.status, error.messages, code, is_nested=is_nested)
+    return JsonResponse(error.status, body, headers)
 
 
 def shown_path(path: str) -> str:
@@ -102,15 +124,17 @@ def _asked_path() -> str:
     return root + shown_path(request.path)
 
 
-def install_error_handlers(app: QuartTrio) -> None:
-    app.register_error_handler(HookgwError, _handle_route_error)
+def install_error_handlers(app: QuartTrio, *, is_evolution: bool) -> None:
+    """Give the errors that routes, or the routing itself, raise the one shape; see :func:`response_to`."""
+
+    async def handle_route_error(error: Exception) -> Response:
+        path = shown_path(request.path)
+        status, body, headers = response_to(error, request.method, path, is_evolution=is_evolution)
+        return Response(body, status, dict(headers), content_type=JSON)
+
+    app.register_error_handler(HookgwError, handle_route_error)
     app.register_error_handler(HTTPException, _handle_routing_error)
-    app.register_error_handler(Exception, _handle_route_error)
-
-
-async def _handle_route_error(error: Exception) -> Response:
-    status, body, headers = response_to(error, request.method, shown_path(request.path))
-    return Response(body, status, dict(headers), content_type=JSON)
+    app.register_error_handler(Exception, handle_route_error)
 
 
 async def _handle_routing_error(error: Exception) -> Response:

@@ -280,6 +280,10 @@ class RequestResponse:
                 await self._wanted.wait()
         return await self.next_message()
 
+    def is_client_there(self) -> bool:
+        """Return whether the client has not ended its side of the connection, as far as is known."""
+        return self._client.is_there()
+
     def want_body(self) -> None:
         """Note that the route reads the body, for which the client may be waiting to be asked."""
         self._is_wanted = True

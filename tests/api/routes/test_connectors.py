@@ -26,7 +26,7 @@ async def test_connectors_are_listed_with_their_options(client: httpx.AsyncClien
     assert (simulator["plugin"], simulator["takesRequests"]) == ("simulator", True)
     assert simulator["integrations"] == ["EVOLUTION", "WHATSAPP-BAILEYS"]
     assert simulator["optionsSchema"]["properties"]["app_secret"]["writeOnly"] is True
-    assert webhook["calls"] == ["findChats", "findContacts", "restart"]
+    assert webhook["calls"] == ["findChats", "findContacts", "findMessages", "restart"]
     assert webhook["integrations"] == []
     assert found["matrix"]["takesRequests"] is False
 

@@ -18,7 +18,7 @@ async def test_create_answers_instance_and_key(client: httpx.AsyncClient) -> Non
     response = await client.post("/instance/create", json={"instanceName": "loja1"})
     assert response.status_code == 201
     answer = response.json()
-    assert list(answer) == ["instance", "hash"]
+    assert list(answer) == ["instance", "hash", "settings", "websocket", "rabbitmq", "nats", "sqs"]
     assert answer["instance"]["instanceName"] == "loja1"
     assert answer["instance"]["status"] == "close"
     found = await client.get("/webhook/find/loja1", headers={"apikey": answer["hash"]})
@@ -44,7 +44,19 @@ async def test_create_with_a_webhook_a_token_and_the_integration_of_known_client
     assert (answer["webhook"]["url"], answer["webhook"]["events"]) == (URL, ["QRCODE_UPDATED"])
     assert len(answer["webhook"]["warnings"]) == 2
     found = (await client.get("/webhook/find/loja1", headers={"apikey": answer["hash"]})).json()
-    assert found | {"warnings": []} == answer["webhook"] | {"warnings": []}
+    more = {"warnings": [], "webhookUrl": URL, "webhookHeaders": {}}
+    assert found | more == answer["webhook"] | {"warnings": []}
+
+
+async def test_create_answers_what_clients_of_evolution_api_read(client: httpx.AsyncClient) -> None:
+    webhook = {"url": URL, "headers": {"authorization": "Bearer abc"}}
+    body = {"instanceName": "loja1", "rejectCall": True, "wavoipToken": "t", "webhook": webhook}
+    answer = (await client.post("/instance/create", json=body)).json()
+    assert (answer["settings"]["rejectCall"], answer["settings"]["wavoipToken"]) == (True, "********")
+    assert answer["webhook"]["webhookUrl"] == URL
+    assert answer["webhook"]["webhookHeaders"] == {"authorization": "********"}
+    for name in ("websocket", "rabbitmq", "nats", "sqs"):
+        assert answer[name] == {"enabled": False}
 
 
 async def test_create_warns_of_another_label_for_its_webhook(client: httpx.AsyncClient) -> None:
@@ -232,7 +244,8 @@ async def test_the_list_has_every_field_of_evolution_api(client: httpx.AsyncClie
         "_count": {"Message": 0, "Contact": 0, "Chat": 0},
         "backlog": {"deliveries": 0, "bytes": 0},
     }
-    assert nested["integration"] == "WHATSAPP-BUSINESS"
+    account = dict.fromkeys(("ownerJid", "owner", "profileName", "profilePicUrl"))
+    assert nested == created["instance"] | {"name": "loja1", **account}
 
 
 async def test_the_list_by_id(client: httpx.AsyncClient, gateway: Gateway) -> None:
@@ -248,6 +261,41 @@ async def test_the_list_by_id(client: httpx.AsyncClient, gateway: Gateway) -> No
     assert await names("") == ["loja1", "loja2"]
 
 
+async def test_the_list_by_number(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await gateway.instances.create("loja1")
+    _, key, _ = await gateway.instances.create("loja2")
+    for name, jid in (("loja1", "5511988887777:3@s.whatsapp.net"), ("loja2", "551@s.whatsapp.net")):
+        data = {"instance": name, "state": "open", "statusReason": 200, "wuid": jid}
+        await client.post(f"/event/emit/{name}", json={"event": "CONNECTION_UPDATE", "data": data})
+
+    async def names(number: str, **headers: str) -> list[str] | int:
+        query = {"number": number}
+        listed = await client.get("/instance/fetchInstances", params=query, headers=headers)
+        if listed.is_error:
+            assert shape_of(listed) == [f"No instance has the number {number!r}."]
+        return [one["name"] for one in listed.json()] if listed.is_success else listed.status_code
+
+    assert await names("5511988887777") == ["loja1"]
+    assert await names("551@s.whatsapp.net") == ["loja2"]
+    assert await names("5522") == 404
+    assert await names("5511988887777", apikey=key) == 404  # as if there were none
+    assert await names("551", apikey=key) == ["loja2"]
+    assert await names("") == ["loja1", "loja2"]
+
+
+async def test_a_key_of_an_instance_sees_itself(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    _, key, _ = await gateway.instances.create("loja1")
+    second = (await client.post("/key/create/loja1", json={"name": "crm"})).json()["key"]
+
+    async def token(**headers: str) -> str:
+        (listed,) = (await client.get("/instance/fetchInstances", headers=headers)).json()
+        return str(listed["token"])
+
+    assert await token() == "********"
+    assert await token(apikey=key) == key
+    assert await token(apikey=second) == second
+
+
 async def test_an_event_reports_the_account_and_the_end_of_its_connection(
     client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
@@ -258,7 +306,9 @@ async def test_an_event_reports_the_account_and_the_end_of_its_connection(
         event = {"event": "CONNECTION_UPDATE", "data": data, "date_time": "2026-11-20T12:00:00.000Z"}
         assert (await client.post("/event/emit/loja1", json=event)).status_code == 202
     (shown,) = (await client.get("/instance/fetchInstances")).json()
-    assert [shown[name] for name in ("ownerJid", "profileName", "profilePicUrl")] == list(account.values())
+    for one in (shown, shown["instance"]):
+        assert [one[name] for name in ("ownerJid", "profileName", "profilePicUrl")] == list(account.values())
+    assert shown["instance"]["owner"] == "551@s.whatsapp.net"
     assert shown["disconnectionReasonCode"] == 428
     assert shown["disconnectionAt"] == "2026-11-20T12:00:00.000Z"
 

@@ -37,6 +37,8 @@ from hookgw.config import PluginsSettings, Settings
 from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
 from hookgw.webhooks import RegistrationChange
+from tests.api.conftest import KEY as KEY_OF_API
+from tests.api.conftest import slow_request
 from tests.api.test_app import shape_of
 
 KEY = {"remoteJid": "55@fake", "fromMe": False, "id": "M1"}
@@ -113,6 +115,33 @@ SENT: list[tuple[str, Any, Message]] = [
     ("sendText", {"number": "55", "text": "Oi"}, TextMessage(number="55", text="Oi")),
     (
         "sendText",
+        {"number": "55", "text": "Oi", "mentionsEveryOne": True},
+        TextMessage(number="55", text="Oi", mentions_everyone=True),
+    ),
+    (
+        "sendText",
+        {"number": "55", "textMessage": {"text": "Oi"}, "options": {"mentions": {"everyOne": True}}},
+        TextMessage(number="55", text="Oi", mentions_everyone=True),
+    ),
+    (
+        "sendWhatsAppAudio",
+        {"number": "55", "audio": "https://x.example/a.ogg", "encoding": False, "everyOne": True},
+        MediaMessage(
+            number="55",
+            kind=MediaKind.AUDIO,
+            url="https://x.example/a.ogg",
+            is_voice=True,
+            may_convert=False,
+            mentions_everyone=True,
+        ),
+    ),
+    (
+        "sendSticker",
+        {"number": "55", "sticker": "data:image/webp;base64,SGVsbG8=", "notConvertSticker": True},
+        MediaMessage(number="55", kind=MediaKind.STICKER, content=b"Hello", mimetype="image/webp"),
+    ),
+    (
+        "sendText",
         {
             "number": "55",
             "text": "Oi",
@@ -142,7 +171,7 @@ SENT: list[tuple[str, Any, Message]] = [
                 "media": "data:text/plain;base64,SGVsbG8=",
                 "fileName": "a.txt",
             },
-            "options": {"quoted": {"key": KEY}, "delay": 1200},
+            "options": {"quoted": {"key": KEY}, "delay": 1},
         },
         MediaMessage(
             number="55",
@@ -151,6 +180,7 @@ SENT: list[tuple[str, Any, Message]] = [
             mimetype="text/plain",
             file_name="a.txt",
             reply_to=MESSAGE_KEY,
+            delay=0.001,
         ),
     ),
     (
@@ -264,7 +294,7 @@ async def test_what_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("call", "field"), [("sendMedia", {"mediatype": "image"}), ("sendWhatsAppAudio", {})]
+    ("call", "field"), [("sendMedia", {"mediatype": "image"}), ("sendWhatsAppAudio", {}), ("sendSticker", {})]
 )
 async def test_an_upload(
     client: httpx.AsyncClient, connector: FakeConnector, call: str, field: dict[str, str]
@@ -613,6 +643,56 @@ async def test_a_bad_key(client: httpx.AsyncClient, key: str) -> None:
     assert shape_of(response) == ["Idempotency-Key must be 1 to 255 visible ASCII characters."]
 
 
+async def test_a_sticker_of_a_client_of_evolution_api_1(
+    client: httpx.AsyncClient, connector: FakeConnector
+) -> None:
+    client.event_hooks = {}  # the document names one form of the field
+    body = {"number": "55", "stickerMessage": {"image": "https://x.example/a.webp"}}
+    assert (await client.post("/message/sendSticker/loja1", json=body)).status_code == 201
+    message = MediaMessage(number="55", kind=MediaKind.STICKER, url="https://x.example/a.webp")
+    assert connector.sent[-1].message == message
+
+
+# Delays.
+
+
+async def test_a_delay_is_honoured(client: httpx.AsyncClient, connector: FakeConnector) -> None:
+    for body in ({"delay": 20}, {"options": {"delay": 20.0}}, {"delay": 0}, {"delay": None}):
+        sent = await client.post("/message/sendText/loja1", json={"number": "55", "text": "Oi", **body})
+        assert sent.status_code == 201
+    assert [one["presence"] for one in connector.calls_of("set_presence")] == ["composing", "composing"]
+    assert [call["delay"] for call in connector.calls_of("set_presence")] == [0.02, 0.02]
+
+
+@pytest.mark.parametrize("delay", [-1, 60_001, 1.5, "1200", True, []])
+async def test_a_bad_delay(client: httpx.AsyncClient, connector: FakeConnector, delay: Any) -> None:
+    for body in ({"delay": delay}, {"options": {"delay": delay}}):
+        sent = await client.post("/message/sendText/loja1", json={"number": "55", "text": "Oi", **body})
+        assert sent.status_code == 400
+        assert "delay must be a whole number from 0 to 60000." in shape_of(sent)[0]
+    assert connector.sent == []
+
+
+@pytest.mark.parametrize("how", ["close", "end its side"])
+async def test_a_client_that_closes_its_connection_meanwhile_sends_nothing(
+    client: httpx.AsyncClient, connector: FakeConnector, how: str
+) -> None:
+    body = '{"number": "55", "text": "first", "delay": 60000}'
+    async with slow_request(client, "/message/sendText/loja1", body, apikey=KEY_OF_API) as request:
+        await request.send_body()
+        while not connector.calls_of("set_presence"):  # noqa: ASYNC110 -- of another task
+            await trio.sleep(0.01)
+        if how == "close":
+            await request.stream.aclose()
+        else:
+            await request.stream.send_eof()
+        # It waits in line, but not for a minute.
+        with trio.fail_after(20):
+            sent = await client.post("/message/sendText/loja1", json={"number": "55", "text": "second"})
+    assert sent.status_code == 201
+    assert [one.message for one in connector.sent] == [TextMessage(number="55", text="second")]
+
+
 # Chats and contacts.
 
 
@@ -673,6 +753,9 @@ async def test_chats(client: httpx.AsyncClient, heard: None) -> None:
         ({"page": 2, "offset": 2}, ["55@fake"]),
         ({"page": 0, "offset": 0}, ["77@fake", "66@fake", "55@fake"]),
         ({"take": 1}, ["77@fake"]),
+        ({"take": 1, "skip": 1}, ["66@fake"]),
+        ({"take": 2, "skip": 2}, ["55@fake"]),
+        ({"take": 1, "skip": 1, "page": 2}, ["55@fake"]),
         ({"take": 1000}, ["77@fake", "66@fake", "55@fake"]),
     ],
 )

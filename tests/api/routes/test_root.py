@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from hookgw import __version__
+from hookgw import Gateway, __version__
 from hookgw.config import ServerSettings, Settings
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import open_client
@@ -59,3 +59,11 @@ class TestBelowABasePath:
         assert httpx.URL("https://gw.example/x/hooks/").join(response.headers["location"]) == (
             "https://gw.example/x/hooks/docs"
         )
+
+
+async def test_a_global_key_is_valid_and_others_are_not(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    _, key, _ = await gateway.instances.create("loja1")
+    answer = await client.post("/verify-creds")
+    assert (answer.status_code, answer.json()["status"]) == (200, 200)
+    for other in (key, "wrong", ""):
+        assert (await client.post("/verify-creds", headers={"apikey": other})).status_code == 401

@@ -33,9 +33,9 @@ def contained(connector: Any) -> ContainedConnector:
 
 
 def test_the_calls_follow_from_messages_and_methods() -> None:
-    own = ["findChats", "findContacts", "restart"]
+    own = ["findChats", "findContacts", "findMessages", "restart"]
     assert calls_of(contained(Small())) == ["sendText", *own]
     larger = contained(Larger())
-    media = ["sendText", "sendMedia", "sendWhatsAppAudio"]
+    media = ["sendText", "sendMedia", "sendSticker", "sendWhatsAppAudio"]
     assert calls_of(larger) == [*media, "sendPresence", "updateMessage", "setPresence", *own]
     assert [call for call in CALLS if supports(larger, call)] == calls_of(larger)

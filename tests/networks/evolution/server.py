@@ -52,6 +52,9 @@ class Account:
         settings: as they were set last.
         files: the content of received files, by the id of their message.
         numbers: that are on WhatsApp; ``None`` for all.
+        pictures: the URLs of pictures, by JID.
+        messages: that are stored, the newest first.
+        groups: with their participants.
     """
 
     def __init__(self, name: str, *, state: str = "open") -> None:
@@ -62,6 +65,9 @@ class Account:
         self.settings: dict[str, Any] = {}
         self.files: dict[str, bytes] = {}
         self.numbers: set[str] | None = None
+        self.pictures: dict[str, str] = {}
+        self.messages: list[dict[str, Any]] = []
+        self.groups: list[dict[str, Any]] = []
         self.codes = 0
 
 
@@ -419,6 +425,47 @@ class Evolution:
                     for one in ordered
                 ]
             )
+
+        @app.post("/chat/fetchProfilePictureUrl/<name>")
+        async def picture(name: str) -> Any:
+            number = (await request.get_json())["number"]
+            jid = number if "@" in number else f"{number}@s.whatsapp.net"
+            return _json({"wuid": jid, "profilePictureUrl": self.accounts[name].pictures.get(jid)})
+
+        @app.post("/chat/findMessages/<name>")
+        async def messages(name: str) -> Any:
+            body = await request.get_json()
+            where, size, page = body.get("where", {}), body.get("offset") or 50, body.get("page") or 1
+            found = [
+                one
+                for one in self.accounts[name].messages
+                # Of false, it makes no filter.
+                if all(not value or one["key"].get(part) == value for part, value in where["key"].items())
+                and where.get("messageType") in (None, one["messageType"])
+            ]
+            records = found[(page - 1) * size : page * size]
+            shown = {"total": len(found), "pages": -(-len(found) // size), "currentPage": page}
+            return _json({"messages": {**shown, "records": records}})
+
+        @app.get("/group/fetchAllGroups/<name>")
+        async def groups(name: str) -> Any:
+            if "getParticipants" not in request.args:
+                message = "The getParticipants needs to be informed in the query"
+                return _refused(400, "Bad Request", [message])
+            left_out = set() if request.args["getParticipants"] == "true" else {"participants"}
+            return _json(
+                [
+                    {part: value for part, value in one.items() if part not in left_out}
+                    for one in self.accounts[name].groups
+                ]
+            )
+
+        @app.get("/group/findGroupInfos/<name>")
+        async def group(name: str) -> Any:
+            for one in self.accounts[name].groups:
+                if one["id"] == request.args["groupJid"]:
+                    return _json(one)
+            return _refused(404, "Not Found", ["Error fetching group", "Error: item-not-found"])
 
         @app.post("/chat/getBase64FromMediaMessage/<name>")
         async def media(name: str) -> Any:

@@ -90,6 +90,8 @@ class FakeWaha:
         faults: what goes wrong.
         known_events: of the server's version.
         on_whatsapp: the chat of each phone number that has one; by default any number has.
+        groups: as the engine has them.
+        pictures: the URLs of pictures, by chat.
         repeat: how often a webhook that was taken is sent once more.
         delay: returns the seconds before a webhook is sent for the first time.
         sign_wrongly: whether webhooks have a wrong signature.
@@ -117,6 +119,8 @@ class FakeWaha:
         self.faults: list[Fault] = []
         self.known_events: tuple[str, ...] = KNOWN_EVENTS
         self.on_whatsapp: dict[str, str | None] = {}
+        self.groups: list[dict[str, Any]] = []
+        self.pictures: dict[str, str] = {}
         self.repeat = 0
         self.delay: Callable[[], float] = lambda: 0.0
         self.sign_wrongly = False
@@ -568,7 +572,20 @@ class FakeWaha:
         async def group(name: str, group: str) -> Any:  # groups
             if not found(name) or not group.startswith("1203"):
                 return {"message": "Group not found", "error": "Not Found", "statusCode": 404}, 404
-            return {"id": group, "subject": "Neighbours"}
+            return next(
+                (one for one in self.groups if group in str(one)), {"id": group, "subject": "Neighbours"}
+            )
+
+        @app.get("/api/<name>/groups")
+        async def groups(name: str) -> Any:  # groups#get-groups
+            # NOWEB has Baileys' own object, with the ids as names.
+            if self._engine == "NOWEB":
+                return {one["id"]: one for one in self.groups}
+            return list(self.groups)
+
+        @app.get("/api/contacts/profile-picture")
+        async def picture() -> Any:  # contacts#get-contact-profile-picture
+            return {"profilePictureURL": self.pictures.get(request.args["contactId"])}
 
         @app.get("/api/files/<path:path>")
         async def file(path: str) -> Any:  # receive-messages#media-files

@@ -1,0 +1,123 @@
+"""Sends that wait before the network is called: for their delay, and for earlier sends to their chat.
+
+A client that asks for a delay wants the pause of a person who types. What it sends to the chat afterwards
+must not overtake the message that is still being typed. A chat to which nobody sends with a delay has no
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+import trio
+
+from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of
+from hookgw.instances.connectors.session import ConnectorSession
+from hookgw.kernel.errors import Conflict, HookgwError, Invalid, PluginFailed
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.messages import MediaMessage, Message
+
+logger = structlog.get_logger("hookgw.connector")
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at whether anybody still wants the message."""
+NOT_WANTED = "The client has closed its connection, so the message was not sent."
+
+
+class ChatLines:
+    """The sends to each chat in the order in which they came, as long as one of them has a delay."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], trio.Event] = {}
+
+    def join(self, session: ConnectorSession, message: Message) -> Place:
+        """Join the line of a message's chat. The caller must call the place's ``leave`` at the end."""
+        chat = (session.instance_id, _chat_of(message.number))
+        place = Place(session, message, self._last.get(chat), partial(self._leave, chat))
+        if place.must_wait:
+            self._last[chat] = place.left
+        return place
+
+    def _leave(self, chat: tuple[str, str], left: trio.Event) -> None:
+        left.set()
+        if self._last.get(chat) is left:
+            del self._last[chat]
+
+
+class Place:
+    """A message in line.
+
+    Attributes:
+        must_wait: whether it has a delay, or others are before it.
+        left: set when it has left the line.
+    """
+
+    def __init__(
+        self,
+        session: ConnectorSession,
+        message: Message,
+        before: trio.Event | None,
+        leave: Callable[[trio.Event], None],
+    ) -> None:
+        self.must_wait = before is not None or message.delay > 0
+        self.left = trio.Event()
+        self._session = session
+        self._message = message
+        self._before = before
+        self._leave = leave
+
+    def leave(self) -> None:
+        """Let the next message go on."""
+        self._leave(self.left)
+
+    async def wait(self, is_wanted: Callable[[], bool]) -> None:
+        """Wait for earlier messages; then show a presence for as long as the message has to wait.
+
+        Args:
+            is_wanted: says whether anybody still wants the message.
+
+        Raises:
+            Conflict: nobody wants it any more, or the instance is no longer connected.
+        """
+        while self._before is not None and not self._before.is_set():
+            with trio.move_on_after(LOOK_EVERY):
+                await self._before.wait()
+            _check(is_wanted)
+        async with trio.open_nursery() as nursery:
+            if self._message.delay and "set_presence" in self._session.connector.methods:
+                nursery.start_soon(self._show_presence)
+            left = self._message.delay
+            while left > 0 and is_wanted():
+                await trio.sleep(min(left, LOOK_EVERY))
+                left -= LOOK_EVERY
+            # The message ends it on the network, too. Some connectors return only when it has ended.
+            nursery.cancel_scope.cancel()
+        _check(is_wanted)
+        session = self._session
+        if session.ended.is_set() or session.state is not ConnectionState.OPEN:
+            raise Conflict(f"The instance {session.instance!r} is no longer connected; nothing was sent.")
+
+    async def _show_presence(self) -> None:
+        is_voice = isinstance(self._message, MediaMessage) and self._message.is_voice
+        presence = "recording" if is_voice else "composing"
+        number, delay = self._message.number, self._message.delay
+        try:
+            await self._session.connector.set_presence(self._session, presence, number=number, delay=delay)
+        except (HookgwError, PluginFailed) as error:
+            # The message is what counts. If its number is wrong, the send says so.
+            logger.debug("no presence before a send", instance=self._session.instance, reason=str(error))
+
+
+def _check(is_wanted: Callable[[], bool]) -> None:
+    if not is_wanted():
+        raise Conflict(NOT_WANTED)
+
+
+def _chat_of(number: str) -> str:
+    """Return one name for a chat in all spellings of its number."""
+    try:
+        return whatsapp_chat_of(number)
+    except Invalid:
+        return number.strip()

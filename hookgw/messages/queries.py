@@ -1,0 +1,110 @@
+"""The bodies of ``/chat`` that ask for messages, files and pictures. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.json_fields import (
+    Fields,
+    as_bool,
+    as_object,
+    is_whole,
+    kind_of,
+    text_up_to,
+    whole_number,
+)
+from hookgw.kernel.times import parse_rfc3339
+from hookgw.messages.requests import (
+    MAX_COUNT,
+    MAX_ID,
+    MAX_LINE,
+    MAX_NUMBER,
+    MAX_PAGE,
+    number_of,
+    raise_problems,
+)
+from hookgw.records.messages import MessageQuery
+
+DEFAULT_PAGE = 50
+"""Messages of a page, as in Evolution API."""
+_MILLISECONDS = 10**11
+"""From here on, a number is in milliseconds, as in JavaScript. In seconds, it would be the year 5138."""
+
+
+def parse_message_query(body: Any) -> MessageQuery:
+    """Read the body of ``findMessages``; ``None`` and ``{}`` mean everything.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    paging = Fields(("", {} if body is None else as_object(body, "The body")))
+    where = Fields(("where", paging.read(as_object, {}, "where")))
+    key = Fields(("where.key", where.read(as_object, {}, "key")))
+    times = Fields(("where.messageTimestamp", where.read(as_object, {}, "messageTimestamp")))
+    chat = key.pick(text_up_to(MAX_NUMBER), "remoteJid")
+    found = MessageQuery(
+        id=key.pick(text_up_to(MAX_ID), "id"),
+        chat=chat or where.pick(text_up_to(MAX_NUMBER), "remoteJid"),
+        from_me=key.pick(as_bool, "fromMe"),
+        message_type=where.pick(text_up_to(MAX_LINE), "messageType"),
+        since=times.pick(_moment, "gte"),
+        until=times.pick(_moment, "lte"),
+        page=paging.pick(whole_number(0, MAX_COUNT), "page") or 1,
+        # As in findChats, clients of Evolution API send the size of a page in `offset`; 0 means the default.
+        size=paging.pick(whole_number(0, MAX_PAGE), "offset", "take", "limit") or DEFAULT_PAGE,
+    )
+    raise_problems(paging, where, key, times)
+    return found
+
+
+def parse_file_request(body: Any) -> str:
+    """Read the body of ``getBase64FromMediaMessage``; return the id of the message.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    outer = Fields(("", as_object(body, "The body")))
+    message = Fields(("message", outer.need(as_object, {}, "message")))
+    key = Fields(("message.key", message.need(as_object, {}, "key") if not outer.problems else {}))
+    id_ = "" if outer.problems or message.problems else key.need(text_up_to(MAX_ID), "", "id")
+    raise_problems(outer, message, key)
+    return id_
+
+
+def parse_picture_request(body: Any) -> str:
+    """Read the body of ``fetchProfilePictureUrl``; return the number.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    number = fields.need(number_of, "", "number")
+    fields.finish()
+    return number
+
+
+def parse_group(group: str | None) -> str:
+    """Return the group in a query, ``groupJid``.
+
+    Raises:
+        Invalid: it is missing, or too long.
+    """
+    if not group or len(group) > MAX_NUMBER:
+        raise Invalid(f"groupJid is missing in the query, or has more than {MAX_NUMBER} characters.")
+    return group
+
+
+def _moment(value: Any, where: str) -> float:
+    """Return a time in seconds: RFC 3339, a date, or a number as in JavaScript or in an event."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
+        value = int(value)
+    if is_whole(value) and 0 <= value < _MILLISECONDS * 1000:
+        return float(value) if value < _MILLISECONDS else value / 1000
+    if not isinstance(value, str):
+        raise Invalid(f"{where} must be a time such as 2026-11-20T12:00:00Z, not {kind_of(value)}.")
+    try:
+        # In JavaScript, a date alone is its beginning in UTC.
+        return parse_rfc3339(f"{value}T00:00:00Z" if len(value) == 10 else value)
+    except (ValueError, OverflowError):
+        raise Invalid(f"{where} must be a time such as 2026-11-20T12:00:00Z, not {value[:64]!r}.") from None

@@ -1,0 +1,66 @@
+"""``/group``: the groups of an instance's account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response, request
+
+from hookgw.kernel.errors import Invalid
+from hookgw.messages import responses
+from hookgw.messages.queries import parse_group
+from hookgw.messages.requests import MAX_NUMBER
+from hookgw.web.openapi.describe import Parameter, describes
+from hookgw.web.request_body import network_response, reserve
+from hookgw.web.server.response_memory import LIST
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_TAG = "Groups"
+_ERRORS = (409, 501, 502)
+_PARTICIPANTS = Parameter(
+    "getParticipants",
+    "Whether each group has its `participants`; `false` by default.",
+    {"type": "string", "enum": ["true", "false"]},
+    may_be_empty=True,
+)
+_GROUP = Parameter(
+    "groupJid",
+    "The group.",
+    {"type": "string", "minLength": 1, "maxLength": MAX_NUMBER},
+    is_required=True,
+)
+
+
+class GroupRoutes:
+    """The handlers of ``/group``. They check in the same order as those of ``/message``."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._messages = gateway.messages
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("groups", __name__, url_prefix="/group")
+        blueprint.add_url_rule("/fetchAllGroups/<instance>", view_func=self.list_groups)
+        blueprint.add_url_rule("/findGroupInfos/<instance>", view_func=self.find_group)
+        return blueprint
+
+    @describes(_TAG, {200: list[responses.Group]}, query=(_PARTICIPANTS,), errors=_ERRORS)
+    async def list_groups(self, instance: str) -> Response:
+        """List the groups of the account."""
+        self._messages.require(instance, "fetchAllGroups")
+        given = request.args.get("getParticipants") or "false"
+        if given not in ("true", "false"):
+            raise Invalid(f"getParticipants must be true or false, not {given[:64]!r}.")
+        await reserve(LIST)
+        groups = await self._messages.list_groups(instance, with_participants=given == "true")
+        return await network_response(groups)
+
+    @describes(_TAG, {200: responses.Group}, query=(_GROUP,), errors=_ERRORS)
+    async def find_group(self, instance: str) -> Response:
+        """Return a group with its participants."""
+        self._messages.require(instance, "findGroupInfos")
+        group = parse_group(request.args.get("groupJid"))
+        await reserve(LIST)
+        return await network_response(await self._messages.find_group(instance, group))

@@ -1,0 +1,290 @@
+"""Single messages of an instance, read from the events in its history; see :mod:`hookgw.messages.chats`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookgw.core.registry import Registry
+from hookgw.deliveries.history import DeliveryHistory
+from hookgw.instances.connectors.media_download import MediaDownload
+from hookgw.instances.connectors.outgoing_call import call_in_time
+from hookgw.instances.connectors.runner import Connectors
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.json_decoding import decode_json
+from hookgw.messages.chats import MESSAGES, search_events
+from hookgw.messages.media import MediaDownloads
+from hookgw.records.erased_persons import person_of
+from hookgw.records.events import Event
+from hookgw.records.messages import MessageKey, MessageQuery
+
+_STATUSES = "MESSAGES_UPDATE"
+MOST_SHOWN = 2**20
+"""Bytes of the messages of a page. Those of further ones are left out."""
+FILE_TYPES = (
+    "imageMessage",
+    "videoMessage",
+    "audioMessage",
+    "documentMessage",
+    "stickerMessage",
+    "ptvMessage",
+)
+_WRAPPERS = (
+    "ephemeralMessage",
+    "viewOnceMessage",
+    "viewOnceMessageV2",
+    "viewOnceMessageV2Extension",
+    "documentWithCaptionMessage",
+)
+
+
+class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message, as in its event.
+
+    Attributes:
+        key, message, context_info: as in the event.
+        id: of the key.
+        push_name, message_type, source: as in the event, if they are texts.
+        message_timestamp: when it was sent, in seconds since the epoch.
+        statuses: the newest first, as MESSAGES_UPDATE reported them.
+    """
+
+    id: str
+    key: dict[str, Any]
+    push_name: str | None
+    message_type: str | None
+    message: msgspec.Raw
+    message_timestamp: int | None
+    source: str | None
+    context_info: msgspec.Raw
+    statuses: list[str]
+
+
+class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of messages.
+
+    Attributes:
+        total: how many messages were found.
+        records: those of the page, the newest first.
+    """
+
+    total: int
+    records: list[StoredMessage]
+
+
+class StoredFile(NamedTuple):
+    """The file of a message.
+
+    Attributes:
+        message_type: such as ``imageMessage``.
+        described: what the message says of the file.
+        base64: the content, if it is in the event.
+        download: brings the content otherwise.
+    """
+
+    message_type: str
+    described: dict[str, Any]
+    base64: str
+    download: MediaDownload | None
+
+    def leave(self) -> None:
+        """End the download: nobody wants more of the file."""
+        if self.download is not None:
+            self.download.leave()
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    key_id: str
+    status: str
+
+
+class _Content(msgspec.Struct, rename="camel"):
+    key: dict[str, Any]
+    push_name: Any = None
+    message: msgspec.Raw = msgspec.Raw(b"{}")
+    message_type: Any = None
+    message_timestamp: Any = None
+    source: Any = None
+    context_info: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_content_of = msgspec.json.Decoder(_Content, float_hook=float).decode
+_status_of = msgspec.json.Decoder(_Status).decode
+
+
+class StoredMessages:
+    """Finds messages, and their files.
+
+    Args:
+        history: reads events.
+        registry: knows the instances.
+        connectors: know which message has which file.
+        media: opens files.
+    """
+
+    def __init__(
+        self, history: DeliveryHistory, registry: Registry, connectors: Connectors, media: MediaDownloads
+    ) -> None:
+        self._history = history
+        self._registry = registry
+        self._connectors = connectors
+        self._media = media
+
+    async def find(self, name: str, query: MessageQuery) -> MessagePage:
+        """Return a page of messages of an instance.
+
+        Raises:
+            TooManyRequests: too many reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        first, end = (query.page - 1) * query.size, query.page * query.size
+        seen: set[str] = set()
+        found: list[StoredMessage] = []
+        statuses: dict[str, list[str]] = {}
+        room = MOST_SHOWN
+
+        def take(event: Event) -> Generator[None, None, None]:
+            nonlocal room
+            yield
+            if event.kind == _STATUSES:
+                _note_status(statuses, event.data_json)
+                return
+            content = _read(event.data_json)
+            if content is None or not _is_wanted(content, query):
+                return
+            id_ = content.key["id"]
+            if id_ in seen:  # sent by hookgw, and reported by the network, too
+                return
+            seen.add(id_)
+            if first < len(seen) <= end:
+                shown = _shown(content, statuses.setdefault(id_, []), room)
+                room -= len(bytes(shown.message)) + len(bytes(shown.context_info))
+                found.append(shown)
+
+        await search_events(self._history, name, (*MESSAGES, _STATUSES), take, lambda: False)
+        return MessagePage(total=len(seen), records=found)
+
+    async def open_file(self, name: str, message_id: str) -> StoredFile:
+        """Start to download the file of a message, unless the file is in its event.
+
+        Returns:
+            The file; the caller must call its ``leave`` at the end.
+
+        Raises:
+            Conflict: the instance has no connector, or is not connected.
+            Invalid: no message with this id is stored, or it has no file.
+            HookgwError: see :meth:`hookgw.messages.media.MediaDownloads.open_stored`.
+        """
+        instance = self._registry.instance(name)
+        data = await self._find_one(name, message_id)
+        if data is None:
+            raise Invalid(
+                "Message not found: no stored event of this instance has a message with this id, or it is "
+                "too old to be found."
+            )
+        message_type, described = unwrapped(data.get("message"))
+        if message_type is None:
+            raise Invalid("The message is not of the media type: it has no file.")
+        inline = data["message"].get("base64")
+        if isinstance(inline, str) and inline:
+            return StoredFile(message_type, described, inline, None)
+        session = self._connectors.connected(instance)
+        connector = session.connector
+        reference = self._media.reference_in(instance, data["message"])
+        if reference is None and "media_reference" in connector.methods:
+            key = data["key"]
+            jid = _text(key.get("remoteJid")) or ""
+            asked = MessageKey(remote_jid=jid, id=message_id, from_me=key.get("fromMe") is True)
+            reference = await call_in_time(connector, lambda: connector.media_reference(session, asked))
+        if reference is None:
+            raise Invalid("The event of this message has neither its file nor a link to it.")
+        download = self._media.open_stored(session, reference, described)
+        return StoredFile(message_type, described, "", download)
+
+    async def _find_one(self, name: str, message_id: str) -> dict[str, Any] | None:
+        """Return the payload of the newest event with a message."""
+        found: list[dict[str, Any]] = []
+
+        def take(event: Event) -> Generator[None, None, None]:
+            yield
+            content = None if found else _read(event.data_json)
+            if content is not None and content.key["id"] == message_id:
+                data = decode_json(event.data_json)
+                if isinstance(data, dict):
+                    found.append(data)
+
+        await search_events(self._history, name, MESSAGES, take, lambda: bool(found))
+        return found[0] if found else None
+
+
+def unwrapped(message: Any) -> tuple[str | None, dict[str, Any]]:
+    """Return the kind of file in a message and what the message says of it; ``None`` if it has no file."""
+    for _ in range(len(_WRAPPERS)):
+        if not isinstance(message, dict):
+            break
+        for name in FILE_TYPES:
+            if isinstance(message.get(name), dict):
+                return name, message[name]
+        inner = next((message[name] for name in _WRAPPERS if isinstance(message.get(name), dict)), None)
+        message = inner.get("message") if inner is not None else None
+    return None, {}
+
+
+def _read(data_json: bytes) -> _Content | None:
+    try:
+        content = _content_of(data_json)
+    except msgspec.MsgspecError:
+        return None
+    return content if isinstance(content.key.get("id"), str) and content.key["id"] else None
+
+
+def _note_status(statuses: dict[str, list[str]], data_json: bytes) -> None:
+    try:
+        status = _status_of(data_json)
+    except msgspec.MsgspecError:
+        return
+    statuses.setdefault(status.key_id, []).append(status.status)
+
+
+def _is_wanted(content: _Content, query: MessageQuery) -> bool:
+    key, stamp = content.key, _whole(content.message_timestamp)
+    if query.id is not None and key["id"] != query.id:
+        return False
+    if query.from_me is not None and (key.get("fromMe") is True) is not query.from_me:
+        return False
+    if query.message_type is not None and content.message_type != query.message_type:
+        return False
+    if query.since is not None and (stamp is None or stamp < query.since):
+        return False
+    if query.until is not None and (stamp is None or stamp > query.until):
+        return False
+    if query.chat is None:
+        return True
+    jids = [jid for jid in (key.get("remoteJid"), key.get("remoteJidAlt")) if isinstance(jid, str)]
+    wanted = person_of(query.chat)
+    return any(query.chat in (jid, jid.partition("@")[0]) or person_of(jid) == wanted for jid in jids if jid)
+
+
+def _shown(content: _Content, statuses: list[str], room: int) -> StoredMessage:
+    has_room = len(bytes(content.message)) + len(bytes(content.context_info)) <= room
+    return StoredMessage(
+        id=content.key["id"],
+        key=content.key,
+        push_name=_text(content.push_name),
+        message_type=_text(content.message_type),
+        message=content.message if has_room else msgspec.Raw(b"{}"),
+        message_timestamp=_whole(content.message_timestamp),
+        source=_text(content.source),
+        context_info=content.context_info if has_room else msgspec.Raw(b"null"),
+        statuses=statuses,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int else None
