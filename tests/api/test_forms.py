@@ -9,14 +9,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import PluginsSettings, Settings
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.messages import (
+from hookgw import (
     Contact,
     ContactMessage,
+    Gateway,
     LocationMessage,
     MediaKind,
     MediaMessage,
@@ -25,6 +21,9 @@ from hookgw.records.messages import (
     ReactionMessage,
     TextMessage,
 )
+from hookgw.app import open_gateway
+from hookgw.config import PluginsSettings, Settings
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
 from tests.api.test_app import shape_of
 

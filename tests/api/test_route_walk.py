@@ -17,9 +17,8 @@ from quart_trio import QuartTrio
 
 from hookgw import Gateway
 from hookgw.app import Dashboard, create_app
-from hookgw.web import PLACES, Place, place_of
+from hookgw.web import PLACES, VERIFY_PATH, Place, place_of
 from hookgw.web import AppApplication as Application
-from hookgw.web.auth import VERIFY_PATH
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

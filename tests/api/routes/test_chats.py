@@ -11,17 +11,13 @@ import httpx
 import msgspec
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import MediaSettings, PluginsSettings, Settings
-from hookgw.kernel.errors import NetworkRefused
-from hookgw.kernel.units import Duration, Size
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.connectors import MediaSink, NewEvent, Session
-from hookgw.records.messages import MessageKey, MessageQuery
+from hookgw import Gateway, MediaSink, MessageKey, MessageQuery, NetworkRefused, NewEvent, Session
+from hookgw.app import open_gateway
+from hookgw.config import MediaSettings, PluginsSettings, Settings
+from hookgw.kernel import Duration, Size
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.api.test_app import shape_of
 
 ANA, GROUP = "5511988887777@s.whatsapp.net", "120363001@g.us"

@@ -8,12 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.instances.connectors.chat_lines import NOT_WANTED
-from hookgw.instances.connectors.outgoing_call import CALL_TIMEOUT
-from hookgw.instances.connectors.session import MOST_CALLS
-from hookgw.kernel.errors import Conflict, Invalid, NetworkRefused, TooManyRequests
-from hookgw.records.connectors import Session
-from hookgw.records.messages import MediaKind, MediaMessage, Message, TextMessage
+from hookgw import Conflict, Invalid, MediaKind, MediaMessage, Message, NetworkRefused, Session, TextMessage
+from hookgw.instances import CALL_TIMEOUT, MOST_CALLS, NOT_WANTED
+from hookgw.kernel import TooManyRequests
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import running
 from tests.gateway.test_messages import service_of
