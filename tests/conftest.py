@@ -139,14 +139,17 @@ def _routes_compiled_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _documents_built_once() -> Iterator[None]:
     """Build ``/openapi.json`` once for the same routes and names: every client of a test compares with it."""
-    built: list[tuple[list[Route], Mapping[str, Schema], str, dict[str, Any]]] = []
+    built: list[tuple[list[Route], Mapping[str, Schema], str, bool, dict[str, Any]]] = []
 
-    def known(found: Iterable[Route], names: Mapping[str, Schema], base_path: str) -> dict[str, Any]:
+    def known(
+        found: Iterable[Route], names: Mapping[str, Schema], base_path: str, *, nests_messages: bool = False
+    ) -> dict[str, Any]:
         wanted = list(found)
         for *before, document in built:
-            if before == [wanted, names, base_path]:
+            if before == [wanted, names, base_path, nests_messages]:
                 return document
-        built.append((wanted, names, base_path, build_document(wanted, names, base_path)))
+        document = build_document(wanted, names, base_path, nests_messages=nests_messages)
+        built.append((wanted, names, base_path, nests_messages, document))
         return built[-1][-1]
 
     with pytest.MonkeyPatch.context() as patch:

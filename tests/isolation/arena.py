@@ -26,7 +26,7 @@ END = 45.0
 """Seconds after an attack within which attacker and victim must report."""
 
 _MAIN = """
-from hookgw.command.group import main
+from hookgw.command import main
 main(prog_name="hookgw")
 """
 

@@ -23,9 +23,10 @@ APPEND = """
 import sys
 from pathlib import Path
 import trio
-from hookgw.concurrency.clock import Clock
-from hookgw.records.deliveries import DeliveryState, Settlement
-from hookgw.records.events import Event
+from hookgw.concurrency import Clock
+from hookgw import DeliveryState
+from hookgw.records import Settlement
+from hookgw import Event
 from hookgw.store import Append, open_store
 
 async def main():
@@ -58,9 +59,9 @@ FILL = """
 import resource, signal, sys
 from pathlib import Path
 import trio
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.events import Event
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
+from hookgw import Event
 from hookgw.store import Append, open_store
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -91,7 +92,7 @@ PRUNE = """
 import sys
 from pathlib import Path
 import trio
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.store import history as pruning, open_store
 from hookgw.store.sqlite import history
 
@@ -194,9 +195,9 @@ REPLAY = """
 import sys
 from pathlib import Path
 import trio
-from hookgw.concurrency.clock import Clock
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.concurrency import Clock
+from hookgw.records import LaneRule
+from hookgw.records import Ordering
 from hookgw.store import ReplayQuery, open_store
 from hookgw.store import steps
 
