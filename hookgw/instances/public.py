@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hookgw.instances.connectors.calls import *
+from hookgw.instances.connectors.chat_lines import *
 from hookgw.instances.connectors.inbound_media import *
 from hookgw.instances.connectors.media_download import *
 from hookgw.instances.connectors.outgoing_call import *

@@ -7,6 +7,7 @@ from hookgw.records.audit import *
 from hookgw.records.browser_sessions import *
 from hookgw.records.connectors import *
 from hookgw.records.deliveries import *
+from hookgw.records.erased_persons import *
 from hookgw.records.event_filters import *
 from hookgw.records.event_kinds import *
 from hookgw.records.events import *

@@ -8,10 +8,9 @@ import httpx
 import msgspec
 import pytest
 
-from hookgw import Gateway
-from hookgw._version import __version__
+from hookgw import Gateway, __version__
 from hookgw.config import AuthSettings, ServerSettings, Settings
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 
 WRONG = {"apikey": "a-wrong-key"}

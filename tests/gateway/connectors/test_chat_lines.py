@@ -9,8 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Conflict, Invalid, MediaKind, MediaMessage, Message, NetworkRefused, Session, TextMessage
-from hookgw.instances import CALL_TIMEOUT, MOST_CALLS
-from hookgw.instances.connectors.chat_lines import NOT_WANTED
+from hookgw.instances import CALL_TIMEOUT, MOST_CALLS, NOT_WANTED
 from hookgw.kernel import TooManyRequests
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import running
