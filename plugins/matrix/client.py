@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any
+from http import HTTPStatus
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
+import trio
 
-from hookgw import NotFound, Session
+from hookgw import NetworkRefused, NotFound, Session
 from hookgw.connectors import (
     REQUEST_TIMEOUT,
     NetworkClient,
@@ -19,12 +21,16 @@ from hookgw.connectors import (
     read_file,
     retry_after_of,
     text,
+    wait_after,
 )
 from hookgw.connectors import Refused as KitRefused
+
+T = TypeVar("T")
 
 FILE_TIMEOUT = 300.0
 """Seconds for an upload, and for each part of a download."""
 _LONGEST_REASON = 300
+_MOST_ATTEMPTS = 3
 _MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_-]{1,255})")
 
 
@@ -168,6 +174,34 @@ class Client(NetworkClient):
         """Return the error with the homeserver's code and words."""
         body = mapping(answer)
         return Refused(response.status_code, body, _retry_after(response, body))
+
+
+async def in_place(make: Callable[[], Awaitable[T]]) -> T:
+    """Make a request; while the homeserver limits requests, wait and repeat this one, and nothing else.
+
+    After another temporary failure, the request is made again at most twice.
+
+    Raises:
+        NetworkRefused: it is refused for good, or the homeserver cannot be reached.
+    """
+    limits = failures = 0
+    while True:
+        try:
+            return await make()
+        except Refused as refused:
+            if not refused.is_temporary:
+                raise
+            error: NetworkRefused = refused
+            if refused.remote_status == HTTPStatus.TOO_MANY_REQUESTS:
+                limits += 1
+            else:
+                failures += 1
+        except Unreachable as unreachable:
+            error = unreachable
+            failures += 1
+        if failures == _MOST_ATTEMPTS:
+            raise error
+        await trio.sleep(wait_after(error, limits + failures))
 
 
 def _client_path(parts: tuple[str, ...]) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 import trio
 
 from hookgw import EventLeftOut, Invalid, NetworkRefused, Session
-from hookgw.connectors import Recent, each, repr_without, save_state, strings, text
+from hookgw.connectors import Recent, each, mapping, repr_without, save_state, strings, text
 
-from .client import Client, Refused
+from .client import Client, Refused, in_place
 from .events import Account
 from .options import Options
 
@@ -165,6 +166,18 @@ class Connection:
         """Keep the content of the account data ``m.direct``."""
         self.direct = {user: strings(rooms) for user, rooms in content.items() if isinstance(rooms, list)}
 
+    def learn(self, event: dict[str, Any], room: str) -> None:
+        """Keep what later events refer to: authors, names, and whether the room is encrypted."""
+        id_, sender = text(event.get("event_id")), text(event.get("sender"))
+        if id_ and sender:
+            self.authors.put(id_, sender)
+        if event.get("type") == "m.room.encryption":
+            self.encrypted.put(room, True)
+        elif event.get("type") == "m.room.member":
+            user, member = text(event.get("state_key")), mapping(event.get("content"))
+            if name := text(member.get("displayname")):
+                self.names.put((room, user), name)
+
     def is_group(self, room: str) -> bool:
         """Return whether a room is not a direct chat."""
         # The room's first messages can arrive before the homeserver has stored that it is a direct chat.
@@ -277,7 +290,8 @@ class Connection:
         for id_ in ids:
             if self.authors.get(id_) is None:
                 try:
-                    event = await self.client.get("rooms", room, "event", id_, events=("",))
+                    path = ("rooms", room, "event", id_)
+                    event = await in_place(partial(self.client.get, *path, events=("",)))
                 except EventLeftOut:  # or the next sync would ask again, for ever
                     continue
                 except Refused as error:
