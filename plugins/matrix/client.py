@@ -93,9 +93,9 @@ class Client(NetworkClient):
         """
         return await self._call("GET", _client_path(path), query=query, seconds=seconds, events=events)
 
-    async def post(self, *path: str, body: Any) -> dict[str, Any]:
+    async def post(self, *path: str, body: Any, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """POST JSON, and return the JSON object of the response."""
-        return await self._call("POST", _client_path(path), body=body)
+        return await self._call("POST", _client_path(path), body=body, query=query)
 
     async def put(self, *path: str, body: Any) -> dict[str, Any]:
         """PUT JSON, and return the JSON object of the response."""

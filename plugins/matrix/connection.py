@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -10,8 +11,9 @@ import msgspec
 import trio
 
 from hookgw import EventLeftOut, Invalid, NetworkRefused, Session
-from hookgw.connectors import Recent, each, mapping, repr_without, save_state, strings, text
+from hookgw.connectors import Recent, each, mapping, number, repr_without, save_state, strings, text
 
+from . import events
 from .client import Client, Refused, in_place
 from .events import Account
 from .options import Options
@@ -19,6 +21,11 @@ from .options import Options
 _KNOWN_NAMES = 20_000
 _KNOWN_AUTHORS = 20_000
 _KNOWN_ROOMS = 5_000
+_KNOWN_POLLS = 2_000
+_KNOWN_SENDS = 10_000
+_MOST_UPGRADES = 20
+MOST_JOINS = 100
+"""Rooms that are to be joined at a time."""
 
 
 class LoggedOut(Exception):
@@ -61,6 +68,8 @@ class Connection:
         encrypted: which rooms are encrypted, where it is known.
         direct: the direct rooms of each user, newest last.
         presence: how the account is shown: ``online`` or ``offline``.
+        upgrades: by room, the one that has replaced it; empty for none.
+        since: by room that has replaced another one, when: in milliseconds since the epoch, or 0.
     """
 
     def __init__(self, session: Session, options: Options, state: State) -> None:
@@ -73,7 +82,12 @@ class Connection:
         self.encrypted: Recent[str, bool] = Recent(_KNOWN_ROOMS)
         self.direct: dict[str, list[str]] = {}
         self.presence = "offline"
+        self.polls: Recent[str, dict[str, str]] = Recent(_KNOWN_POLLS)
+        self.upgrades: Recent[str, str] = Recent(_KNOWN_ROOMS)
+        self.since: Recent[str, int] = Recent(_KNOWN_ROOMS)
         self._direct_lock = trio.Lock()
+        self._sent: Recent[str, bool] = Recent(_KNOWN_SENDS)
+        self._sending: dict[str, set[trio.Event]] = {}
 
     @property
     def user(self) -> str:
@@ -87,6 +101,7 @@ class Connection:
             user=self.user,
             name_in=lambda room, user: self.names.get((room, user)),
             author_of=self.authors.get,
+            options_of=self.polls.get,
             media_url=self.session.media_url,
         )
 
@@ -106,7 +121,8 @@ class Connection:
         try:
             if not self.client.token:
                 answer = await self.client.post("login", body=self._login())
-                self.client.token = text(answer.get("access_token"))
+                # If the next request is refused for a time, there must not be a second login.
+                self.client.token = state.token = text(answer.get("access_token"))
             owner = await self.client.get("account", "whoami")
         except Refused as error:
             if error.is_temporary:
@@ -167,7 +183,7 @@ class Connection:
         self.direct = {user: strings(rooms) for user, rooms in content.items() if isinstance(rooms, list)}
 
     def learn(self, event: dict[str, Any], room: str) -> None:
-        """Keep what later events refer to: authors, names, and whether the room is encrypted."""
+        """Keep what later events refer to: authors, names, polls, encryption, and upgrades of rooms."""
         id_, sender = text(event.get("event_id")), text(event.get("sender"))
         if id_ and sender:
             self.authors.put(id_, sender)
@@ -177,6 +193,11 @@ class Connection:
             user, member = text(event.get("state_key")), mapping(event.get("content"))
             if name := text(member.get("displayname")):
                 self.names.put((room, user), name)
+        elif options := events.poll_options(event):
+            self.polls.put(id_, options)
+        elif new := events.replacement(event):
+            self.upgrades.put(room, new)
+            self.since.put(new, number(event.get("origin_server_ts")) or 0)
 
     def is_group(self, room: str) -> bool:
         """Return whether a room is not a direct chat."""
@@ -190,11 +211,72 @@ class Connection:
         Raises:
             NetworkRefused: the homeserver has refused one of the two, or cannot be reached.
         """
-        await self.client.post("rooms", room, "join", body={})
+        await self._enter(room)
         if inviter := self.state.joining.get(room):
             async with self._direct_lock:
                 await self.learn_direct_rooms()
                 await self._mark_direct(inviter, room)
+
+    async def _enter(self, room: str) -> None:
+        if self.since.get(room) is None:
+            await self.client.post("rooms", room, "join", body={})
+            return
+        # Nobody has invited the account to a room that replaces another one. Where the homeserver does not
+        # know that room, the one in its id does.
+        server = room.partition(":")[2]
+        await self.client.post("join", room, body={}, query={"server_name": server} if server else {})
+
+    def follow(self, room: str) -> str | None:
+        """Note that the room which has replaced another one is to be joined.
+
+        Returns:
+            The room to join; ``None`` if there is none, or too many are to be joined already.
+        """
+        new, joining = self.upgrades.get(room), self.state.joining
+        if not new or len(joining) >= MOST_JOINS:
+            return None
+        # A direct chat stays one.
+        joining[new] = next((user for user, rooms in self.direct.items() if room in rooms), "")
+        return new
+
+    async def room_to_write_to(self, room: str) -> str:
+        """Return a room, or the one that has replaced it, after the account has joined that one.
+
+        Raises:
+            NetworkRefused: the account may not join it.
+        """
+        seen = {room}
+        # Members write tombstones: they may be many, or lead back.
+        while (new := await self._upgrade_of(room)) and new not in seen and len(seen) <= _MOST_UPGRADES:
+            try:
+                await self._enter(new)
+            except Refused as error:
+                raise NetworkRefused(
+                    f"The room {room} was replaced by {new}, which the account cannot join: {error}",
+                    code=error.code,
+                    status=error.status,
+                    retry_after=error.retry_after,
+                ) from error
+            seen.add(new)
+            room = new
+        return room
+
+    async def _upgrade_of(self, room: str) -> str:
+        known = self.upgrades.get(room)
+        if known is None:
+            try:
+                content = await self.client.get("rooms", room, "state", "m.room.tombstone")
+            except Refused as error:
+                if error.is_temporary or error.is_logged_out:
+                    raise
+                if error.code != "M_NOT_FOUND":
+                    return ""  # the account is not in the room; the send says so
+                content = {}
+            known = events.replacement({"type": "m.room.tombstone", "state_key": "", "content": content})
+            self.upgrades.put(room, known)
+            if known:
+                self.since.put(known, 0)
+        return known
 
     async def _mark_direct(self, user: str, room: str) -> None:
         # m.direct is written as a whole: the caller has the lock, and has just read it.
@@ -268,7 +350,12 @@ class Connection:
         )
         room = text(created.get("room_id"))
         self.encrypted.put(room, False)
-        await self._mark_direct(user, room)
+        self.upgrades.put(room, "")
+        try:
+            await self._mark_direct(user, room)
+        except NetworkRefused:
+            # The room is there. A repeated call finds it here, and the next login marks it.
+            self.state.joining[room] = user
         return room
 
     async def is_encrypted(self, room: str) -> bool:
@@ -298,6 +385,7 @@ class Connection:
                     if error.is_temporary:
                         raise
                     continue
+                self.learn(event, room)
                 if sender := text(event.get("sender")):
                     self.authors.put(id_, sender)
 
@@ -311,13 +399,40 @@ class Connection:
 
     async def send_event(self, room: str, kind: str, content: dict[str, Any], transaction: str) -> str:
         """Send an event to a room, and return its id."""
-        answer = await self.client.put("rooms", room, "send", kind, transaction, body=content)
-        id_ = text(answer.get("event_id"))
-        if not id_:
-            raise NetworkRefused("The homeserver did not say which event it stored.")
-        self.authors.put(id_, self.user)
+        with self._send(room):
+            answer = await self.client.put("rooms", room, "send", kind, transaction, body=content)
+            id_ = text(answer.get("event_id"))
+            if not id_:
+                raise NetworkRefused("The homeserver did not say which event it stored.")
+            self.authors.put(id_, self.user)
+            self._sent.put(id_, True)
         return id_
 
     async def redact(self, room: str, id_: str, transaction: str) -> None:
         """Remove the content of an event."""
-        await self.client.put("rooms", room, "redact", id_, transaction, body={})
+        with self._send(room):
+            answer = await self.client.put("rooms", room, "redact", id_, transaction, body={})
+            if redaction := text(answer.get("event_id")):
+                self._sent.put(redaction, True)
+
+    async def has_sent(self, room: str, id_: str) -> bool:
+        """Return whether hookgw sent an event, in this run.
+
+        Homeservers may report an event before they answer its sender. So this waits for what is being sent.
+        """
+        for answered in [] if self._sent.get(id_) else [*self._sending.get(room, ())]:
+            await answered.wait()
+        return self._sent.get(id_) is not None
+
+    @contextmanager
+    def _send(self, room: str) -> Iterator[None]:
+        answered = trio.Event()
+        sending = self._sending.setdefault(room, set())
+        sending.add(answered)
+        try:
+            yield
+        finally:
+            answered.set()
+            sending.discard(answered)
+            if not sending:
+                self._sending.pop(room, None)

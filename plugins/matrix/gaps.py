@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from hookgw.connectors import Unreachable, each, found_at, mapping, text
+from hookgw.connectors import Unreachable, each, found_at, mapping, number, text
 
 from .client import Refused, in_place
 from .connection import Connection
@@ -226,24 +226,29 @@ class Start:
     """Where a room begins that the account has just joined.
 
     It begins with the invitation, because people write right after they invite, or else with the join. What
-    happened before the instance connected for the first time is history in any case.
+    happened before the instance connected for the first time is history in any case. A room that replaces
+    another one of the account begins when it did.
 
     Args:
         joined: the event of the join.
-        started: the time of the first connect, in milliseconds since the epoch.
+        started: the time of the first connect, or of the replacement, in milliseconds since the epoch.
+        is_whole: whether the room replaces another one.
     """
 
-    def __init__(self, joined: dict[str, Any], started: int) -> None:
+    def __init__(self, joined: dict[str, Any], started: int, *, is_whole: bool) -> None:
         unsigned = mapping(joined.get("unsigned"))
         self._join = text(joined.get("event_id"))
         self._started = started
         self._invite = ""
         if found_at(unsigned, "prev_content", "membership") == "invite":
             self._invite = text(unsigned.get("replaces_state"))
+        self._is_whole = is_whole
         self._is_past_invite = self._is_past_join = False
 
     def is_in(self, found: Iterable[dict[str, Any]]) -> Generator[None, None, bool]:
         """Return whether a part of the timeline reaches back to the start."""
+        if self._is_whole:
+            return _has_older(found, self._started)
         return _has(found, self._invite or self._join)
 
     def has_join(self, found: Iterable[dict[str, Any]]) -> Generator[None, None, bool]:
@@ -259,7 +264,7 @@ class Start:
             return True
         if id_ == self._invite:
             self._is_past_invite = True
-        return self._is_past_invite and isinstance(time, int) and time >= self._started
+        return (self._is_past_invite or self._is_whole) and isinstance(time, int) and time >= self._started
 
 
 def _as_own_join(event: dict[str, Any], user: str) -> dict[str, Any] | None:
@@ -274,6 +279,14 @@ def _as_own_join(event: dict[str, Any], user: str) -> dict[str, Any] | None:
 def _has(found: Iterable[dict[str, Any]], id_: str) -> Generator[None, None, bool]:
     for event in found:
         if event.get("event_id") == id_:
+            return True
+        yield
+    return False
+
+
+def _has_older(found: Iterable[dict[str, Any]], time: int) -> Generator[None, None, bool]:
+    for event in found:
+        if (number(event.get("origin_server_ts")) or 0) < time:
             return True
         yield
     return False

@@ -23,7 +23,7 @@ from hookgw.connectors import each, found_at, mapping, strings, text
 
 from . import events
 from .client import Refused
-from .connection import Connection, LoggedOut
+from .connection import MOST_JOINS, Connection, LoggedOut
 from .events import Account
 from .gaps import PAGE, Gaps, Start
 
@@ -38,23 +38,12 @@ _LARGEST_COMMIT = 500
 _MOST_FILES = 8 * 2**20
 """Bytes of files in the events that wait for a commit."""
 _MOST_LOOKUPS = 20
-_MOST_JOINS = 100
 _MOST_TARGETS = 1_000
 
 _EVENTS_OF_SYNC = [
     *(f"/rooms/*/*/{part}/events/#" for part in ("timeline", "state", "ephemeral", "invite_state")),
     "/presence/events/#",
     "/account_data/events/#/content/*",  # of m.direct, one for each user
-]
-
-_TYPES = [
-    "m.room.message",
-    "m.room.encrypted",
-    "m.room.encryption",
-    "m.room.member",
-    "m.room.redaction",
-    "m.reaction",
-    "m.sticker",
 ]
 
 
@@ -66,8 +55,9 @@ def sync_filter(limit: int, *, first: bool) -> str:
         first: whether only the position and the invitations are of interest.
     """
     nothing: dict[str, Any] = {"limit": 0, "types": []}
-    timeline = {"limit": limit, "types": _TYPES, "lazy_load_members": True}
-    members = {"types": ["m.room.member", "m.room.encryption"], "lazy_load_members": True}
+    timeline = {"limit": limit, "lazy_load_members": True}
+    state_types = ["m.room.member", "m.room.encryption", "m.room.tombstone"]
+    members = {"types": state_types, "lazy_load_members": True}
     room = {
         "timeline": {**timeline, "limit": 1} if first else timeline,
         "state": nothing if first else {**members, "include_redundant_members": True},
@@ -101,6 +91,7 @@ class Receiver:
         self._typing: dict[str, set[str]] = {}
         self._unread: dict[str, str] = {}
         self._told: set[str] = set()
+        self._to_join: list[str] = []
         self._lookups = 0
         self._is_open = False
 
@@ -171,6 +162,7 @@ class Receiver:
         if not next_batch:
             raise kit.Unreachable("The homeserver's answer has no next_batch.")
         self._batch, self._files, self._lookups = [], 0, _MOST_LOOKUPS
+        self._to_join = []
         self._is_slow = False
         self._unread.clear()
         for event in each(found_at(answer, "account_data", "events")):
@@ -186,10 +178,10 @@ class Receiver:
             account, now = self._connection.account, time.time()
             found = each(found_at(answer, "presence", "events"))
             await self._add_all(events.presence(event, account, now) for event in found)
-        invited = self._invitations(mapping(rooms.get("invite")))
+        self._invitations(mapping(rooms.get("invite")))
         state.since = next_batch
         await kit.emit_valid(self._session, self._batch, state=msgspec.to_builtins(state), logger=logger)
-        for room in invited:
+        for room in self._to_join:
             self._nursery.start_soon(self._join, room)
         for room, id_ in self._unread.items():
             self._nursery.start_soon(self._mark_read, room, id_)
@@ -199,9 +191,9 @@ class Receiver:
         in_turns = self._session.in_turns
         _, joined_before = await in_turns(self._gaps.learn(room, found_at(changes, "state", "events")))
         found, joined = await in_turns(self._gaps.learn(room, timeline.get("events")))
-        started, start = self._connection.state.started, None
+        start = None
         if joined is not None:
-            start = Start(joined, started)
+            start = self._start(room, joined)
         newest = text(timeline.get("prev_batch"))
         has_gap = timeline.get("limited") is True and bool(newest)
         if has_gap and start is not None:
@@ -210,7 +202,7 @@ class Receiver:
             # The state shows the join of each sender in the timeline, also one of years ago. It is new if it
             # turns up in the gap.
             joined = joined_before
-            maybe = Start(joined, started) if joined and start is None else None
+            maybe = self._start(room, joined) if joined and start is None else None
             start = await self._gaps.fill(room, newest, start, maybe, partial(self._timeline, room))
         await self._timeline(room, found, start)
         if start is not None:
@@ -228,6 +220,11 @@ class Receiver:
                 if typing:
                     self._typing[room] = typing
 
+    def _start(self, room: str, joined: dict[str, Any]) -> Start:
+        connection = self._connection
+        replaced = connection.since.get(room) or 0
+        return Start(joined, max(connection.state.started, replaced), is_whole=replaced > 0)
+
     async def _timeline(self, room: str, found: Iterable[dict[str, Any]], start: Start | None) -> None:
         """Add the events of a part of a room's timeline."""
         in_turns, connection = self._session.in_turns, self._connection
@@ -238,21 +235,31 @@ class Receiver:
         account, rest = connection.account, iter(found)
         while some := await in_turns(_translate_some(rest, room, account, start)):
             for event, new in some:
-                if new and self._session.wants_base64() and (file := events.file_of(event)):
-                    await self._put_file(new, *file)
-                self._add(new)
-                if event.get("type") == "m.room.encrypted" and room not in self._told:
-                    self._told.add(room)
-                    logger.warning(
-                        "encrypted room", instance=self._session.instance, room=room, reason=events.ENCRYPTED
-                    )
-                is_incoming = new and new.kind == "MESSAGES_UPSERT" and not new.data["key"]["fromMe"]
-                if new and is_incoming and self._session.settings.read_messages:
-                    self._unread[room] = new.data["key"]["id"]
+                await self._one(room, event, new)
                 if self._files >= _MOST_FILES:
                     await self._commit_part()
             if len(self._batch) >= _LARGEST_COMMIT:
                 await self._commit_part()
+
+    async def _one(self, room: str, event: dict[str, Any], new: NewEvent | None) -> None:
+        connection = self._connection
+        is_own = new is not None and event.get("sender") == connection.user
+        # Some homeservers do not say that hookgw itself sent it, or not on every page.
+        if is_own and await connection.has_sent(room, text(event.get("event_id"))):
+            return
+        if events.replacement(event) and (replacement := connection.follow(room)):
+            self._to_join.append(replacement)
+        if new and self._session.wants_base64() and (file := events.file_of(event)):
+            await self._put_file(new, *file)
+        self._add(new)
+        if event.get("type") == "m.room.encrypted" and room not in self._told:
+            self._told.add(room)
+            logger.warning(
+                "encrypted room", instance=self._session.instance, room=room, reason=events.ENCRYPTED
+            )
+        is_incoming = new and new.kind == "MESSAGES_UPSERT" and not new.data["key"]["fromMe"]
+        if new and is_incoming and self._session.settings.read_messages:
+            self._unread[room] = new.data["key"]["id"]
 
     async def _put_file(self, new: NewEvent, reference: str, size: int) -> None:
         limit = self._session.base64_limit
@@ -293,20 +300,22 @@ class Receiver:
         await kit.emit_valid(self._session, self._batch, logger=logger)
         self._batch, self._files = [], 0
 
-    def _invitations(self, rooms: dict[str, Any]) -> list[str]:
-        """Add the events of invitations, and return the rooms to join."""
-        allowed, joining = self._connection.options.join_invites, self._connection.state.joining
-        accepted = []
+    def _invitations(self, rooms: dict[str, Any]) -> None:
+        """Add the events of invitations, and note the rooms to join."""
+        connection = self._connection
+        allowed, joining = connection.options.join_invites, connection.state.joining
         for room, invited in rooms.items():
             event = events.invitation(room, invited, self._connection.account)
             if event is None:
                 continue
             self._add(event)
             is_direct = event.data["isDirect"]
-            if (allowed == "all" or (allowed == "direct" and is_direct)) and len(joining) < _MOST_JOINS:
+            # A room that replaces one of the account's is no new room.
+            is_known = connection.since.get(room) is not None
+            is_accepted = is_known or allowed == "all" or (allowed == "direct" and is_direct)
+            if is_accepted and len(joining) < MOST_JOINS:
                 joining[room] = event.data["author"] if is_direct else ""
-                accepted.append(room)
-        return accepted
+                self._to_join.append(room)
 
     async def _join(self, room: str) -> None:
         for attempt in range(5):
@@ -364,6 +373,6 @@ def _target(event: dict[str, Any]) -> str:
     content = mapping(event.get("content"))
     if event.get("type") == "m.room.redaction":
         return text(event.get("redacts")) or text(content.get("redacts"))
-    if event.get("type") == "m.reaction":
+    if event.get("type") in ("m.reaction", *events.VOTES):
         return text(found_at(content, "m.relates_to", "event_id"))
     return ""

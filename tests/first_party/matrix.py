@@ -45,6 +45,13 @@ def own_join(id_: str, **unsigned: Any) -> dict[str, Any]:
     return message(0, type="m.room.member", event_id=id_, state_key=ME, content=content, unsigned=unsigned)
 
 
+def invited(by: str, *, is_direct: bool) -> dict[str, Any]:
+    """Return an invitation as an answer of /sync has it."""
+    content = {"membership": "invite", "is_direct": is_direct}
+    invite = message(1, type="m.room.member", sender=by, state_key=ME, content=content)
+    return {"invite_state": {"events": [invite]}}
+
+
 class Homeserver:
     """Answers requests by script.
 

@@ -42,6 +42,7 @@ from tests.first_party.matrix import (
     Homeserver,
     Reply,
     connected,
+    invited,
     message,
     own_join,
     refusal,
@@ -525,13 +526,6 @@ async def test_a_limited_sync_waits_as_long_as_it_says(
         limits = {json.loads(sync["filter"])["room"]["timeline"]["limit"] for sync in homeserver.syncs[1:]}
     assert limits == {PAGE}  # it was not too much for the homeserver
     assert ConnectionState.CLOSE not in [state for state, _, _ in session.states]
-
-
-def invited(by: str, *, is_direct: bool) -> dict[str, Any]:
-    """Return an invitation as an answer of /sync has it."""
-    content = {"membership": "invite", "is_direct": is_direct}
-    invite = message(1, type="m.room.member", sender=by, state_key=ME, content=content)
-    return {"invite_state": {"events": [invite]}}
 
 
 async def test_invitations(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
