@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
+import structlog
 import trio
 
 from hookgw import NetworkRefused, NotFound, Session
@@ -26,11 +27,13 @@ from hookgw.connectors import (
 from hookgw.connectors import Refused as KitRefused
 
 T = TypeVar("T")
+logger = structlog.get_logger("hookgw.matrix")
 
 FILE_TIMEOUT = 300.0
 """Seconds for an upload, and for each part of a download."""
 _LONGEST_REASON = 300
 _MOST_ATTEMPTS = 3
+_LONG_WAIT = 5.0
 _MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_-]{1,255})")
 
 
@@ -68,6 +71,7 @@ class Client(NetworkClient):
     def __init__(self, session: Session, homeserver: str) -> None:
         super().__init__(session)
         self._root = homeserver.rstrip("/")
+        self._instance = session.instance
 
     @property
     def token(self) -> str:
@@ -151,6 +155,38 @@ class Client(NetworkClient):
         async with self.download(reference) as response:
             return await read_file(response, limit)
 
+    async def in_place(self, make: Callable[[], Awaitable[T]]) -> T:
+        """Make a request; while the homeserver limits requests, wait and repeat this one, and nothing else.
+
+        After another temporary failure, the request is made again at most twice.
+
+        Raises:
+            NetworkRefused: it is refused for good, or the homeserver cannot be reached.
+        """
+        limits = failures = 0
+        while True:
+            try:
+                return await make()
+            except Refused as refused:
+                if not refused.is_temporary:
+                    raise
+                error: NetworkRefused = refused
+                if refused.remote_status == HTTPStatus.TOO_MANY_REQUESTS:
+                    limits += 1
+                else:
+                    failures += 1
+            except Unreachable as unreachable:
+                error = unreachable
+                failures += 1
+            if failures == _MOST_ATTEMPTS:
+                raise error
+            wait = wait_after(error, limits + failures)
+            if wait >= _LONG_WAIT:
+                logger.warning(
+                    "homeserver limits requests", instance=self._instance, retry_after=round(wait, 1)
+                )
+            await trio.sleep(wait)
+
     def _file(self, path: str) -> AbstractAsyncContextManager[httpx.Response]:
         # httpx takes the token away where a redirect leads to another host.
         return self.open("GET", f"{self._root}/_matrix/{path}", timeout=FILE_TIMEOUT, follow_redirects=True)
@@ -174,34 +210,6 @@ class Client(NetworkClient):
         """Return the error with the homeserver's code and words."""
         body = mapping(answer)
         return Refused(response.status_code, body, _retry_after(response, body))
-
-
-async def in_place(make: Callable[[], Awaitable[T]]) -> T:
-    """Make a request; while the homeserver limits requests, wait and repeat this one, and nothing else.
-
-    After another temporary failure, the request is made again at most twice.
-
-    Raises:
-        NetworkRefused: it is refused for good, or the homeserver cannot be reached.
-    """
-    limits = failures = 0
-    while True:
-        try:
-            return await make()
-        except Refused as refused:
-            if not refused.is_temporary:
-                raise
-            error: NetworkRefused = refused
-            if refused.remote_status == HTTPStatus.TOO_MANY_REQUESTS:
-                limits += 1
-            else:
-                failures += 1
-        except Unreachable as unreachable:
-            error = unreachable
-            failures += 1
-        if failures == _MOST_ATTEMPTS:
-            raise error
-        await trio.sleep(wait_after(error, limits + failures))
 
 
 def _client_path(parts: tuple[str, ...]) -> str:

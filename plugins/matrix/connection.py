@@ -14,7 +14,8 @@ from hookgw import EventLeftOut, Invalid, NetworkRefused, Session
 from hookgw.connectors import Recent, each, mapping, number, repr_without, save_state, strings, text
 
 from . import events
-from .client import Client, Refused, in_place
+from .client import Client, Refused
+from .content import poll_options
 from .events import Account
 from .options import Options
 
@@ -193,7 +194,7 @@ class Connection:
             user, member = text(event.get("state_key")), mapping(event.get("content"))
             if name := text(member.get("displayname")):
                 self.names.put((room, user), name)
-        elif options := events.poll_options(event):
+        elif options := poll_options(event):
             self.polls.put(id_, options)
         elif new := events.replacement(event):
             self.upgrades.put(room, new)
@@ -378,7 +379,7 @@ class Connection:
             if self.authors.get(id_) is None:
                 try:
                     path = ("rooms", room, "event", id_)
-                    event = await in_place(partial(self.client.get, *path, events=("",)))
+                    event = await self.client.in_place(partial(self.client.get, *path, events=("",)))
                 except EventLeftOut:  # or the next sync would ask again, for ever
                     continue
                 except Refused as error:

@@ -14,7 +14,7 @@ import structlog
 
 from hookgw.connectors import Unreachable, each, found_at, mapping, number, text
 
-from .client import Refused, in_place
+from .client import Refused
 from .connection import Connection
 
 logger = structlog.get_logger("hookgw.matrix")
@@ -197,7 +197,7 @@ class Gaps:
 
         # A page that fails must not cost the pages before it: a homeserver that limits requests would never
         # let the whole gap pass.
-        answer = await in_place(ask)
+        answer = await self._connection.client.in_place(ask)
         in_turns = self._session.in_turns
         await in_turns(self.learn(room, answer.get("state")))
         await in_turns(self.learn(room, answer.get("chunk")))

@@ -24,6 +24,7 @@ from hookgw.connectors import each, found_at, mapping, strings, text
 from . import events
 from .client import Refused
 from .connection import MOST_JOINS, Connection, LoggedOut
+from .content import file_of
 from .events import Account
 from .gaps import PAGE, Gaps, Start
 
@@ -249,7 +250,7 @@ class Receiver:
             return
         if events.replacement(event) and (replacement := connection.follow(room)):
             self._to_join.append(replacement)
-        if new and self._session.wants_base64() and (file := events.file_of(event)):
+        if new and self._session.wants_base64() and (file := file_of(event)):
             await self._put_file(new, *file)
         self._add(new)
         if event.get("type") == "m.room.encrypted" and room not in self._told:

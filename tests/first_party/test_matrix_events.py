@@ -14,6 +14,7 @@ from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog, Event
 from hookgw.records.payload_schemas import SchemaBook
 from plugins.gateway_kinds import KINDS
+from plugins.matrix import content as content_of
 from plugins.matrix import events
 
 ROOM = "!dmYyVx:hs.example"
@@ -115,16 +116,16 @@ def test_what_hookgw_sent_raises_nothing() -> None:
 
 def test_the_file_of_a_message() -> None:
     image = message(msgtype="m.image", url="mxc://hs.example/x", info={"size": 5})
-    assert events.file_of(image) == ("mxc://hs.example/x", 5)
+    assert content_of.file_of(image) == ("mxc://hs.example/x", 5)
     sticker = event("m.sticker", {"body": "cat", "url": "mxc://hs.example/x"})
-    assert events.file_of(sticker) == ("mxc://hs.example/x", 0)
+    assert content_of.file_of(sticker) == ("mxc://hs.example/x", 0)
     for other in (
         message(url="mxc://hs.example/x"),
         message(msgtype="m.image"),
         message(msgtype="m.image", url="mxc://hs.example/x", **{"m.new_content": {}}),
         event("m.room.member", {"msgtype": "m.image", "url": "mxc://hs.example/x"}),
     ):
-        assert events.file_of(other) is None
+        assert content_of.file_of(other) is None
 
 
 def test_a_reply_and_its_fallback() -> None:
@@ -358,7 +359,7 @@ def test_a_poll(kind: str, content: dict[str, Any]) -> None:
         "options": [{"optionName": "Yes", "optionId": "y"}, {"optionName": "No", "optionId": "n"}],
         "selectableOptionsCount": 2,
     }
-    assert events.poll_options(raw) == {"y": "Yes", "n": "No"}
+    assert content_of.poll_options(raw) == {"y": "Yes", "n": "No"}
 
 
 @pytest.mark.parametrize(

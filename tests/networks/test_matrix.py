@@ -13,7 +13,8 @@ import trio
 
 from tests.networks.conftest import ConnectUser
 from tests.networks.gateway import Gateway
-from tests.networks.synapse import Person, Synapse
+from tests.networks.homeserver import Person
+from tests.networks.synapse import Synapse
 
 MESSAGES = 200
 GAP = 120
