@@ -11,7 +11,7 @@ import msgspec
 import trio
 
 from hookgw import EventLeftOut, Invalid, NetworkRefused, Session
-from hookgw.connectors import Recent, each, mapping, number, repr_without, save_state, strings, text
+from hookgw.connectors import Recent, each, found_at, mapping, number, repr_without, save_state, strings, text
 
 from . import events
 from .client import Client, Refused
@@ -70,7 +70,8 @@ class Connection:
         direct: the direct rooms of each user, newest last.
         presence: how the account is shown: ``online`` or ``offline``.
         upgrades: by room, the one that has replaced it; empty for none.
-        since: by room that has replaced another one, when: in milliseconds since the epoch, or 0.
+        replaced: by room that has replaced another one, that one, and when: in milliseconds since the epoch,
+            or 0.
     """
 
     def __init__(self, session: Session, options: Options, state: State) -> None:
@@ -85,8 +86,9 @@ class Connection:
         self.presence = "offline"
         self.polls: Recent[str, dict[str, str]] = Recent(_KNOWN_POLLS)
         self.upgrades: Recent[str, str] = Recent(_KNOWN_ROOMS)
-        self.since: Recent[str, int] = Recent(_KNOWN_ROOMS)
+        self.replaced: Recent[str, tuple[str, int]] = Recent(_KNOWN_ROOMS)
         self._direct_lock = trio.Lock()
+        self._followed: Recent[str, bool] = Recent(_KNOWN_ROOMS)
         self._sent: Recent[str, bool] = Recent(_KNOWN_SENDS)
         self._sending: dict[str, set[trio.Event]] = {}
 
@@ -198,7 +200,7 @@ class Connection:
             self.polls.put(id_, options)
         elif new := events.replacement(event):
             self.upgrades.put(room, new)
-            self.since.put(new, number(event.get("origin_server_ts")) or 0)
+            self.replaced.put(new, (room, number(event.get("origin_server_ts")) or 0))
 
     def is_group(self, room: str) -> bool:
         """Return whether a room is not a direct chat."""
@@ -219,13 +221,36 @@ class Connection:
                 await self._mark_direct(inviter, room)
 
     async def _enter(self, room: str) -> None:
-        if self.since.get(room) is None:
+        if (replaced := self.replaced.get(room)) is None:
             await self.client.post("rooms", room, "join", body={})
-            return
-        # Nobody has invited the account to a room that replaces another one. Where the homeserver does not
-        # know that room, the one in its id does.
-        server = room.partition(":")[2]
-        await self.client.post("join", room, body={}, query={"server_name": server} if server else {})
+        elif self._followed.get(room) is None:
+            await self._follow(room, replaced[0])
+            self._followed.put(room, True)
+
+    async def _follow(self, room: str, former: str) -> None:
+        """Join a room that replaces another one, if it says so itself.
+
+        Whoever may write a tombstone could lead the account, and what is sent, into any room otherwise.
+        """
+        created = ("rooms", room, "state", "m.room.create")
+        is_known = True
+        try:
+            content = await self.client.get(*created)
+        except Refused as error:
+            if error.is_temporary or error.is_logged_out:
+                raise
+            is_known, content = False, {}  # only members may see it
+        if not is_known or found_at(content, "predecessor", "room_id") == former:
+            # Nobody has invited the account. A homeserver that does not know the room asks the one in its id.
+            server = room.partition(":")[2]
+            await self.client.post("join", room, body={}, query={"server_name": server} if server else {})
+        if not is_known:
+            content = await self.client.get(*created)
+        if found_at(content, "predecessor", "room_id") != former:
+            if not is_known:
+                await self.client.post("rooms", room, "leave", body={})
+            reason = f"The room {room} does not say that it replaces {former}."
+            raise Refused(403, {"errcode": "M_FORBIDDEN", "error": reason}, None)
 
     def follow(self, room: str) -> str | None:
         """Note that the room which has replaced another one is to be joined.
@@ -276,7 +301,7 @@ class Connection:
             known = events.replacement({"type": "m.room.tombstone", "state_key": "", "content": content})
             self.upgrades.put(room, known)
             if known:
-                self.since.put(known, 0)
+                self.replaced.put(known, (room, 0))
         return known
 
     async def _mark_direct(self, user: str, room: str) -> None:

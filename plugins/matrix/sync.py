@@ -223,7 +223,7 @@ class Receiver:
 
     def _start(self, room: str, joined: dict[str, Any]) -> Start:
         connection = self._connection
-        replaced = connection.since.get(room) or 0
+        _, replaced = connection.replaced.get(room) or ("", 0)
         return Start(joined, max(connection.state.started, replaced), is_whole=replaced > 0)
 
     async def _timeline(self, room: str, found: Iterable[dict[str, Any]], start: Start | None) -> None:
@@ -266,7 +266,8 @@ class Receiver:
         limit = self._session.base64_limit
         if size > limit or self._is_slow:
             return
-        reading = self._connection.client.read(reference, limit)
+        client = self._connection.client
+        reading = client.in_place(partial(client.read, reference, limit))
         found = await kit.attach_file(self._session, new, reading, seconds=FILE_TIME, logger=logger)
         # A homeserver that cannot get at its files must not hold up message after message.
         self._is_slow = found is None
@@ -312,7 +313,7 @@ class Receiver:
             self._add(event)
             is_direct = event.data["isDirect"]
             # A room that replaces one of the account's is no new room.
-            is_known = connection.since.get(room) is not None
+            is_known = connection.replaced.get(room) is not None
             is_accepted = is_known or allowed == "all" or (allowed == "direct" and is_direct)
             if is_accepted and len(joining) < MOST_JOINS:
                 joining[room] = event.data["author"] if is_direct else ""
@@ -339,7 +340,9 @@ class Receiver:
 
     async def _mark_read(self, room: str, id_: str) -> None:
         try:
-            await self._connection.client.post("rooms", room, "receipt", "m.read", id_, body={})
+            client = self._connection.client
+            path = ("rooms", room, "receipt", "m.read", id_)
+            await client.in_place(partial(client.post, *path, body={}))
         except NetworkRefused as error:
             logger.warning(
                 "not marked as read", instance=self._session.instance, room=room, reason=str(error)

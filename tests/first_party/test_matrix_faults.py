@@ -404,14 +404,29 @@ async def test_a_file_that_does_not_fit_or_cannot_be_read_is_a_link_alone(
             "GET /_matrix/client/v1/media",
             httpx.Response(200, content=b"large"),  # and the sender said that it is small
             refusal(404, "M_NOT_FOUND"),
-            httpx.ReadError("reset"),
+            *[httpx.ReadError("reset")] * 3,
             httpx.Response(200, content=b"file"),
         )
         broken = message(5, content={"msgtype": "m.image", "body": "x", "url": "https://other.example/x"})
         homeserver.sync(image(1, size=5), image(2, size=4), image(3), image(4), broken, image(6))
         await asked.wait_for("MESSAGES_UPSERT", 6)
     assert files_in(asked) == [None, None, None, None, None, base64.b64encode(b"file").decode()]
-    assert len(homeserver.paths("GET /_matrix/client/v1/media")) == 4
+    assert len(homeserver.paths("GET /_matrix/client/v1/media")) == 6
+
+
+async def test_a_limited_file_and_receipt_are_asked_for_again(
+    autojump_clock: MockClock, homeserver: Homeserver, asked: FakeSession
+) -> None:
+    asked.settings = InstanceSettings(read_messages=True)
+    async with connected(homeserver, asked):
+        limited = refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=500)
+        homeserver.will("GET /_matrix/client/v1/media", limited, httpx.Response(200, content=b"file"))
+        homeserver.will("POST rooms", limited)
+        homeserver.sync(image(1))
+        await asked.wait_for("MESSAGES_UPSERT")
+        await trio.sleep(2)
+    assert files_in(asked) == [base64.b64encode(b"file").decode()]
+    assert len(homeserver.paths("POST rooms")) == 2
 
 
 async def test_files_that_take_long_hold_up_an_answer_once(

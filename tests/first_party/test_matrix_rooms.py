@@ -45,6 +45,10 @@ async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
         yield FakeSession(options=OPTIONS, http=http)
 
 
+CREATED = {"room_version": "10", "predecessor": {"room_id": ROOM}}
+"""What a room says of itself that replaces ``ROOM``."""
+
+
 def own(id_: str, **more: Any) -> dict[str, Any]:
     """Return an event of the account without a transaction id."""
     return message(9, event_id=id_, sender=ME, **more)
@@ -153,6 +157,7 @@ async def test_an_upgrade_of_a_room_names_both_and_is_followed(
     autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session) as matrix:
+        homeserver.will(f"GET rooms/{NEW}/state/m.room.create", refusal(403, "M_FORBIDDEN"), CREATED)
         homeserver.sync(message(1), {**tombstone(2), **LATER})
         await session.wait_for("GROUPS_UPDATE")
         await wait_all_tasks_blocked()
@@ -176,6 +181,7 @@ async def test_sends_find_the_new_room_after_a_restart_and_through_several_upgra
     async with connected(homeserver, session) as matrix:
         for old, new in ((ROOM, NEW), (NEW, NEWEST), (NEWEST, ROOM)):  # the last one leads back
             homeserver.will(f"GET rooms/{old}/state/m.room.tombstone", {"replacement_room": new})
+            homeserver.will(f"GET rooms/{new}/state/m.room.create", {"predecessor": {"room_id": old}})
         for _ in range(2):
             sent = await matrix.send(session, TextMessage(number=ROOM, text="hello"), key="k")
             assert sent["key"]["remoteJid"] == NEWEST
@@ -187,6 +193,7 @@ async def test_a_direct_chat_stays_one_in_its_new_room(
 ) -> None:
     session.settings = InstanceSettings(groups_ignore=True)
     homeserver.will(f"GET user/{ME}/account_data/m.direct", *[{ANA: [ROOM]}] * 3)
+    homeserver.will(f"GET rooms/{NEW}/state/m.room.create", CREATED)
     async with connected(homeserver, session):
         homeserver.sync(tombstone(2))
         await session.wait_for("GROUPS_UPDATE")
@@ -210,10 +217,31 @@ async def test_a_new_room_that_the_account_may_not_join_is_named(
             await matrix.send(session, TextMessage(number=ROOM, text="hello"), key="k")
         assert (caught.value.status, caught.value.code) == (403, "M_FORBIDDEN")
         # Then somebody invites the account. It is no new room, so join_invites does not matter.
+        homeserver.will(f"GET rooms/{NEW}/state/m.room.create", CREATED)
         homeserver.reply({"next_batch": "x", "rooms": {"invite": {NEW: invited(ANA, is_direct=False)}}})
         await session.wait_for("GROUP_PARTICIPANTS_UPDATE")
         await wait_all_tasks_blocked()
     assert homeserver.paths("POST join") == [f"join/{NEW}"] * 3
+
+
+@pytest.mark.parametrize("is_member", [True, False])
+async def test_a_room_that_does_not_say_itself_that_it_replaces_another_one_is_not_entered(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, is_member: bool
+) -> None:
+    """Who may write a tombstone cannot lead the account, or what is sent, elsewhere."""
+    stranger = {"predecessor": {"room_id": "!stranger:hs.example"}}
+    answers = [stranger] if is_member else [refusal(403, "M_FORBIDDEN"), stranger]
+    async with connected(homeserver, session) as matrix:
+        homeserver.will(f"GET rooms/{NEW}/state/m.room.create", *answers, *answers)
+        homeserver.sync(tombstone(2))
+        await session.wait_for("GROUPS_UPDATE")
+        await wait_all_tasks_blocked()
+        with pytest.raises(NetworkRefused, match="does not say that it replaces"):
+            await matrix.send(session, TextMessage(number=ROOM, text="hello"), key="k")
+    assert homeserver.paths("PUT rooms") == []
+    # It stays in a room that it was in before, and leaves another one.
+    assert len(homeserver.paths("POST join")) == len(homeserver.paths(f"POST rooms/{NEW}/leave"))
+    assert bool(homeserver.paths("POST join")) is not is_member
 
 
 async def test_a_message_that_only_looks_like_an_upgrade_changes_nothing(
