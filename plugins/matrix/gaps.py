@@ -76,6 +76,7 @@ class Gaps:
         self,
         room: str,
         newest: str,
+        timeline: Iterable[dict[str, Any]],
         start: Start | None,
         maybe: Start | None,
         add: Callable[[Timeline, Start | None], Awaitable[None]],
@@ -89,6 +90,7 @@ class Gaps:
         Args:
             room: the room.
             newest: where the timeline of this sync begins.
+            timeline: the events of this sync.
             start: where the room begins, if the account has joined it in this timeline.
             maybe: where it begins, if the account has joined it in the gap.
             add: takes the pages.
@@ -107,6 +109,8 @@ class Gaps:
                 page, end = await self._page(room, begin, to)
                 if not is_known and end and end != since:
                     known, is_known = await self._newest_at(room, since), True
+                    if known and await in_turns(_has(timeline, known)):
+                        known = None  # of a room that was left, Dendrite gives the last page at any place
             except Refused as error:
                 if error.is_temporary or error.is_logged_out:
                     raise

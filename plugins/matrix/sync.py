@@ -204,7 +204,7 @@ class Receiver:
             # turns up in the gap.
             joined = joined_before
             maybe = self._start(room, joined) if joined and start is None else None
-            start = await self._gaps.fill(room, newest, start, maybe, partial(self._timeline, room))
+            start = await self._gaps.fill(room, newest, found, start, maybe, partial(self._timeline, room))
         await self._timeline(room, found, start)
         if start is not None:
             return  # receipts from before the join are none of our business

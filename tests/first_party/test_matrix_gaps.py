@@ -195,6 +195,24 @@ async def test_a_homeserver_that_ignores_where_a_gap_ends_does_not_add_history(
     assert texts(session) == ["3", "4", "5", "6"]
 
 
+async def test_the_last_page_of_a_room_that_was_left_is_no_end_of_the_gap(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    """Dendrite gives it, whatever place a request names."""
+
+    def page(request: httpx.Request) -> httpx.Response:
+        numbers = [4] if request.url.params["limit"] == "1" else [4, 3, 2]
+        chunk = [message(number) for number in numbers]
+        return httpx.Response(200, json={"chunk": chunk, "end": "t1_1"})
+
+    async with connected(homeserver, session):
+        homeserver.always["GET rooms"] = page
+        timeline = {"events": [message(4)], "limited": True, "prev_batch": "p0"}
+        homeserver.reply({"next_batch": "x", "rooms": {"leave": {ROOM: {"timeline": timeline}}}})
+        await session.wait_for("MESSAGES_UPSERT", 3)
+    assert texts(session)[:3] == ["2", "3", "4"]
+
+
 async def test_a_page_that_breaks_is_asked_for_again_and_for_less(
     autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
 ) -> None:
