@@ -109,8 +109,9 @@ class Gaps:
                 page, end = await self._page(room, begin, to)
                 if not is_known and end and end != since:
                     known, is_known = await self._newest_at(room, since), True
-                    if known and await in_turns(_has(timeline, known)):
-                        known = None  # of a room that was left, Dendrite gives the last page at any place
+                    # Of a room that was left, Dendrite gives the last page, whatever place is asked for.
+                    is_last_page = await in_turns(_has(timeline, known or ""))
+                    known = None if is_last_page else known
             except Refused as error:
                 if error.is_temporary or error.is_logged_out:
                     raise
