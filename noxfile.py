@@ -53,6 +53,7 @@ OWN_LOGIC = (
     *("tests/faults", "tests/properties", "tests/security", "tests/fuzz", "tests/gateway", "tests/dispatch"),
     *("tests/store", "tests/simulation", "tests/cli", "tests/fleet", "tests/test_secrets.py"),
 )
+DENDRITE = "v0.13.8"
 N8N_NODES = "n8n-nodes-evolution-api@1.0.4"
 # What the dashboard is tested with: Debian's packages and their programs.
 BROWSERS = {
@@ -481,6 +482,22 @@ def clients(session: nox.Session) -> None:
         session.run("npm", "install", "--silent", *options, "--prefix", str(folder), N8N_NODES, external=True)
         env["HOOKGW_N8N_NODES"] = str(folder / "node_modules" / N8N_NODES.partition("@")[0])
     session.run("pytest", "tests/clients", *session.posargs, env=env)
+
+
+@nox.session(default=False, python=PROCESS_PYTHON)
+def dendrite(session: nox.Session) -> None:
+    """Connect hookgw to a real Dendrite with its default limits: two minutes, and five to build it.
+
+    It needs Go.
+    """
+    install(session, "networks")
+    folder = Path(session.create_tmp()).resolve()
+    commands = [
+        f"github.com/matrix-org/dendrite/cmd/{name}@{DENDRITE}" for name in ("dendrite", "generate-keys")
+    ]
+    session.run("go", "install", *commands, env={"GOBIN": str(folder)}, external=True)
+    env = {"HOOKGW_DENDRITE": str(folder)}
+    session.run("pytest", "tests/networks/test_dendrite.py", *session.posargs, env=env)
 
 
 @nox.session(default=False)

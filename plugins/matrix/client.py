@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any
+from http import HTTPStatus
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
+import structlog
+import trio
 
-from hookgw import NotFound, Session
+from hookgw import NetworkRefused, NotFound, Session
 from hookgw.connectors import (
     REQUEST_TIMEOUT,
     NetworkClient,
@@ -19,12 +22,18 @@ from hookgw.connectors import (
     read_file,
     retry_after_of,
     text,
+    wait_after,
 )
 from hookgw.connectors import Refused as KitRefused
+
+T = TypeVar("T")
+logger = structlog.get_logger("hookgw.matrix")
 
 FILE_TIMEOUT = 300.0
 """Seconds for an upload, and for each part of a download."""
 _LONGEST_REASON = 300
+_MOST_ATTEMPTS = 3
+_LONG_WAIT = 5.0
 _MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_-]{1,255})")
 
 
@@ -62,6 +71,7 @@ class Client(NetworkClient):
     def __init__(self, session: Session, homeserver: str) -> None:
         super().__init__(session)
         self._root = homeserver.rstrip("/")
+        self._instance = session.instance
 
     @property
     def token(self) -> str:
@@ -87,9 +97,9 @@ class Client(NetworkClient):
         """
         return await self._call("GET", _client_path(path), query=query, seconds=seconds, events=events)
 
-    async def post(self, *path: str, body: Any) -> dict[str, Any]:
+    async def post(self, *path: str, body: Any, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """POST JSON, and return the JSON object of the response."""
-        return await self._call("POST", _client_path(path), body=body)
+        return await self._call("POST", _client_path(path), body=body, query=query)
 
     async def put(self, *path: str, body: Any) -> dict[str, Any]:
         """PUT JSON, and return the JSON object of the response."""
@@ -144,6 +154,38 @@ class Client(NetworkClient):
         """Return a file of the media repository, of at most so many bytes."""
         async with self.download(reference) as response:
             return await read_file(response, limit)
+
+    async def in_place(self, make: Callable[[], Awaitable[T]]) -> T:
+        """Make a request; while the homeserver limits requests, wait and repeat this one, and nothing else.
+
+        After another temporary failure, the request is made again at most twice.
+
+        Raises:
+            NetworkRefused: it is refused for good, or the homeserver cannot be reached.
+        """
+        limits = failures = 0
+        while True:
+            try:
+                return await make()
+            except Refused as refused:
+                if not refused.is_temporary:
+                    raise
+                error: NetworkRefused = refused
+                if refused.remote_status == HTTPStatus.TOO_MANY_REQUESTS:
+                    limits += 1
+                else:
+                    failures += 1
+            except Unreachable as unreachable:
+                error = unreachable
+                failures += 1
+            if failures == _MOST_ATTEMPTS:
+                raise error
+            wait = wait_after(error, limits + failures)
+            if wait >= _LONG_WAIT:
+                logger.warning(
+                    "homeserver limits requests", instance=self._instance, retry_after=round(wait, 1)
+                )
+            await trio.sleep(wait)
 
     def _file(self, path: str) -> AbstractAsyncContextManager[httpx.Response]:
         # httpx takes the token away where a redirect leads to another host.

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
 import trio
 
 from hookgw import EventLeftOut, Invalid, NetworkRefused, Session
-from hookgw.connectors import Recent, each, repr_without, save_state, strings, text
+from hookgw.connectors import Recent, each, found_at, mapping, number, repr_without, save_state, strings, text
 
+from . import events
 from .client import Client, Refused
+from .content import poll_options
 from .events import Account
 from .options import Options
 
 _KNOWN_NAMES = 20_000
 _KNOWN_AUTHORS = 20_000
 _KNOWN_ROOMS = 5_000
+_KNOWN_POLLS = 2_000
+_KNOWN_SENDS = 10_000
+_MOST_UPGRADES = 20
+MOST_JOINS = 100
+"""Rooms that are to be joined at a time."""
 
 
 class LoggedOut(Exception):
@@ -60,6 +69,9 @@ class Connection:
         encrypted: which rooms are encrypted, where it is known.
         direct: the direct rooms of each user, newest last.
         presence: how the account is shown: ``online`` or ``offline``.
+        upgrades: by room, the one that has replaced it; empty for none.
+        replaced: by room that has replaced another one, that one, and when: in milliseconds since the epoch,
+            or 0.
     """
 
     def __init__(self, session: Session, options: Options, state: State) -> None:
@@ -72,7 +84,13 @@ class Connection:
         self.encrypted: Recent[str, bool] = Recent(_KNOWN_ROOMS)
         self.direct: dict[str, list[str]] = {}
         self.presence = "offline"
+        self.polls: Recent[str, dict[str, str]] = Recent(_KNOWN_POLLS)
+        self.upgrades: Recent[str, str] = Recent(_KNOWN_ROOMS)
+        self.replaced: Recent[str, tuple[str, int]] = Recent(_KNOWN_ROOMS)
         self._direct_lock = trio.Lock()
+        self._followed: Recent[str, bool] = Recent(_KNOWN_ROOMS)
+        self._sent: Recent[str, bool] = Recent(_KNOWN_SENDS)
+        self._sending: dict[str, set[trio.Event]] = {}
 
     @property
     def user(self) -> str:
@@ -86,6 +104,7 @@ class Connection:
             user=self.user,
             name_in=lambda room, user: self.names.get((room, user)),
             author_of=self.authors.get,
+            options_of=self.polls.get,
             media_url=self.session.media_url,
         )
 
@@ -105,7 +124,8 @@ class Connection:
         try:
             if not self.client.token:
                 answer = await self.client.post("login", body=self._login())
-                self.client.token = text(answer.get("access_token"))
+                # If the next request is refused for a time, there must not be a second login.
+                self.client.token = state.token = text(answer.get("access_token"))
             owner = await self.client.get("account", "whoami")
         except Refused as error:
             if error.is_temporary:
@@ -165,6 +185,23 @@ class Connection:
         """Keep the content of the account data ``m.direct``."""
         self.direct = {user: strings(rooms) for user, rooms in content.items() if isinstance(rooms, list)}
 
+    def learn(self, event: dict[str, Any], room: str) -> None:
+        """Keep what later events refer to: authors, names, polls, encryption, and upgrades of rooms."""
+        id_, sender = text(event.get("event_id")), text(event.get("sender"))
+        if id_ and sender:
+            self.authors.put(id_, sender)
+        if event.get("type") == "m.room.encryption":
+            self.encrypted.put(room, True)
+        elif event.get("type") == "m.room.member":
+            user, member = text(event.get("state_key")), mapping(event.get("content"))
+            if name := text(member.get("displayname")):
+                self.names.put((room, user), name)
+        elif options := poll_options(event):
+            self.polls.put(id_, options)
+        elif new := events.replacement(event):
+            self.upgrades.put(room, new)
+            self.replaced.put(new, (room, number(event.get("origin_server_ts")) or 0))
+
     def is_group(self, room: str) -> bool:
         """Return whether a room is not a direct chat."""
         # The room's first messages can arrive before the homeserver has stored that it is a direct chat.
@@ -177,11 +214,95 @@ class Connection:
         Raises:
             NetworkRefused: the homeserver has refused one of the two, or cannot be reached.
         """
-        await self.client.post("rooms", room, "join", body={})
+        await self._enter(room)
         if inviter := self.state.joining.get(room):
             async with self._direct_lock:
                 await self.learn_direct_rooms()
                 await self._mark_direct(inviter, room)
+
+    async def _enter(self, room: str) -> None:
+        if (replaced := self.replaced.get(room)) is None:
+            await self.client.post("rooms", room, "join", body={})
+        elif self._followed.get(room) is None:
+            await self._follow(room, replaced[0])
+            self._followed.put(room, True)
+
+    async def _follow(self, room: str, former: str) -> None:
+        """Join a room that replaces another one, if it says so itself.
+
+        Whoever may write a tombstone could lead the account, and what is sent, into any room otherwise.
+        """
+        created = ("rooms", room, "state", "m.room.create")
+        is_known = True
+        try:
+            content = await self.client.get(*created)
+        except Refused as error:
+            if error.is_temporary or error.is_logged_out:
+                raise
+            is_known, content = False, {}  # only members may see it
+        if not is_known or found_at(content, "predecessor", "room_id") == former:
+            # Nobody has invited the account. A homeserver that does not know the room asks the one in its id.
+            server = room.partition(":")[2]
+            await self.client.post("join", room, body={}, query={"server_name": server} if server else {})
+        if not is_known:
+            content = await self.client.get(*created)
+        if found_at(content, "predecessor", "room_id") != former:
+            if not is_known:
+                await self.client.post("rooms", room, "leave", body={})
+            reason = f"The room {room} does not say that it replaces {former}."
+            raise Refused(403, {"errcode": "M_FORBIDDEN", "error": reason}, None)
+
+    def follow(self, room: str) -> str | None:
+        """Note that the room which has replaced another one is to be joined.
+
+        Returns:
+            The room to join; ``None`` if there is none, or too many are to be joined already.
+        """
+        new, joining = self.upgrades.get(room), self.state.joining
+        if not new or len(joining) >= MOST_JOINS:
+            return None
+        # A direct chat stays one.
+        joining[new] = next((user for user, rooms in self.direct.items() if room in rooms), "")
+        return new
+
+    async def room_to_write_to(self, room: str) -> str:
+        """Return a room, or the one that has replaced it, after the account has joined that one.
+
+        Raises:
+            NetworkRefused: the account may not join it.
+        """
+        seen = {room}
+        # Members write tombstones: they may be many, or lead back.
+        while (new := await self._upgrade_of(room)) and new not in seen and len(seen) <= _MOST_UPGRADES:
+            try:
+                await self._enter(new)
+            except Refused as error:
+                raise NetworkRefused(
+                    f"The room {room} was replaced by {new}, which the account cannot join: {error}",
+                    code=error.code,
+                    status=error.status,
+                    retry_after=error.retry_after,
+                ) from error
+            seen.add(new)
+            room = new
+        return room
+
+    async def _upgrade_of(self, room: str) -> str:
+        known = self.upgrades.get(room)
+        if known is None:
+            try:
+                content = await self.client.get("rooms", room, "state", "m.room.tombstone")
+            except Refused as error:
+                if error.is_temporary or error.is_logged_out:
+                    raise
+                if error.code != "M_NOT_FOUND":
+                    return ""  # the account is not in the room; the send says so
+                content = {}
+            known = events.replacement({"type": "m.room.tombstone", "state_key": "", "content": content})
+            self.upgrades.put(room, known)
+            if known:
+                self.replaced.put(known, (room, 0))
+        return known
 
     async def _mark_direct(self, user: str, room: str) -> None:
         # m.direct is written as a whole: the caller has the lock, and has just read it.
@@ -255,7 +376,12 @@ class Connection:
         )
         room = text(created.get("room_id"))
         self.encrypted.put(room, False)
-        await self._mark_direct(user, room)
+        self.upgrades.put(room, "")
+        try:
+            await self._mark_direct(user, room)
+        except NetworkRefused:
+            # The room is there. A repeated call finds it here, and the next login marks it.
+            self.state.joining[room] = user
         return room
 
     async def is_encrypted(self, room: str) -> bool:
@@ -277,13 +403,15 @@ class Connection:
         for id_ in ids:
             if self.authors.get(id_) is None:
                 try:
-                    event = await self.client.get("rooms", room, "event", id_, events=("",))
+                    path = ("rooms", room, "event", id_)
+                    event = await self.client.in_place(partial(self.client.get, *path, events=("",)))
                 except EventLeftOut:  # or the next sync would ask again, for ever
                     continue
                 except Refused as error:
                     if error.is_temporary:
                         raise
                     continue
+                self.learn(event, room)
                 if sender := text(event.get("sender")):
                     self.authors.put(id_, sender)
 
@@ -297,13 +425,40 @@ class Connection:
 
     async def send_event(self, room: str, kind: str, content: dict[str, Any], transaction: str) -> str:
         """Send an event to a room, and return its id."""
-        answer = await self.client.put("rooms", room, "send", kind, transaction, body=content)
-        id_ = text(answer.get("event_id"))
-        if not id_:
-            raise NetworkRefused("The homeserver did not say which event it stored.")
-        self.authors.put(id_, self.user)
+        with self._send(room):
+            answer = await self.client.put("rooms", room, "send", kind, transaction, body=content)
+            id_ = text(answer.get("event_id"))
+            if not id_:
+                raise NetworkRefused("The homeserver did not say which event it stored.")
+            self.authors.put(id_, self.user)
+            self._sent.put(id_, True)
         return id_
 
     async def redact(self, room: str, id_: str, transaction: str) -> None:
         """Remove the content of an event."""
-        await self.client.put("rooms", room, "redact", id_, transaction, body={})
+        with self._send(room):
+            answer = await self.client.put("rooms", room, "redact", id_, transaction, body={})
+            if redaction := text(answer.get("event_id")):
+                self._sent.put(redaction, True)
+
+    async def has_sent(self, room: str, id_: str) -> bool:
+        """Return whether hookgw sent an event, in this run.
+
+        Homeservers may report an event before they answer its sender. So this waits for what is being sent.
+        """
+        for answered in [] if self._sent.get(id_) else [*self._sending.get(room, ())]:
+            await answered.wait()
+        return self._sent.get(id_) is not None
+
+    @contextmanager
+    def _send(self, room: str) -> Iterator[None]:
+        answered = trio.Event()
+        sending = self._sending.setdefault(room, set())
+        sending.add(answered)
+        try:
+            yield
+        finally:
+            answered.set()
+            sending.discard(answered)
+            if not sending:
+                self._sending.pop(room, None)

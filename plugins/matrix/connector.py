@@ -73,7 +73,7 @@ class Matrix(kit.NetworkConnector[Connection]):
             raise NotSupported("Matrix has no such messages.")
         if message.reply_to is not None:
             outgoing.check_id(message.reply_to)
-        room = await connection.room_of(message.number)
+        room = await connection.room_to_write_to(await connection.room_of(message.number))
         if await connection.is_encrypted(room):
             raise outgoing.encrypted_room(room)
         if isinstance(message, MediaMessage):
@@ -138,7 +138,7 @@ class Matrix(kit.NetworkConnector[Connection]):
         typing: dict[str, Any] = {"typing": is_typing}
         if is_typing:
             typing["timeout"] = int((delay or TYPING_TIME) * 1000)
-        room = await connection.room_of(number)
+        room = await connection.room_to_write_to(await connection.room_of(number))
         await connection.client.put("rooms", room, "typing", connection.user, body=typing)
 
     async def restart(self, session: Session) -> None:

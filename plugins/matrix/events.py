@@ -7,30 +7,43 @@ that it needs is left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from hookgw import NewEvent, event_id_of
-from hookgw.connectors import MediaUrl, each, found_at, mapping, number, strings, text
+from hookgw.connectors import (
+    MediaUrl,
+    each,
+    filled,
+    found_at,
+    mapping,
+    network_event,
+    number,
+    strings,
+    text,
+)
+
+from .content import POLLS, context_of, has_more, message_of, poll_of
 
 SOURCE = "matrix"
 TRANSACTION_PREFIX = "hookgw-"
 """Transaction ids of what hookgw sends begin so."""
 ENCRYPTED = "End-to-end encrypted rooms are not supported: hookgw cannot read this message."
 
+VOTES = ("m.poll.response", "org.matrix.msc3381.poll.response")
 _ENCRYPTED_EVENT = "m.room.encrypted"
-_MEDIA = {
-    "m.image": "imageMessage",
-    "m.video": "videoMessage",
-    "m.audio": "audioMessage",
-    "m.file": "documentMessage",
-    "m.sticker": "stickerMessage",
+_MESSAGES = ("m.room.message", "m.sticker", "m.reaction", _ENCRYPTED_EVENT, *POLLS, *VOTES)
+_CALLS = {
+    "m.call.invite": "offer",
+    "m.call.answer": "accept",
+    "m.call.reject": "reject",
+    "m.call.hangup": "terminate",
 }
-_GEO_URI = re.compile(r"geo:(-?\d{1,3}(?:\.\d{1,20})?),(-?\d{1,3}(?:\.\d{1,20})?)(?:[,;].*)?", re.ASCII)
+_GROUP_FIELDS = {"m.room.name": ("name", "subject"), "m.room.topic": ("topic", "desc")}
 _PRESENCES = {"online": "available", "unavailable": "unavailable", "offline": "unavailable"}
+_LONGEST_ID = 255
 _LARGEST_TIME = 253_402_300_799_000  # the last millisecond of the year 9999
 
 
@@ -41,17 +54,21 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         user: its id.
         name_in: returns the name of a user in a room, if it is known.
         author_of: returns who sent an event, if it is known.
+        options_of: returns the options of a poll by their ids, if it is known.
         media_url: makes links to files.
     """
 
     user: str
     name_in: Callable[[str, str], str | None]
     author_of: Callable[[str], str | None]
+    options_of: Callable[[str], dict[str, str] | None]
     media_url: MediaUrl
 
 
 def translate(event: Any, room: str, account: Account) -> NewEvent | None:
     """Return the event of hookgw for an event of a room's timeline; ``None`` if it raises none.
+
+    What hookgw has no kind for becomes NETWORK_EVENT.
 
     What hookgw itself sent raises none here: the gateway has raised SEND_MESSAGE (or MESSAGES_EDITED, or
     MESSAGES_DELETE) for it.
@@ -61,26 +78,22 @@ def translate(event: Any, room: str, account: Account) -> NewEvent | None:
     if not sender or not id_ or is_own_echo(event):
         return None
     content = mapping(event.get("content"))
-    key: dict[str, Any] = {
-        "remoteJid": room,
-        "fromMe": sender == account.user,
-        "id": id_,
-        "participant": sender,
-    }
-    if kind in ("m.room.message", "m.sticker", "m.reaction", _ENCRYPTED_EVENT):
-        return _message(event, kind, key, content, account)
-    if kind == "m.room.redaction":
-        target = text(event.get("redacts")) or text(content.get("redacts"))
-        if not target:
-            return None
-        # Matrix does not say whose message it was. If it is not known, it was most likely the sender's own.
-        author = account.author_of(target) or sender
-        key = {"remoteJid": room, "fromMe": author == account.user, "id": target, "participant": author}
-        data = {**key, "status": "DELETED", "deletedBy": sender, "messageTimestamp": _time_of(event)}
-        return NewEvent(kind="MESSAGES_DELETE", data=data, event_id=event_id_of(id_))
-    if kind == "m.room.member" and isinstance(event.get("state_key"), str):
-        return _membership(event, room, sender, content, account)
-    return None
+    new = None
+    if kind in _MESSAGES:
+        new = _message(event, kind, room, content, account)
+    elif kind in _CALLS:
+        new = _call(event, kind, room, sender, content)
+    elif kind == "m.room.redaction":
+        new = _redaction(event, room, sender, content, account)
+    elif kind == "m.room.member" and isinstance(event.get("state_key"), str):
+        new = _membership(event, room, sender, content, account)
+        if new is None and event["state_key"] == account.user:
+            return None  # see invitation; or the account's own name
+    elif event.get("state_key") == "":
+        new = _group(event, kind, room, sender, content, account)
+    if new is not None or not content or found_at(event, "unsigned", "redacted_because"):
+        return new  # without a content, it was deleted meanwhile; the deletion has its own event
+    return network_event(SOURCE, kind, msgspec.json.encode({**event, "room_id": room}), id_)
 
 
 def is_own_echo(event: Mapping[str, Any]) -> bool:
@@ -88,142 +101,144 @@ def is_own_echo(event: Mapping[str, Any]) -> bool:
     return text(found_at(event, "unsigned", "transaction_id")).startswith(TRANSACTION_PREFIX)
 
 
-def _message(
-    event: dict[str, Any], kind: str, key: dict[str, Any], content: dict[str, Any], account: Account
+def replacement(event: Mapping[str, Any]) -> str:
+    """Return the room that replaces another one by a tombstone; empty for any other event."""
+    # Without a state_key, it is a message that anybody may write.
+    if event.get("type") != "m.room.tombstone" or event.get("state_key") != "":
+        return ""
+    new = text(found_at(event, "content", "replacement_room"))
+    return new if new.startswith("!") and len(new) <= _LONGEST_ID else ""
+
+
+def _call(
+    event: dict[str, Any], kind: str, room: str, sender: str, content: dict[str, Any]
 ) -> NewEvent | None:
+    call_id = text(content.get("call_id"))
+    if not call_id:
+        return None
+    data = {
+        "id": call_id,
+        "chatId": room,
+        "from": sender,
+        "status": _CALLS[kind],
+        "isVideo": "m=video" in text(found_at(content, "offer", "sdp")),
+        "date": _time_of(event),
+        "content": content,
+    }
+    return NewEvent(kind="CALL", data=[data], event_id=event_id_of(text(event["event_id"])))
+
+
+def _redaction(
+    event: dict[str, Any], room: str, sender: str, content: dict[str, Any], account: Account
+) -> NewEvent | None:
+    target = text(event.get("redacts")) or text(content.get("redacts"))
+    if not target:
+        return None
+    # Matrix does not say whose message it was. If it is not known, it was most likely the sender's own.
+    author = account.author_of(target) or sender
+    key = {"remoteJid": room, "fromMe": author == account.user, "id": target, "participant": author}
+    data = {**key, "status": "DELETED", "deletedBy": sender, "messageTimestamp": _time_of(event)}
+    # If hookgw deleted it, MESSAGES_DELETE has this id already.
+    own = ("MESSAGES_DELETE", room, target) if sender == account.user else (text(event["event_id"]),)
+    data |= filled(reason=text(content.get("reason")))
+    return NewEvent(kind="MESSAGES_DELETE", data=data, event_id=event_id_of(*own))
+
+
+def _group(
+    event: dict[str, Any], kind: str, room: str, author: str, content: dict[str, Any], account: Account
+) -> NewEvent | None:
+    """Return the event for a room's new name, topic, picture, or for the room that replaces it."""
+    changed: dict[str, Any] = {}
+    if new := replacement(event):
+        changed = {"replacedBy": new, **filled(reason=text(content.get("body")))}
+    elif kind in _GROUP_FIELDS:
+        name, field = _GROUP_FIELDS[kind]
+        changed = {field: text(content.get(name))}
+    elif kind == "m.room.avatar":
+        url = text(content.get("url"))
+        changed = {"pictureUrl": account.media_url(url) if url else None}
+    else:
+        return None
+    data = [{"id": room, **changed, "author": author}]
+    return NewEvent(kind="GROUPS_UPDATE", data=data, event_id=event_id_of(text(event["event_id"])))
+
+
+def _vote(
+    room: str, content: Mapping[str, Any], target: str, account: Account
+) -> tuple[str, dict[str, Any]] | None:
+    chosen = content.get("m.selections")
+    if chosen is None:
+        chosen = found_at(content, "org.matrix.msc3381.poll.response", "answers")
+    if not target or not isinstance(chosen, list):
+        return None
+    names = account.options_of(target) or {}
+    # Without any, the vote was taken back.
+    selected = [names.get(id_) or id_ for id_ in strings(chosen)]
+    key = _key_of(room, target, account)
+    vote = {"pollCreationMessageKey": key, "vote": {"selectedOptions": selected}}
+    return "pollUpdateMessage", {"pollUpdateMessage": vote}
+
+
+def _key_of(room: str, id_: str, account: Account) -> dict[str, Any]:
+    """Return the key of an event that another one is about."""
+    author = account.author_of(id_)
+    key: dict[str, Any] = {"remoteJid": room, "fromMe": author == account.user, "id": id_}
+    return key if author is None else {**key, "participant": author}
+
+
+def _message(
+    event: dict[str, Any], kind: str, room: str, content: dict[str, Any], account: Account
+) -> NewEvent | None:
+    id_, sender = text(event["event_id"]), text(event["sender"])
+    is_own = sender == account.user
+    key: dict[str, Any] = {"remoteJid": room, "fromMe": is_own, "id": id_, "participant": sender}
     relation = mapping(content.get("m.relates_to"))
     relation_type, target = text(relation.get("rel_type")), text(relation.get("event_id"))
     data: dict[str, Any] = {"key": key}
     event_kind = "MESSAGES_UPSERT"
-    if (name := account.name_in(key["remoteJid"], key["participant"])) is not None:
+    if (name := account.name_in(room, sender)) is not None:
         data["pushName"] = name
     if kind == _ENCRYPTED_EVENT:
         # As in payloads of WhatsApp gateways, where a message that cannot be decrypted is such a stub.
         data["message"], data["messageType"] = {}, "encryptedMessage"
         data["messageStubType"], data["messageStubParameters"] = "CIPHERTEXT", [ENCRYPTED]
-    elif kind == "m.reaction":
-        if relation_type != "m.annotation" or not target:
-            return None
-        author = account.author_of(target)
-        reacted = {"remoteJid": key["remoteJid"], "fromMe": author == account.user, "id": target}
-        if author is not None:
-            reacted["participant"] = author
-        data["message"] = {"reactionMessage": {"key": reacted, "text": text(relation.get("key"))}}
-        data["messageType"] = "reactionMessage"
     else:
         if relation_type == "m.replace" and target:
             event_kind = "MESSAGES_EDITED"
             data["key"] = {**key, "id": target}
             content = mapping(content.get("m.new_content")) or content
-        body = message_of("m.sticker" if kind == "m.sticker" else "", content, account.media_url)
+        body = _body_of(kind, room, content, relation, account)
         if body is None:
-            return None  # its content was deleted meanwhile; the deletion follows
+            return None
         data["messageType"], data["message"] = body
-        if (context := _context(content, relation)) is not None:
+        if kind == "m.room.message" and has_more(content):
+            data["content"] = content
+        if (context := context_of(content, relation)) is not None:
             data["contextInfo"] = context
     data["messageTimestamp"] = _time_of(event)
-    if key["fromMe"]:
+    if is_own:
         data["status"] = "SERVER_ACK"
     data["source"] = SOURCE
     # Without a time: the sender's homeserver made it up. messageTimestamp shows it.
-    return NewEvent(kind=event_kind, data=data, event_id=event_id_of(text(event["event_id"])))
+    # If hookgw sent it, SEND_MESSAGE has this id already: the homeserver need not say who sent it.
+    parts = ("SEND_MESSAGE", room, id_) if is_own and event_kind == "MESSAGES_UPSERT" else (id_,)
+    return NewEvent(kind=event_kind, data=data, event_id=event_id_of(*parts))
 
 
-def message_of(
-    message_type: str, content: Mapping[str, Any], media_url: MediaUrl
+def _body_of(
+    kind: str, room: str, content: dict[str, Any], relation: dict[str, Any], account: Account
 ) -> tuple[str, dict[str, Any]] | None:
-    """Return the type and the body of a message, in the words of the payloads.
-
-    Args:
-        message_type: such as ``m.image``; empty to take the one in the content.
-        content: of the event.
-        media_url: makes the link to a file.
-
-    Returns:
-        ``None`` if the content holds no message.
-    """
-    message_type = message_type or text(content.get("msgtype"))
-    body = content.get("body")
-    if not isinstance(body, str):
-        return None
-    name, reference = _MEDIA.get(message_type), text(content.get("url"))
-    if name is not None and reference:
-        return name, {name: _file(name, reference, body, content, media_url)}
-    if message_type == "m.location" and (place := _GEO_URI.fullmatch(text(content.get("geo_uri")))):
-        latitude, longitude = float(place[1]), float(place[2])
-        location = {"degreesLatitude": latitude, "degreesLongitude": longitude, "name": body}
-        return "locationMessage", {"locationMessage": location}
-    # Also for types that hookgw does not know: the body is then a text for people.
-    return "conversation", {"conversation": _without_fallback(body, content)}
-
-
-def file_of(event: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Return the address of the file in a message, and its size in bytes as the sender says, or 0.
-
-    Edits are left out: the message that they change had the file.
-    """
-    content, kind = mapping(event.get("content")), event.get("type")
-    if kind not in ("m.room.message", "m.sticker") or "m.new_content" in content:
-        return None
-    message_type = "m.sticker" if kind == "m.sticker" else text(content.get("msgtype"))
-    reference = text(content.get("url"))
-    if message_type not in _MEDIA or not reference:
-        return None
-    return reference, number(found_at(content, "info", "size")) or 0
-
-
-def _file(
-    name: str, reference: str, body: str, content: Mapping[str, Any], media_url: MediaUrl
-) -> dict[str, Any]:
-    info = mapping(content.get("info"))
-    mimetype = text(info.get("mimetype")) or "application/octet-stream"
-    # With both, the body is a caption. Older clients put the file's name into the body.
-    file_name = text(content.get("filename")) or body
-    file: dict[str, Any] = {
-        "url": media_url(reference, mimetype=mimetype, file_name=file_name),
-        "mimetype": mimetype,
-        "fileName": file_name,
-    }
-    if name == "documentMessage":
-        file["title"] = file_name
-    if body != file_name:
-        file["caption"] = body
-    if (size := number(info.get("size"))) is not None:
-        file["fileLength"] = str(size)
-    for field, source in (("height", "h"), ("width", "w")):
-        if (length := number(info.get(source))) is not None:
-            file[field] = length
-    if (duration := number(info.get("duration"))) is not None:
-        file["seconds"] = duration // 1000
-    if name == "audioMessage":
-        file["ptt"] = "org.matrix.msc3245.voice" in content
-    return file
-
-
-def _context(content: Mapping[str, Any], relation: Mapping[str, Any]) -> dict[str, Any] | None:
-    context: dict[str, Any] = {}
-    answered = text(found_at(relation, "m.in_reply_to", "event_id"))
-    # In a thread, clients add a reply to the previous message for others that know no threads.
-    if answered and relation.get("is_falling_back") is not True:
-        context["stanzaId"] = answered
-    if relation.get("rel_type") == "m.thread" and (thread := text(relation.get("event_id"))):
-        context["threadId"] = thread
-    users = found_at(content, "m.mentions", "user_ids")
-    mentioned = strings(users)
-    if mentioned:
-        context["mentionedJid"] = mentioned
-    return context or None
-
-
-def _without_fallback(body: str, content: Mapping[str, Any]) -> str:
-    """Return a text without the quotation that older clients put before a reply."""
-    answered = mapping(found_at(content, "m.relates_to", "m.in_reply_to"))
-    if not answered or not body.startswith("> <"):
-        return body
-    lines = body.split("\n")
-    first = next((n for n, line in enumerate(lines) if not line.startswith(">")), len(lines))
-    rest = "\n".join(lines[first:])
-    return rest.removeprefix("\n") or body
+    target = text(relation.get("event_id"))
+    if kind == "m.reaction":
+        if relation.get("rel_type") != "m.annotation" or not target:
+            return None
+        reaction = {"key": _key_of(room, target, account), "text": text(relation.get("key"))}
+        return "reactionMessage", {"reactionMessage": reaction}
+    if kind in VOTES:
+        return _vote(room, content, target, account)
+    if kind in POLLS:
+        return poll_of(content)
+    return message_of("m.sticker" if kind == "m.sticker" else "", content, account.media_url)
 
 
 def _membership(
@@ -232,8 +247,18 @@ def _membership(
     now = text(content.get("membership"))
     unsigned = mapping(event.get("unsigned"))
     before = text(mapping(unsigned.get("prev_content") or event.get("prev_content")).get("membership"))
+    if now == before == "join" and event["state_key"] != account.user:
+        url = text(content.get("avatar_url"))
+        picture = account.media_url(url) if url else None
+        name = text(content.get("displayname")) or event["state_key"]
+        contact = {"id": event["state_key"], "remoteJid": event["state_key"], "pushName": name}
+        return NewEvent(
+            kind="CONTACTS_UPDATE",
+            data=[{**contact, "profilePicUrl": picture, "groupJid": room}],
+            event_id=event_id_of(text(event["event_id"])),
+        )
     if now == before:
-        return None  # another name or picture
+        return None
     action = {"join": "add", "leave": "remove", "ban": "remove", "invite": "invite", "knock": "knock"}.get(
         now
     )
@@ -242,6 +267,7 @@ def _membership(
     if action == "invite" and event["state_key"] == account.user:
         return None  # see invitation
     data = {"id": room, "author": author, "participants": [event["state_key"]], "action": action}
+    data |= filled(isBan=now == "ban", reason=text(content.get("reason")))
     return NewEvent(
         kind="GROUP_PARTICIPANTS_UPDATE", data=data, event_id=event_id_of(text(event["event_id"]))
     )
@@ -291,6 +317,8 @@ def presence(event: Any, account: Account, now: float) -> NewEvent | None:
     if not user or user == account.user or known is None:
         return None
     shown: dict[str, Any] = {"lastKnownPresence": known}
+    if status := text(content.get("status_msg")):
+        shown["status"] = status
     if (ago := number(content.get("last_active_ago"))) is not None:
         shown["lastSeen"] = max(0, int(now - ago / 1000))
     return NewEvent(kind="PRESENCE_UPDATE", data={"id": user, "presences": {user: shown}})

@@ -17,7 +17,8 @@ from hookgw import (
 )
 from hookgw.connectors import MediaUrl, sent_data
 
-from .events import SOURCE, TRANSACTION_PREFIX, message_of
+from .content import message_of
+from .events import SOURCE, TRANSACTION_PREFIX
 
 _MEDIA_TYPES = {
     MediaKind.IMAGE: "m.image",

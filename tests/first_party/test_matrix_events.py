@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hookgw import Event, NewEvent, event_id_of
 from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
 from plugins.gateway_kinds import KINDS
+from plugins.matrix import content as content_of
 from plugins.matrix import events
 
 ROOM = "!dmYyVx:hs.example"
@@ -27,6 +29,7 @@ ACCOUNT = events.Account(
     user=ME,
     name_in=lambda room, user: "Ana" if (room, user) == (ROOM, ANA) else None,
     author_of={TARGET: ME, "$anas": ANA}.get,
+    options_of={"$poll": {"y": "Yes", "n": "No"}}.get,
     media_url=media_url,
 )
 SCHEMAS = SchemaBook(Catalog([*BUILT_IN_KINDS, *KINDS]))
@@ -52,15 +55,35 @@ def translated(raw: dict[str, Any], kind: str = "MESSAGES_UPSERT") -> dict[str, 
     new = events.translate(raw, ROOM, ACCOUNT)
     assert new is not None
     assert new.kind == kind
-    assert new.event_id == event_id_of(ID)
+    is_own = raw["sender"] == ME and kind == "MESSAGES_UPSERT"
+    assert new.event_id == (event_id_of("SEND_MESSAGE", ROOM, ID) if is_own else event_id_of(ID))
     assert_valid(new)
     data = new.data
     assert isinstance(data, dict)
     return data
 
 
+def listed(raw: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return the only item of the list in the event of hookgw."""
+    new = events.translate(raw, ROOM, ACCOUNT)
+    assert new is not None
+    assert (new.kind, new.event_id) == (kind, event_id_of(ID))
+    assert_valid(new)
+    [item] = new.data
+    return dict(item)
+
+
+def network_event(raw: dict[str, Any]) -> str:
+    """Return the network's word in a NETWORK_EVENT."""
+    new = events.translate(raw, ROOM, ACCOUNT)
+    assert new is not None
+    assert new.kind == "NETWORK_EVENT"
+    return str(json.loads(new.data_json or b"")["name"])
+
+
 def assert_valid(new: NewEvent) -> None:
-    stored = Event(id="e", kind=new.kind, instance="shop", data_json=Event.encode(new.data), time=0.0)
+    data_json = new.data_json or Event.encode(new.data)
+    stored = Event(id="e", kind=new.kind, instance="shop", data_json=data_json, time=0.0)
     assert SCHEMAS.problem(stored) is None
 
 
@@ -91,16 +114,16 @@ def test_what_hookgw_sent_raises_nothing() -> None:
 
 def test_the_file_of_a_message() -> None:
     image = message(msgtype="m.image", url="mxc://hs.example/x", info={"size": 5})
-    assert events.file_of(image) == ("mxc://hs.example/x", 5)
+    assert content_of.file_of(image) == ("mxc://hs.example/x", 5)
     sticker = event("m.sticker", {"body": "cat", "url": "mxc://hs.example/x"})
-    assert events.file_of(sticker) == ("mxc://hs.example/x", 0)
+    assert content_of.file_of(sticker) == ("mxc://hs.example/x", 0)
     for other in (
         message(url="mxc://hs.example/x"),
         message(msgtype="m.image"),
         message(msgtype="m.image", url="mxc://hs.example/x", **{"m.new_content": {}}),
         event("m.room.member", {"msgtype": "m.image", "url": "mxc://hs.example/x"}),
     ):
-        assert events.file_of(other) is None
+        assert content_of.file_of(other) is None
 
 
 def test_a_reply_and_its_fallback() -> None:
@@ -227,10 +250,8 @@ def test_an_encrypted_message_says_that_it_cannot_be_read() -> None:
         (None, "join", "add"),
         ("invite", "join", "add"),
         ("join", "leave", "remove"),
-        ("join", "ban", "remove"),
         (None, "invite", "invite"),
         (None, "knock", "knock"),
-        ("join", "join", None),
         ("ban", "leave", None),
         (None, "dance", None),
     ],
@@ -239,10 +260,164 @@ def test_membership(before: str | None, now: str, action: str | None) -> None:
     unsigned = {"prev_content": {"membership": before}} if before else {}
     raw = event("m.room.member", {"membership": now}, state_key="@bo:hs.example", unsigned=unsigned)
     if action is None:
-        assert events.translate(raw, ROOM, ACCOUNT) is None
+        assert network_event(raw) == "m.room.member"
         return
     data = translated(raw, "GROUP_PARTICIPANTS_UPDATE")
     assert data == {"id": ROOM, "author": ANA, "participants": ["@bo:hs.example"], "action": action}
+
+
+def test_a_ban_says_so() -> None:
+    content = {"membership": "ban", "reason": "spam"}
+    raw = event("m.room.member", content, state_key="@bo:hs.example")
+    data = translated(raw, "GROUP_PARTICIPANTS_UPDATE")
+    assert (data["action"], data["isBan"], data["reason"]) == ("remove", True, "spam")
+
+
+def test_another_name_or_picture_of_a_member_is_a_changed_contact() -> None:
+    content = {"membership": "join", "displayname": "Bo", "avatar_url": "mxc://hs.example/bo"}
+    unsigned = {"prev_content": {"membership": "join"}}
+    raw = event("m.room.member", content, state_key="@bo:hs.example", unsigned=unsigned)
+    assert listed(raw, "CONTACTS_UPDATE") == {
+        "id": "@bo:hs.example",
+        "remoteJid": "@bo:hs.example",
+        "pushName": "Bo",
+        "profilePicUrl": media_url("mxc://hs.example/bo"),
+        "groupJid": ROOM,
+    }
+    assert events.translate({**raw, "state_key": ME}, ROOM, ACCOUNT) is None
+
+
+def test_changes_of_a_room_and_its_upgrade() -> None:
+    def changed(kind: str, **content: Any) -> dict[str, Any]:
+        return listed(event(kind, content, state_key=""), "GROUPS_UPDATE")
+
+    assert changed("m.room.name", name="Shop") == {"id": ROOM, "subject": "Shop", "author": ANA}
+    assert changed("m.room.topic", topic="Questions")["desc"] == "Questions"
+    assert changed("m.room.avatar", url="mxc://a/1")["pictureUrl"] == media_url("mxc://a/1")
+    upgrade = {"body": "This room has been replaced.", "replacement_room": "!new:hs.example"}
+    assert changed("m.room.tombstone", **upgrade) == {
+        "id": ROOM,
+        "replacedBy": "!new:hs.example",
+        "reason": "This room has been replaced.",
+        "author": ANA,
+    }
+    # Anybody may write an event of this type that is no state of the room.
+    assert network_event(event("m.room.tombstone", upgrade)) == "m.room.tombstone"
+    assert network_event(event("m.room.tombstone", {"replacement_room": 7}, state_key="")) != ""
+
+
+def test_a_call() -> None:
+    content = {"call_id": "c1", "version": "1", "offer": {"type": "offer", "sdp": "v=0\r\nm=video 9"}}
+    assert listed(event("m.call.invite", content), "CALL") == {
+        "id": "c1",
+        "chatId": ROOM,
+        "from": ANA,
+        "status": "offer",
+        "isVideo": True,
+        "date": 1773027345,
+        "content": content,
+    }
+    ended = listed(event("m.call.hangup", {"call_id": "c1"}), "CALL")
+    assert (ended["status"], ended["isVideo"]) == ("terminate", False)
+    assert network_event(event("m.call.candidates", {"call_id": "c1"})) == "m.call.candidates"
+
+
+STABLE = {
+    "m.text": [{"body": "Open on Sunday?\n1. Yes\n2. No"}],
+    "m.poll": {
+        "kind": "m.disclosed",
+        "max_selections": 2,
+        "question": {"m.text": [{"body": "Open on Sunday?"}]},
+        "answers": [{"m.id": "y", "m.text": [{"body": "Yes"}]}, {"m.id": "n", "m.text": [{"body": "No"}]}],
+    },
+}
+UNSTABLE = {
+    "org.matrix.msc1767.text": "Open on Sunday?\n1. Yes\n2. No",
+    "org.matrix.msc3381.poll.start": {
+        "kind": "org.matrix.msc3381.poll.disclosed",
+        "max_selections": 2,
+        "question": {"org.matrix.msc1767.text": "Open on Sunday?", "body": "Open on Sunday?"},
+        "answers": [
+            {"id": "y", "org.matrix.msc1767.text": "Yes"},
+            {"id": "n", "org.matrix.msc1767.text": "No"},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"), [("m.poll.start", STABLE), ("org.matrix.msc3381.poll.start", UNSTABLE)]
+)
+def test_a_poll(kind: str, content: dict[str, Any]) -> None:
+    raw = event(kind, content)
+    data = translated(raw)
+    assert data["messageType"] == "pollCreationMessage"
+    assert data["message"]["pollCreationMessage"] == {
+        "name": "Open on Sunday?",
+        "options": [{"optionName": "Yes", "optionId": "y"}, {"optionName": "No", "optionId": "n"}],
+        "selectableOptionsCount": 2,
+    }
+    assert content_of.poll_options(raw) == {"y": "Yes", "n": "No"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen"),
+    [
+        ("m.poll.response", {"m.selections": ["y", "other"]}),
+        (
+            "org.matrix.msc3381.poll.response",
+            {"org.matrix.msc3381.poll.response": {"answers": ["y", "other"]}},
+        ),
+    ],
+)
+def test_a_vote(kind: str, chosen: dict[str, Any]) -> None:
+    relation = {"m.relates_to": {"rel_type": "m.reference", "event_id": "$poll"}}
+    data = translated(event(kind, {**chosen, **relation}))
+    assert data["messageType"] == "pollUpdateMessage"
+    assert data["message"]["pollUpdateMessage"] == {
+        "pollCreationMessageKey": {"remoteJid": ROOM, "fromMe": False, "id": "$poll"},
+        "vote": {"selectedOptions": ["Yes", "other"]},
+    }
+    assert network_event(event(kind, chosen)) == kind  # a vote in no poll
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("m.poll.end", {}),
+        ("m.call.invite", {}),
+        ("m.room.power_levels", {"state_key": ""}),
+        ("org.example.order", {}),
+        ("m.room.message", {}),
+        ("m.reaction", {}),
+    ],
+)
+def test_what_has_no_kind_is_passed_on_as_it_came(kind: str, more: dict[str, Any]) -> None:
+    raw = event(kind, {"a": {"b": [1, None, "ü"]}}, **more)
+    new = events.translate(raw, ROOM, ACCOUNT)
+    assert new is not None
+    assert new.kind == "NETWORK_EVENT"
+    value = {**raw, "room_id": ROOM}
+    assert json.loads(new.data_json or b"") == {"network": "matrix", "name": kind, "value": value}
+    redacted = {**raw, "unsigned": {"redacted_because": {"type": "m.room.redaction"}}}
+    assert events.translate(redacted, ROOM, ACCOUNT) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "is_whole"),
+    [
+        ({}, False),
+        ({"msgtype": "m.text", "formatted_body": "<b>hello</b>"}, True),
+        ({"msgtype": "m.emote"}, True),
+        ({"msgtype": "org.example.order", "items": [1]}, True),
+        ({"m.mentions": {"room": True}}, True),
+        ({"msgtype": "m.file", "file": {"url": "mxc://a/1"}}, True),
+        ({"msgtype": "m.file", "url": "mxc://a/1"}, False),
+    ],
+)
+def test_what_a_translation_leaves_out_is_in_the_content(content: dict[str, Any], is_whole: bool) -> None:
+    raw = message(**content)
+    assert translated(raw).get("content") == (raw["content"] if is_whole else None)
 
 
 def test_an_invitation_of_the_account_is_raised_once() -> None:
@@ -281,10 +456,14 @@ def test_typing() -> None:
 
 
 def test_presence() -> None:
-    raw = {"sender": ANA, "content": {"presence": "online", "last_active_ago": 2500}}
+    raw: dict[str, Any] = {"sender": ANA, "content": {"presence": "online", "last_active_ago": 2500}}
     new = events.presence(raw, ACCOUNT, 1000.0)
     assert new is not None
     assert new.data == {"id": ANA, "presences": {ANA: {"lastKnownPresence": "available", "lastSeen": 997}}}
+    away = {**raw["content"], "status_msg": "on holiday"}
+    new = events.presence({**raw, "content": away}, ACCOUNT, 1000.0)
+    assert new is not None
+    assert new.data["presences"][ANA]["status"] == "on holiday"
     assert events.presence({**raw, "sender": ME}, ACCOUNT, 1000.0) is None
     assert events.presence({**raw, "content": {"presence": "busy"}}, ACCOUNT, 1000.0) is None
 
@@ -305,6 +484,9 @@ CONTENT = (
     "m.relates_to",
     "m.new_content",
     "m.mentions",
+    "m.poll",
+    "m.selections",
+    "replacement_room",
 )
 
 
@@ -316,7 +498,10 @@ def objects(*names: str, valid: dict[str, Any]) -> st.SearchStrategy[dict[str, A
 
 @given(
     st.sampled_from(
-        ["m.room.message", "m.sticker", "m.reaction", "m.room.redaction", "m.room.member", "m.room.encrypted"]
+        [
+            *("m.room.message", "m.sticker", "m.reaction", "m.room.redaction", "m.room.member"),
+            *("m.room.encrypted", "m.poll.start", "m.poll.response", "m.room.tombstone", "m.room.avatar"),
+        ]
     ).flatmap(
         lambda kind: objects(
             *CONTENT, valid={"msgtype": "m.image", "body": "x", "url": "mxc://a/1", "membership": "join"}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
-from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -32,113 +30,25 @@ from hookgw import (
 )
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.matrix.connector import Matrix
-from plugins.matrix.sync import FILE_TIME, PAGE
-
-HOMESERVER = "https://hs.example"
-ROOM = "!room:hs.example"
-ME, ANA = "@shop:hs.example", "@ana:hs.example"
-OPTIONS = {"homeserver": HOMESERVER, "user": "shop", "password": "secret"}
-DIRECT = f"PUT user/{ME}/account_data/m.direct"
-
-Reply = httpx.Response | Exception
-
-
-def refusal(status: int, code: str, **more: Any) -> httpx.Response:
-    """Return an error as homeservers send it."""
-    return httpx.Response(status, json={"errcode": code, "error": f"It says {code}.", **more})
-
-
-def message(number: int, **more: Any) -> dict[str, Any]:
-    return {
-        "type": "m.room.message",
-        "event_id": f"${number}",
-        "sender": ANA,
-        "origin_server_ts": 1_773_027_345_000 + number,
-        "content": {"msgtype": "m.text", "body": str(number)},
-        **more,
-    }
-
-
-def own_join(id_: str, **unsigned: Any) -> dict[str, Any]:
-    content = {"membership": "join"}
-    return message(0, type="m.room.member", event_id=id_, state_key=ME, content=content, unsigned=unsigned)
-
-
-class Homeserver:
-    """Answers requests by script.
-
-    Attributes:
-        requests: method and path of each request but syncs, with the decoded body.
-        syncs: the parameters of each sync.
-        answers: by method and beginning of the path, answers that are used up in order.
-    """
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, str, Any]] = []
-        self.syncs: list[dict[str, str]] = []
-        self.answers: dict[str, list[Reply | Callable[[httpx.Request], httpx.Response]]] = {}
-        self._position = 0
-        self._send_sync, self._next_sync = trio.open_memory_channel[Reply](100)
-
-    def sync(self, *timeline: dict[str, Any], limited: bool = False, **more: Any) -> None:
-        """Answer a sync with a room's timeline."""
-        self._position += 1
-        room = {"timeline": {"events": timeline, "limited": limited, "prev_batch": "p0"}, **more}
-        self.reply({"next_batch": f"s{self._position}", "rooms": {"join": {ROOM: room}}})
-
-    def reply(self, answer: dict[str, Any] | Reply) -> None:
-        """Answer a sync."""
-        found = httpx.Response(200, json=answer) if isinstance(answer, dict) else answer
-        self._send_sync.send_nowait(found)
-
-    def will(
-        self, call: str, *answers: Reply | dict[str, Any] | Callable[[httpx.Request], httpx.Response]
-    ) -> None:
-        """Answer the next requests to a path, such as ``GET profile``."""
-        found = [httpx.Response(200, json=one) if isinstance(one, dict) else one for one in answers]
-        self.answers.setdefault(call, []).extend(found)
-
-    async def answer(self, request: httpx.Request) -> httpx.Response:
-        path = unquote(request.url.raw_path.decode().partition("?")[0])
-        path = path.removeprefix("/_matrix/client/v3/")
-        await trio.lowlevel.checkpoint()
-        # In a place of its own: no other request waits for it.
-        assert bool(request.extensions.get("long_poll")) is (path == "sync")
-        if path == "sync":
-            self.syncs.append(dict(request.url.params))
-            found: Any = await self._next_sync.receive()
-        else:
-            body = request.content
-            is_json = request.headers.get("content-type") == "application/json"
-            self.requests.append((request.method, path, json.loads(body) if is_json else body))
-            call = f"{request.method} {path}"
-            name = next((name for name, left in self.answers.items() if call.startswith(name) and left), None)
-            found = self.answers[name].pop(0) if name else self._usual(call)
-        if isinstance(found, Exception):
-            raise found
-        answer = found(request) if callable(found) else found
-        assert isinstance(answer, httpx.Response)
-        if not answer.is_closed:
-            return answer  # with a body that is still to come
-        # A response belongs to one request, and some answers are given twice.
-        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
-
-    def _usual(self, call: str) -> httpx.Response:
-        for beginning, answer in {
-            "POST login": {"access_token": "token", "device_id": "DEV", "user_id": ME},
-            "GET account/whoami": {"user_id": ME, "device_id": "DEV"},
-            "GET profile": {"displayname": "Shop"},
-            "GET user": {},
-            "PUT rooms": {"event_id": "$sent"},
-            "POST": {"room_id": ROOM, "content_uri": "mxc://hs.example/file"},
-            "PUT": {},
-        }.items():
-            if call.startswith(beginning):
-                return httpx.Response(200, json=answer)
-        return refusal(404, "M_NOT_FOUND")
-
-    def paths(self, beginning: str) -> list[str]:
-        return [path for method, path, _ in self.requests if f"{method} {path}".startswith(beginning)]
+from plugins.matrix.gaps import PAGE
+from plugins.matrix.sync import FILE_TIME
+from tests.first_party.matrix import (
+    ANA,
+    DIRECT,
+    HOMESERVER,
+    ME,
+    OPTIONS,
+    ROOM,
+    Homeserver,
+    Reply,
+    connected,
+    invited,
+    message,
+    own_join,
+    refusal,
+    running,
+    texts,
+)
 
 
 @pytest.fixture
@@ -150,28 +60,6 @@ def homeserver() -> Homeserver:
 async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
         yield FakeSession(options=OPTIONS, http=http)
-
-
-@asynccontextmanager
-async def running(session: FakeSession) -> AsyncIterator[Matrix]:
-    matrix = Matrix()
-    with trio.fail_after(3600):  # the clock jumps there if nothing else can happen
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(matrix.run, session)
-            yield matrix
-            nursery.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def connected(homeserver: Homeserver, session: FakeSession) -> AsyncIterator[Matrix]:
-    homeserver.sync()
-    async with running(session) as matrix:
-        await session.wait_until(ConnectionState.OPEN)
-        yield matrix
-
-
-def texts(session: FakeSession) -> list[str]:
-    return [data["message"]["conversation"] for data in session.data_of("MESSAGES_UPSERT")]
 
 
 async def test_the_first_sync_reads_no_history(
@@ -253,94 +141,6 @@ async def test_a_restart_continues_with_the_same_login(
         await session.wait_for("MESSAGES_UPSERT")
     assert len(homeserver.paths("POST login")) == 1
     assert [sync.get("since") for sync in homeserver.syncs].count(None) == 1
-
-
-async def test_a_gap_of_many_pages_is_read_oldest_first(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
-    pages = {"p0": ([9, 8, 7], "p1"), "p1": ([6, 5, 4], "p2"), "p2": ([3, 2], "p3"), "p3": ([], None)}
-
-    def page(request: httpx.Request) -> httpx.Response:
-        numbers, end = pages[request.url.params["from"]]
-        answer: dict[str, Any] = {"chunk": [message(number) for number in numbers]}
-        if end is not None and end != request.url.params["to"]:
-            answer["end"] = end
-        return httpx.Response(200, json=answer)
-
-    async with connected(homeserver, session):
-        homeserver.will("GET rooms", *[page] * 20)
-        homeserver.sync(message(10), message(11), limited=True)
-        await session.wait_for("MESSAGES_UPSERT", 10)
-    assert texts(session) == [str(number) for number in range(2, 12)]
-    assert session.repeated == []
-
-
-async def test_a_page_without_events_does_not_end_a_gap(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
-    first = {"p0": ([9, 8, 7], "p1"), "p1": ([6, 5], None)}
-    # The first page is read again after the last one, and comes in parts then.
-    again = {"p0": ([9], "q1"), "q1": ([], "q2"), "q2": ([8, 7], "p1")}
-    asked: list[str] = []
-
-    def page(request: httpx.Request) -> httpx.Response:
-        begin = request.url.params["from"]
-        numbers, end = (again if begin in asked or begin not in first else first)[begin]
-        asked.append(begin)
-        answer: dict[str, Any] = {"chunk": [message(number) for number in numbers]}
-        return httpx.Response(200, json=answer | ({"end": end} if end else {}))
-
-    async with connected(homeserver, session):
-        homeserver.will("GET rooms", *[page] * 20)
-        homeserver.sync(message(10), limited=True)
-        await session.wait_for("MESSAGES_UPSERT", 6)
-    assert texts(session) == [str(number) for number in range(5, 11)]
-
-
-async def test_a_gap_in_a_room_that_was_left_is_skipped(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
-    async with connected(homeserver, session):
-        homeserver.will("GET rooms", refusal(403, "M_FORBIDDEN"))
-        homeserver.sync(message(5), limited=True)
-        await session.wait_for("MESSAGES_UPSERT")
-    assert texts(session) == ["5"]
-
-
-async def test_a_joined_room_begins_with_the_invitation(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
-    far = {"origin_server_ts": 2**45}
-    invite = message(2, type="m.room.member", state_key=ME, content={"membership": "invite"}, **far)
-    joined = own_join("$join", prev_content={"membership": "invite"}, replaces_state="$2")
-    async with connected(homeserver, session):
-        homeserver.will("GET rooms", {"chunk": [invite, message(1, **far)], "end": "p1"})
-        homeserver.sync(message(3, **far), joined, message(4), limited=True)
-        await session.wait_for("MESSAGES_UPSERT", 2)
-    assert texts(session) == ["3", "4"]
-
-
-async def test_an_old_join_in_the_state_is_no_new_room(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
-    state = {"events": [own_join("$join", prev_content={"membership": "invite"})]}
-    async with connected(homeserver, session):
-        homeserver.sync(message(1), state=state)
-        homeserver.will("GET rooms", {"chunk": [message(2)]})
-        homeserver.sync(message(3), limited=True, state=state)
-        await session.wait_for("MESSAGES_UPSERT", 3)
-    assert texts(session) == ["1", "2", "3"]
-
-
-async def test_a_join_in_the_gap_is_where_the_room_begins(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
-    joined = own_join("$join")
-    async with connected(homeserver, session):
-        homeserver.will("GET rooms", {"chunk": [message(2), joined, message(1)]})
-        homeserver.sync(message(3), limited=True, state={"events": [joined]})
-        await session.wait_for("MESSAGES_UPSERT", 2)
-    assert texts(session) == ["2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -604,14 +404,29 @@ async def test_a_file_that_does_not_fit_or_cannot_be_read_is_a_link_alone(
             "GET /_matrix/client/v1/media",
             httpx.Response(200, content=b"large"),  # and the sender said that it is small
             refusal(404, "M_NOT_FOUND"),
-            httpx.ReadError("reset"),
+            *[httpx.ReadError("reset")] * 3,
             httpx.Response(200, content=b"file"),
         )
         broken = message(5, content={"msgtype": "m.image", "body": "x", "url": "https://other.example/x"})
         homeserver.sync(image(1, size=5), image(2, size=4), image(3), image(4), broken, image(6))
         await asked.wait_for("MESSAGES_UPSERT", 6)
     assert files_in(asked) == [None, None, None, None, None, base64.b64encode(b"file").decode()]
-    assert len(homeserver.paths("GET /_matrix/client/v1/media")) == 4
+    assert len(homeserver.paths("GET /_matrix/client/v1/media")) == 6
+
+
+async def test_a_limited_file_and_receipt_are_asked_for_again(
+    autojump_clock: MockClock, homeserver: Homeserver, asked: FakeSession
+) -> None:
+    asked.settings = InstanceSettings(read_messages=True)
+    async with connected(homeserver, asked):
+        limited = refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=500)
+        homeserver.will("GET /_matrix/client/v1/media", limited, httpx.Response(200, content=b"file"))
+        homeserver.will("POST rooms", limited)
+        homeserver.sync(image(1))
+        await asked.wait_for("MESSAGES_UPSERT")
+        await trio.sleep(2)
+    assert files_in(asked) == [base64.b64encode(b"file").decode()]
+    assert len(homeserver.paths("POST rooms")) == 2
 
 
 async def test_files_that_take_long_hold_up_an_answer_once(
@@ -723,13 +538,6 @@ async def test_a_limited_sync_waits_as_long_as_it_says(
         limits = {json.loads(sync["filter"])["room"]["timeline"]["limit"] for sync in homeserver.syncs[1:]}
     assert limits == {PAGE}  # it was not too much for the homeserver
     assert ConnectionState.CLOSE not in [state for state, _, _ in session.states]
-
-
-def invited(by: str, *, is_direct: bool) -> dict[str, Any]:
-    """Return an invitation as an answer of /sync has it."""
-    content = {"membership": "invite", "is_direct": is_direct}
-    invite = message(1, type="m.room.member", sender=by, state_key=ME, content=content)
-    return {"invite_state": {"events": [invite]}}
 
 
 async def test_invitations(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:

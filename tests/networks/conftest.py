@@ -11,7 +11,8 @@ import pytest
 import trio
 
 from tests.networks.gateway import Gateway, running_gateway
-from tests.networks.synapse import PASSWORD, Synapse
+from tests.networks.homeserver import PASSWORD
+from tests.networks.synapse import Synapse
 
 ConnectUser = Callable[..., Awaitable[None]]
 """Creates and connects an instance: its name, and the name of the homeserver's user."""

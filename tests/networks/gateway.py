@@ -103,6 +103,16 @@ class Gateway:
                     return found
             await self.receiver.wait_for(seen + 1)
 
+    async def wait_for_item(self, kind: str, instance: str, **fields: Any) -> dict[str, Any]:
+        """Wait for an event whose data is a list with an item that has these fields, and return the item."""
+        while True:
+            seen = len(self.receiver.requests)
+            events: list[Any] = self.events(kind, instance)
+            for item in (item for data in events for item in data):
+                if fields.items() <= item.items():
+                    return dict(item)
+            await self.receiver.wait_for(seen + 1)
+
     def events(self, kind: str, instance: str) -> list[dict[str, Any]]:
         """Return the data of the events of a kind so far. A delivery that a kill repeated counts once."""
         by_id = {request.event_id: request.json for request in self.receiver.requests}

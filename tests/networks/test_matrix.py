@@ -13,7 +13,8 @@ import trio
 
 from tests.networks.conftest import ConnectUser
 from tests.networks.gateway import Gateway
-from tests.networks.synapse import Person, Synapse
+from tests.networks.homeserver import Person
+from tests.networks.synapse import Synapse
 
 MESSAGES = 200
 GAP = 120
@@ -274,3 +275,41 @@ async def test_two_instances_on_one_server(gateway: Gateway, connect: ConnectUse
         answered = await gateway.call("POST", "message/sendText/b", body, status=201)
         assert answered["key"]["remoteJid"] == sent["key"]["remoteJid"]  # not a second room
         await gateway.wait_for_event("MESSAGES_UPSERT", "a", message={"conversation": "from b"})
+
+
+async def test_polls_and_what_has_no_kind(gateway: Gateway, connect: ConnectUser, synapse: Synapse) -> None:
+    async with synapse.user("polls-bob") as bob, synapse.user("polls"):
+        room = await direct_room(connect, bob, "polls", "polls")
+        answers = [{"m.id": "y", "m.text": [{"body": "Yes"}]}, {"m.id": "n", "m.text": [{"body": "No"}]}]
+        poll = {"m.poll": {"question": {"m.text": [{"body": "Open?"}]}, "answers": answers}}
+        asked = await bob.say(room, poll, "m.poll.start")
+        data = await gateway.wait_for_event("MESSAGES_UPSERT", "polls", messageType="pollCreationMessage")
+        assert data["message"]["pollCreationMessage"]["name"] == "Open?"
+        relation = {"rel_type": "m.reference", "event_id": asked}
+        await bob.say(room, {"m.selections": ["n"], "m.relates_to": relation}, "m.poll.response")
+        data = await gateway.wait_for_event("MESSAGES_UPSERT", "polls", messageType="pollUpdateMessage")
+        assert data["message"]["pollUpdateMessage"]["vote"] == {"selectedOptions": ["No"]}
+        order = {"items": [{"id": 7}]}
+        id_ = await bob.say(room, order, "org.example.order")
+        data = await gateway.wait_for_event("NETWORK_EVENT", "polls", name="org.example.order")
+        value = data["value"]
+        assert (value["event_id"], value["room_id"], value["content"]) == (id_, room, order)
+
+
+async def test_an_upgraded_room_is_followed(gateway: Gateway, connect: ConnectUser, synapse: Synapse) -> None:
+    async with synapse.user("up-bob") as bob, synapse.user("up") as account:
+        await connect("up", "up", join_invites="all")
+        body = {"invite": [account.id], "preset": "public_chat"}
+        room = str((await bob.call("POST", "createRoom", body))["room_id"])
+        await bob.wait_until_joined(room, account.id)
+        upgraded = await bob.call("POST", f"rooms/{room}/upgrade", {"new_version": "10"})
+        new = str(upgraded["replacement_room"])
+        data = await gateway.wait_for_item("GROUPS_UPDATE", "up", replacedBy=new)
+        assert data["id"] == room
+        await bob.wait_until_joined(new, account.id)
+        await bob.say(new, "here")
+        upsert = await gateway.wait_for_event("MESSAGES_UPSERT", "up", message={"conversation": "here"})
+        assert upsert["key"]["remoteJid"] == new
+        body = {"number": room, "text": "to the old room"}
+        sent = await gateway.call("POST", "message/sendText/up", body, status=201)
+        assert sent["key"]["remoteJid"] == new
