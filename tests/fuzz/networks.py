@@ -100,12 +100,13 @@ def waha(data: bytes) -> None:
         check_sentences(*error.messages)
         return
     account = waha_events.Account(jid="", media_url=_link, report="r", sent=Recent(9), done=Recent(9))
-    event = waha_events.translate(envelope, account)
+    event = waha_events.translate(envelope, account, data)
     if event is None:
         return
     assert event.event_id is not None
     assert EVENT_ID.fullmatch(event.event_id)
-    stored = Event(id="e", kind=event.kind, instance="a", data_json=Event.encode(event.data), time=0.0)
+    data_json = Event.encode(event.data) if event.data_json is None else event.data_json
+    stored = Event(id="e", kind=event.kind, instance="a", data_json=data_json, time=0.0)
     assert SCHEMAS.problem(stored) is None
     if isinstance(event.data, dict):
         reference = waha_content.file_of(mapping(envelope.get("payload")))
