@@ -2,7 +2,7 @@
 
 GOWA passes on what people on WhatsApp wrote, in the shape of its ``docs/webhook-payload.md``: any field may
 be missing or have another type. So every field is read through a function that checks its type, and a report
-without the fields that it needs raises no event. What has no translation is passed on whole.
+that hookgw knows no kind for, or that lacks a field, is a NETWORK_EVENT.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from hookgw import NewEvent, event_id_of
-from hookgw.connectors import MediaUrl, mapping, strings, text
+from hookgw.connectors import MediaUrl, mapping, network_event, raw_at, strings, text
 
 from .content import content_of
 
@@ -40,16 +40,15 @@ Translated = tuple[str, Any, tuple[str, ...] | None]
 """A kind, the data, and the ids that identify the event; ``None`` for that of the report."""
 
 
-def translate(envelope: Mapping[str, Any], account: Account) -> list[NewEvent]:
-    """Return the events of hookgw for a report of GOWA: the body of its request."""
+def translate(envelope: Mapping[str, Any], account: Account, body: bytes) -> list[NewEvent]:
+    """Return the events of hookgw for a report of GOWA: the body of its request, decoded and as it came."""
     name, payload = text(envelope.get("event")), mapping(envelope.get("payload"))
     translator = _TRANSLATORS.get(name)
-    if translator is not None:
-        # Times of what is no message stand beside the payload.
-        found = translator({"timestamp": envelope.get("timestamp"), **payload}, account)
-    else:
-        # What hookgw has no kind for, such as what happens to channels.
-        found = [("NETWORK_EVENT", {"network": "gowa", "name": name, "value": envelope.get("payload")}, None)]
+    # Times of what is no message stand beside the payload.
+    beside = {"timestamp": envelope.get("timestamp")}
+    found = translator({**beside, **payload}, account) if translator is not None else []
+    if not found:
+        return [unknown(envelope, account, body)] if name else []
     me = jid_of(envelope.get("device_id"))
     return [
         NewEvent(
@@ -60,6 +59,13 @@ def translate(envelope: Mapping[str, Any], account: Account) -> list[NewEvent]:
         )
         for number, (kind, data, ids) in enumerate(found)
     ]
+
+
+def unknown(envelope: Mapping[str, Any], account: Account, body: bytes) -> NewEvent:
+    """Return the NETWORK_EVENT for a report, such as what happens to channels; see :func:`translate`."""
+    name, value = text(envelope.get("event")), raw_at(body, "payload")
+    me = jid_of(envelope.get("device_id"))
+    return network_event("gowa", name, value, account.report, sender=me or None)
 
 
 def jid_of(value: Any) -> str:
