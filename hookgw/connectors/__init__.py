@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hookgw.connectors.json_values import (
         LARGEST_NUMBER,
         LATEST_TIME,
+        as_written,
         degrees,
         each,
         filled,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         number,
         one_line,
         raw_at,
+        raw_items,
         seconds,
         strings,
         text,
@@ -81,6 +83,7 @@ _HOMES = {
         *(
             "LARGEST_NUMBER",
             "LATEST_TIME",
+            "as_written",
             "degrees",
             "each",
             "filled",
@@ -89,7 +92,7 @@ _HOMES = {
             "mapping",
             "number",
         ),
-        *("one_line", "raw_at", "seconds", "strings", "text", "texts"),
+        *("one_line", "raw_at", "raw_items", "seconds", "strings", "text", "texts"),
     ),
     "hookgw.connectors.messages": (
         *("MediaUrl", "FileToSend", "check_mimetype", "sent_content", "file_to_send", "sent_data"),
@@ -117,6 +120,7 @@ __all__ = [
     "Recent",
     "Refused",
     "Unreachable",
+    "as_written",
     "attach_file",
     "check_mimetype",
     "check_names",
@@ -142,6 +146,7 @@ __all__ = [
     "pass_file",
     "pause_after",
     "raw_at",
+    "raw_items",
     "read_file",
     "read_options",
     "repr_without",

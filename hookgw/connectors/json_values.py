@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.kernel.network_json import NetworkEvents
+from hookgw.kernel.network_json import NetworkEvents, mend
 
 LARGEST_NUMBER = 2**53
 """Beyond it, JSON's numbers are not exact everywhere."""
@@ -15,6 +15,7 @@ LATEST_TIME = 253_402_300_799
 """The last second of the year 9999, since the epoch."""
 
 _fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -57,11 +58,37 @@ def found_at(value: Any, *path: str) -> Any:
 
 
 def raw_at(body: bytes, name: str) -> bytes:
-    """Return the JSON of a field of an object, byte for byte; ``null`` if there is none."""
+    """Return the JSON of a field of an object, byte for byte; ``null`` if there is none.
+
+    Only what no strict reader takes is replaced, as in :meth:`hookgw.Session.decode_json`.
+    """
     try:
-        return bytes(_fields_of(body).get(name, b"null"))  # a view of the whole body otherwise
+        return bytes(_fields_of(mend(body)).get(name, b"null"))  # a view of the whole body otherwise
     except (ValueError, RecursionError):
         return b"null"
+
+
+def raw_items(body: bytes) -> list[bytes]:
+    """Return the JSON of each item of an array, byte for byte; none for any other value."""
+    try:
+        return [bytes(item) for item in _items_of(mend(body))]
+    except (ValueError, RecursionError):
+        return []
+
+
+def as_written(raw: bytes, value: Any) -> bytes:
+    """Return the JSON of a decoded value: ``raw`` if that is this value, or else what it is encoded to.
+
+    Args:
+        raw: what the network seems to have written for the value.
+        value: decoded, perhaps without what could not be read.
+    """
+    try:
+        if msgspec.json.decode(raw) == value:
+            return raw
+    except (ValueError, RecursionError):
+        pass
+    return msgspec.json.encode(value, enc_hook=list)
 
 
 def number(value: Any) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,7 +12,16 @@ import structlog
 import trio
 
 from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
-from hookgw.connectors import Unreachable, mapping, number, read_file, repr_without, save_state, text
+from hookgw.connectors import (
+    Unreachable,
+    found_at,
+    mapping,
+    number,
+    read_file,
+    repr_without,
+    save_state,
+    text,
+)
 
 from .client import Client, Refused
 from .events import is_group, jid_of
@@ -233,10 +242,12 @@ class Connection:
         """Show the account as ``available`` or ``unavailable``."""
         await self.client.call("POST", "send", "presence", body={"type": presence})
 
-    def ignores(self, event: NewEvent) -> bool:
-        """Return whether the account's settings leave an event out."""
+    def ignores(self, event: NewEvent, envelope: Mapping[str, Any]) -> bool:
+        """Return whether the account's settings leave an event of a report out."""
         data = mapping(event.data)
         chat = text(mapping(data.get("key")).get("remoteJid")) or text(data.get("remoteJid"))
+        if event.data is None:
+            chat = jid_of(found_at(envelope, "payload", "chat_id"))
         return self.settings.groups_ignore and is_group(chat)
 
     def follow_settings(self, settings: InstanceSettings) -> None:

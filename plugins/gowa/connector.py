@@ -56,7 +56,7 @@ from hookgw.connectors import (
 from .client import FILE_TIMEOUT, Refused
 from .connection import Connection, State
 from .content import parts_of_link
-from .events import Account, translate
+from .events import Account, translate, unknown
 from .options import DEFAULTS, OPTIONS_SCHEMA, check_defaults, check_public_url, read_options
 
 logger = structlog.get_logger("hookgw.gowa")
@@ -133,13 +133,12 @@ class Gowa(NetworkConnector[Connection]):
         if text(envelope.get("session_id")) not in ("", connection.options.device):
             return IngestResponse(body=b"This instance has another device.")
         account = Account(media_url=session.media_url, report=hashlib.sha256(request.body).hexdigest())
-        events = [
-            event
-            for event in translate(envelope, account)
-            if session.catalog.get(event.kind) is not None and not connection.ignores(event)
-        ]
+        events = translate(envelope, account, request.body)
+        if any(session.catalog.get(event.kind) is None for event in events):
+            events = [unknown(envelope, account, request.body)]
+        events = [event for event in events if not connection.ignores(event, envelope)]
         if not events:
-            return IngestResponse(body=b"There is no such event in hookgw.")
+            return IngestResponse(body=b"This is no news for hookgw.")
         if session.wants_base64() and (reference := _file_in(events[0])):
             await attach_file(
                 session, events[0], self._read_file(connection, reference), seconds=FILE_TIME, logger=logger

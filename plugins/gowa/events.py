@@ -2,7 +2,7 @@
 
 GOWA passes on what people on WhatsApp wrote, in the shape of its ``docs/webhook-payload.md``: any field may
 be missing or have another type. So every field is read through a function that checks its type, and a report
-without the fields that it needs raises no event. What has no translation is passed on whole.
+that hookgw knows no kind for, or that lacks a field, is a NETWORK_EVENT.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from hookgw import NewEvent, event_id_of
-from hookgw.connectors import MediaUrl, mapping, strings, text
+from hookgw.connectors import MediaUrl, mapping, network_event, raw_at, strings, text
 
 from .content import content_of
 
@@ -40,16 +40,15 @@ Translated = tuple[str, Any, tuple[str, ...] | None]
 """A kind, the data, and the ids that identify the event; ``None`` for that of the report."""
 
 
-def translate(envelope: Mapping[str, Any], account: Account) -> list[NewEvent]:
-    """Return the events of hookgw for a report of GOWA: the body of its request."""
+def translate(envelope: Mapping[str, Any], account: Account, body: bytes) -> list[NewEvent]:
+    """Return the events of hookgw for a report of GOWA: the body of its request, decoded and as it came."""
     name, payload = text(envelope.get("event")), mapping(envelope.get("payload"))
     translator = _TRANSLATORS.get(name)
-    if translator is not None:
-        # Times of what is no message stand beside the payload.
-        found = translator({"timestamp": envelope.get("timestamp"), **payload}, account)
-    else:
-        # What hookgw has no kind for, such as what happens to channels.
-        found = [("NETWORK_EVENT", {"network": "gowa", "name": name, "value": envelope.get("payload")}, None)]
+    # Times of what is no message stand beside the payload.
+    beside = {"timestamp": envelope.get("timestamp")}
+    found = translator({**beside, **payload}, account) if translator is not None else []
+    if not found:
+        return [unknown(envelope, account, body)] if name else []
     me = jid_of(envelope.get("device_id"))
     return [
         NewEvent(
@@ -60,6 +59,13 @@ def translate(envelope: Mapping[str, Any], account: Account) -> list[NewEvent]:
         )
         for number, (kind, data, ids) in enumerate(found)
     ]
+
+
+def unknown(envelope: Mapping[str, Any], account: Account, body: bytes) -> NewEvent:
+    """Return the NETWORK_EVENT for a report, such as what happens to channels; see :func:`translate`."""
+    name, value = text(envelope.get("event")), raw_at(body, "payload")
+    me = jid_of(envelope.get("device_id"))
+    return network_event("gowa", name, value, account.report, sender=me or None)
 
 
 def jid_of(value: Any) -> str:
@@ -82,7 +88,7 @@ def _message(payload: dict[str, Any], account: Account) -> list[Translated]:
     data |= {"message": {content.type: content.value}, "messageType": content.type}
     if content.context:
         data["contextInfo"] = content.context
-    data["messageTimestamp"] = _seconds(payload.get("timestamp"))
+    data["messageTimestamp"] = _moment(payload.get("timestamp"))
     return [("MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"]))]
 
 
@@ -95,7 +101,7 @@ def _reaction(payload: dict[str, Any], account: Account) -> list[Translated]:
     reacted = {"remoteJid": key["remoteJid"], "id": target}
     data = _with_name({"key": key}, payload)
     data["message"] = {"reactionMessage": {"key": reacted, "text": text(payload.get("reaction"))}}
-    data |= {"messageType": "reactionMessage", "messageTimestamp": _seconds(payload.get("timestamp"))}
+    data |= {"messageType": "reactionMessage", "messageTimestamp": _moment(payload.get("timestamp"))}
     return [("MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"]))]
 
 
@@ -106,7 +112,7 @@ def _edited(payload: dict[str, Any], account: Account) -> list[Translated]:
         return []
     data = _with_name({"key": key}, payload)
     data |= {"message": {"conversation": text(payload.get("body"))}, "messageType": "conversation"}
-    data["messageTimestamp"] = _seconds(payload.get("timestamp"))
+    data["messageTimestamp"] = _moment(payload.get("timestamp"))
     return [("MESSAGES_EDITED", data, None)]
 
 
@@ -118,7 +124,7 @@ def _revoked(payload: dict[str, Any], account: Account) -> list[Translated]:
     if payload.get("revoked_from_me") is False:
         # Somebody else's message, deleted by an administrator of the group. GOWA does not say whose.
         key = {"remoteJid": key["remoteJid"], "fromMe": False, "id": key["id"]}
-    data = {**key, "status": "DELETED", "messageTimestamp": _seconds(payload.get("timestamp"))}
+    data = {**key, "status": "DELETED", "messageTimestamp": _moment(payload.get("timestamp"))}
     # The gateway's event for a deletion of its own has the same id.
     return [("MESSAGES_DELETE", data, ("MESSAGES_DELETE", key["remoteJid"], key["id"]))]
 
@@ -129,7 +135,7 @@ def _deleted(payload: dict[str, Any], account: Account) -> list[Translated]:
     if not chat or not id_:
         return []
     data = {"remoteJid": chat, "fromMe": payload.get("was_from_me") is True, "id": id_, "forMe": True}
-    data |= {"status": "DELETED", "messageTimestamp": _seconds(payload.get("timestamp"))}
+    data |= {"status": "DELETED", "messageTimestamp": _moment(payload.get("timestamp"))}
     return [("MESSAGES_DELETE", data, ("MESSAGES_DELETE", chat, id_, "for me"))]
 
 
@@ -223,7 +229,7 @@ def _call(payload: dict[str, Any], account: Account) -> list[Translated]:
         "from": caller,
         "status": status,
         "isGroup": bool(group),
-        "date": _seconds(payload.get("timestamp")),
+        "date": _moment(payload.get("timestamp")),
     }
     return [("CALL", [call], ("CALL", id_, status))]
 
@@ -268,7 +274,7 @@ def _with_name(data: dict[str, Any], payload: Mapping[str, Any]) -> dict[str, An
     return data
 
 
-def _seconds(value: Any) -> int:
+def _moment(value: Any) -> int:
     """Return a time in seconds since the epoch; 0 if it is none with an offset."""
     try:
         moment = datetime.fromisoformat(text(value))

@@ -89,10 +89,15 @@ class Client(NetworkClient):
 
     async def get(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
         """Call a method that changes nothing; a broken connection may repeat it. Return its result."""
-        return await self._call("GET", method, seconds, params=_form(parameters))
+        return (await self._call("GET", method, seconds, params=_form(parameters)))[0]
 
-    async def updates(self, left_out: Callable[[bytes], None], *, seconds: float, **parameters: Any) -> Any:
-        """Call ``getUpdates``; ``left_out`` is called with each update that is too large to be read."""
+    async def updates(
+        self, left_out: Callable[[bytes], None], *, seconds: float, **parameters: Any
+    ) -> tuple[Any, bytes]:
+        """Call ``getUpdates``. Return its result, and the answer as the server wrote it.
+
+        ``left_out`` is called with each update that is too large to be read.
+        """
         return await self._call(
             "GET", "getUpdates", seconds, events=["/result/#"], left_out=left_out, params=_form(parameters)
         )
@@ -105,7 +110,7 @@ class Client(NetworkClient):
             Unreachable: nobody knows whether the server did it.
         """
         body = {name: value for name, value in parameters.items() if value is not None}
-        return await self._call("POST", method, seconds, body=body)
+        return (await self._call("POST", method, seconds, body=body))[0]
 
     async def upload(self, method: str, field: str, file: tuple[str, bytes, str], **parameters: Any) -> Any:
         """Call a method with a file.
@@ -116,7 +121,8 @@ class Client(NetworkClient):
             file: its name, content and type.
             parameters: the others.
         """
-        return await self._call("POST", method, FILE_TIMEOUT, data=_form(parameters), files={field: file})
+        form = _form(parameters)
+        return (await self._call("POST", method, FILE_TIMEOUT, data=form, files={field: file}))[0]
 
     @asynccontextmanager
     async def download(self, file_id: str) -> AsyncIterator[httpx.Response]:
@@ -173,12 +179,12 @@ class Client(NetworkClient):
         events: Sequence[str] = (),
         left_out: Callable[[bytes], None] | None = None,
         **request: Any,
-    ) -> Any:
+    ) -> tuple[Any, bytes]:
         url, extensions = f"{self._base}/bot{self._token}/{method}", {"long_poll": method == "getUpdates"}
         response = await self.request(verb, url, timeout=seconds, extensions=extensions, **request)
         answer = mapping((await self.decode(response.content, events=events, left_out=left_out))[0])
         if response.is_success and answer.get("ok") is True and "result" in answer:
-            return answer["result"]
+            return answer["result"], response.content
         if answer.get("ok") is not False and response.status_code < HTTPStatus.BAD_REQUEST:
             raise Unreadable(response.content if response.is_success else b"")
         code = answer.get("error_code")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -136,18 +136,24 @@ class Connection:
         return self.state.secret
 
     async def store(
-        self, updates: Sequence[Mapping[str, Any]], *, offset: int | None = None, file_time: float
+        self,
+        updates: Sequence[Mapping[str, Any]],
+        *,
+        raw: Callable[[], dict[int, bytes]],
+        offset: int | None = None,
+        file_time: float,
     ) -> None:
         """Store the events of updates, and with them the offset of the next poll, in one commit.
 
         Args:
             updates: in order.
+            raw: returns them as Telegram wrote them, by their ids.
             offset: the new offset; ``None`` to leave it as it is.
             file_time: the most seconds for files that registrations want inside the events, together.
         """
         self._file_time, self._files = file_time, 0
         batch: list[NewEvent] = []
-        translated = await self.session.in_turns(self._translate(updates))
+        translated = await self.session.in_turns(self._translate(updates, raw))
         for update, found in translated:
             if found and found[0].kind == "MESSAGES_UPSERT" and self.session.wants_base64():
                 await self._put_file(found[0], update)
@@ -164,12 +170,18 @@ class Connection:
                 self._nursery.start_soon(self._answer_button, query)
 
     def _translate(
-        self, updates: Iterable[Mapping[str, Any]]
+        self, updates: Iterable[Mapping[str, Any]], raw: Callable[[], dict[int, bytes]]
     ) -> Generator[None, None, list[tuple[Mapping[str, Any], list[NewEvent]]]]:
         translated = []
+        written: dict[int, bytes] | None = None
         for update in updates:
             try:
-                translated.append((update, events.translate(update, self.bot)))
+                found = events.translate(update, self.bot)
+                if found is None:
+                    written = raw() if written is None else written
+                    one = written.get(number(update.get("update_id")) or 0, b"")
+                    found = events.unknown(update, self.bot, one)
+                translated.append((update, found))
             except Invalid as error:  # of media_url
                 self._log_refused(update, error)
             yield

@@ -119,6 +119,7 @@ def _other_content(message: Mapping[str, Any], caption: str) -> tuple[str, dict[
             "name": text(poll.get("question")),
             "options": [{"optionName": text(one.get("text"))} for one in items(poll.get("options"))],
             "selectableOptionsCount": 0 if poll.get("allows_multiple_answers") is True else 1,
+            "poll": poll,  # with its id, which answers name
         }
         return "pollCreationMessage", {"pollCreationMessage": body}
     if dice := mapping(message.get("dice")):
@@ -133,7 +134,9 @@ def _other_content(message: Mapping[str, Any], caption: str) -> tuple[str, dict[
     unknown = sorted(text(name) for name in message if name not in _NO_CONTENT)
     if not unknown and not caption:
         return None
-    return "unsupportedMessage", {"unsupportedMessage": {"content": unknown[:20], "caption": caption}}
+    fields = {name: message[name] for name in unknown if name in message}
+    told: dict[str, Any] = {"content": unknown[:20], "caption": caption, "fields": fields}
+    return "unsupportedMessage", {"unsupportedMessage": told}
 
 
 def file_of(update: Mapping[str, Any]) -> tuple[str, int] | None:

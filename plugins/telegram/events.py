@@ -2,7 +2,7 @@
 
 The Bot API server is trusted, but people decide what is in their messages, new versions add fields, and
 ``base_url`` may lead anywhere. So every field is read through a function that checks its type, and an update
-without the fields that it needs is left out.
+that hookgw has no kind for, or that lacks a field, is a NETWORK_EVENT.
 """
 
 from __future__ import annotations
@@ -14,7 +14,18 @@ from typing import Any
 import msgspec
 
 from hookgw import NewEvent, event_id_of
-from hookgw.connectors import MediaUrl, found_at, items, mapping, number, seconds, text
+from hookgw.connectors import (
+    MediaUrl,
+    as_written,
+    found_at,
+    items,
+    mapping,
+    network_event,
+    number,
+    raw_at,
+    seconds,
+    text,
+)
 
 from .content import content_of
 from .fields import identifier
@@ -23,10 +34,14 @@ SOURCE = "telegram"
 
 ALLOWED_UPDATES = (
     *("message", "edited_message", "channel_post", "edited_channel_post"),
-    *("business_message", "edited_business_message", "deleted_business_messages"),
-    *("message_reaction", "callback_query", "my_chat_member", "chat_member"),
+    *("business_connection", "business_message", "edited_business_message", "deleted_business_messages"),
+    *("guest_message", "message_reaction", "message_reaction_count", "inline_query", "chosen_inline_result"),
+    *("callback_query", "shipping_query", "pre_checkout_query", "purchased_paid_media", "poll"),
+    *("poll_answer", "my_chat_member", "chat_member", "chat_join_request", "chat_boost"),
+    *("removed_chat_boost", "managed_bot", "subscription", "stopped_message_generation"),
 )
-"""The updates that raise events. Some of them come only if they are asked for."""
+"""All kinds of updates that the Bot API 10.3 has. Some come only if they are asked for, and a server that is
+older than a kind leaves it out."""
 
 _STUBS = {
     "new_chat_members": "GROUP_PARTICIPANT_ADD",
@@ -56,10 +71,14 @@ class Bot(msgspec.Struct, frozen=True, kw_only=True):
     groups_ignore: bool = False
 
 
-def translate(update: Mapping[str, Any], bot: Bot) -> list[NewEvent]:
-    """Return the events of an update, in order; none for an update that hookgw has no kind for.
+def translate(update: Mapping[str, Any], bot: Bot) -> list[NewEvent] | None:
+    """Return the events of an update, in order.
 
     The same update always has the same event ids, whether it comes by a poll or by a webhook.
+
+    Returns:
+        None at all, an empty list, for what hookgw itself has done or the settings leave out; ``None`` for an
+        update that hookgw has no kind for, or cannot read. See :func:`unknown`.
     """
     update_id = str(number(update.get("update_id")) or 0)
     for name in ("message", "channel_post", "business_message"):
@@ -77,7 +96,29 @@ def translate(update: Mapping[str, Any], bot: Bot) -> list[NewEvent]:
     for name in ("my_chat_member", "chat_member"):
         if found := mapping(update.get(name)):
             return _member(found, bot, update_id)
-    return []
+    return None
+
+
+def unknown(update: Mapping[str, Any], bot: Bot, raw: bytes) -> list[NewEvent]:
+    """Return the NETWORK_EVENTs for an update: one for each name in it.
+
+    Args:
+        update: decoded.
+        bot: whose update it is.
+        raw: the same, as Telegram wrote it; empty if that is not known.
+    """
+    update_id = str(number(update.get("update_id")) or 0)
+    found = []
+    for name, value in update.items():
+        if name == "update_id" or _is_ignored(_chat_in(value), bot):
+            continue
+        written = as_written(raw_at(raw, name), value)
+        found.append(network_event("telegram", text(name), written, bot.id, update_id))
+    return found
+
+
+def _chat_in(value: Any) -> dict[str, Any]:
+    return mapping(found_at(value, "chat")) or mapping(found_at(value, "message", "chat"))
 
 
 def chat_of(chat: Mapping[str, Any], business_connection: Any = None) -> str:
@@ -116,13 +157,13 @@ def message_data(message: Mapping[str, Any], bot: Bot) -> dict[str, Any] | None:
     return data
 
 
-def _message(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent]:
+def _message(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent] | None:
     chat = mapping(message.get("chat"))
     if _is_ignored(chat, bot):
         return []
     key = _key(message, bot)
     if key is None:
-        return []
+        return None
     new_group = identifier(message.get("migrate_to_chat_id"))
     title = text(message.get("new_chat_title"))
     if new_group or title:
@@ -148,14 +189,16 @@ def _message(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent
         return []  # hookgw raised SEND_MESSAGE for it
     data_or_none = message_data(message, bot)
     if data_or_none is None:
-        return []
+        return None  # what a group or a chat says about itself
     return [_event("MESSAGES_UPSERT", data_or_none, bot, key["remoteJid"], key["id"])]
 
 
-def _edited(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent]:
-    data = message_data(message, bot)
-    if data is None or _is_ignored(mapping(message.get("chat")), bot):
+def _edited(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent] | None:
+    if _is_ignored(mapping(message.get("chat")), bot):
         return []
+    data = message_data(message, bot)
+    if data is None:
+        return None
     data["editTimestamp"] = seconds(message.get("edit_date"))
     key = data["key"]
     written = text(message.get("text")) or text(message.get("caption"))
@@ -165,12 +208,12 @@ def _edited(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent]
     return [_event("MESSAGES_EDITED", data, bot, key["remoteJid"], key["id"], update_id)]
 
 
-def _deleted(deleted: dict[str, Any], bot: Bot) -> list[NewEvent]:
+def _deleted(deleted: dict[str, Any], bot: Bot) -> list[NewEvent] | None:
     chat = chat_of(mapping(deleted.get("chat")), deleted.get("business_connection_id"))
     found = deleted.get("message_ids")
     ids = [identifier(id_) for id_ in found] if isinstance(found, list) else []
-    if not chat:
-        return []
+    if not chat or not any(ids):
+        return None
     return [
         # Telegram does not say who wrote them.
         _event(
@@ -186,11 +229,13 @@ def _deleted(deleted: dict[str, Any], bot: Bot) -> list[NewEvent]:
     ]
 
 
-def _reaction(reaction: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent]:
+def _reaction(reaction: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent] | None:
     chat = mapping(reaction.get("chat"))
     remote_jid, target = chat_of(chat), identifier(reaction.get("message_id"))
-    if not remote_jid or not target or _is_ignored(chat, bot):
+    if _is_ignored(chat, bot):
         return []
+    if not remote_jid or not target:
+        return None
     before, now = _emoji(reaction.get("old_reaction")), _emoji(reaction.get("new_reaction"))
     # Telegram sends the whole list. The payload has room for one: the new one, or none if one was taken back.
     added = [emoji for emoji in now if emoji not in before]
@@ -210,14 +255,16 @@ def _reaction(reaction: dict[str, Any], bot: Bot, update_id: str) -> list[NewEve
     return [_event("MESSAGES_UPSERT", data, bot, remote_jid, target, sender, update_id)]
 
 
-def _pressed_button(query: dict[str, Any], bot: Bot) -> list[NewEvent]:
+def _pressed_button(query: dict[str, Any], bot: Bot) -> list[NewEvent] | None:
     id_, user = text(query.get("id")), _user(query.get("from"))
     message = mapping(query.get("message"))
     chat = mapping(message.get("chat"))
     # A button of a message that was sent through the bot into some chat (inline mode) has no chat.
     remote_jid = chat_of(chat, message.get("business_connection_id")) or user
-    if not id_ or not remote_jid or _is_ignored(chat, bot):
+    if _is_ignored(chat, bot):
         return []
+    if not id_ or not remote_jid:
+        return None
     data_text = text(query.get("data"))
     label = data_text
     rows = found_at(message, "reply_markup", "inline_keyboard")
@@ -244,13 +291,13 @@ def _pressed_button(query: dict[str, Any], bot: Bot) -> list[NewEvent]:
     return [_event("MESSAGES_UPSERT", data, bot, remote_jid, "callback", id_)]
 
 
-def _member(change: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent]:
+def _member(change: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent] | None:
     chat = mapping(change.get("chat"))
     id_ = chat_of(chat)
     before, now = mapping(change.get("old_chat_member")), mapping(change.get("new_chat_member"))
     user = _user(now.get("user"))
     if not id_ or not user:
-        return []
+        return None
     old, new = text(before.get("status")), text(now.get("status"))
     if text(chat.get("type")) == _PRIVATE:
         # Somebody has blocked the bot, or has started it again.
@@ -266,7 +313,7 @@ def _member(change: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent]:
     elif old == "administrator" and new != "administrator":
         action = "demote"
     else:
-        return []  # other rights, or a title
+        return None  # other rights, or a title
     data = {
         "id": id_,
         "author": _user(change.get("from")),
@@ -297,9 +344,12 @@ def _context(message: Mapping[str, Any], media_url: MediaUrl) -> dict[str, Any]:
             context["forwardedFrom"] = name
     if group := text(message.get("media_group_id")):
         context["mediaGroupId"] = group
+    entities = items(message.get("entities")) + items(message.get("caption_entities"))
+    if entities:
+        context["entities"] = entities  # where the text is bold, a link, a mention …
     mentioned = [
         user
-        for entity in items(message.get("entities")) + items(message.get("caption_entities"))
+        for entity in entities
         if entity.get("type") == "text_mention" and (user := _user(entity.get("user")))
     ]
     if mentioned:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Generator
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -17,7 +18,16 @@ import structlog
 import trio
 
 from hookgw import ConnectionState, NetworkRefused
-from hookgw.connectors import NetworkEvents, Unreachable, mapping, number, pause_after, text
+from hookgw.connectors import (
+    NetworkEvents,
+    Unreachable,
+    mapping,
+    number,
+    pause_after,
+    raw_at,
+    raw_items,
+    text,
+)
 
 from .client import Refused, Unreadable
 from .connection import Connection
@@ -122,7 +132,7 @@ class Poller:
             if found := _UPDATE_ID.search(update):
                 skipped.append(int(found[1]))
 
-        answer = await self._client.updates(
+        answer, body = await self._client.updates(
             skip,
             seconds=seconds + _PATIENCE,
             offset=offset or None,
@@ -144,7 +154,8 @@ class Poller:
         # Not the largest id so far: after a week without updates, Telegram goes on with any number.
         last = max([*skipped, *(number(update.get("update_id")) or 0 for update in updates)])
         updates.sort(key=lambda update: number(update.get("update_id")) or 0)
-        await self._connection.store(updates, offset=last + 1, file_time=FILE_TIME)
+        raw = partial(_raw_updates, body)
+        await self._connection.store(updates, raw=raw, offset=last + 1, file_time=FILE_TIME)
 
     async def _resolve_conflict(self, error: Refused) -> None:
         """Report a conflict, remove its cause if it is a webhook, and wait a moment."""
@@ -192,7 +203,7 @@ class Poller:
         if offset is None:
             return
         logger.error("unreadable update skipped", instance=self._session.instance, offset=offset)
-        await self._connection.store([], offset=offset, file_time=0)
+        await self._connection.store([], raw=dict, offset=offset, file_time=0)
         self._unreadable = 0
 
     async def _wait(self, error: NetworkRefused, failures: int) -> None:
@@ -204,6 +215,12 @@ class Poller:
             # Perhaps base_url is wrong, or not among the operator's servers: the state shows the reason.
             await self._session.set_state(ConnectionState.CLOSE, 503, message=f"{error} hookgw keeps trying.")
         await pause_after(error, failures, "polling failed", instance=self._session.instance, logger=logger)
+
+
+def _raw_updates(body: bytes) -> dict[int, bytes]:
+    """Return the updates in an answer as the server wrote them, by their ids."""
+    raws = raw_items(raw_at(body, "result"))
+    return {number(raw_at(raw, "update_id").decode()) or 0: raw for raw in raws}
 
 
 def _with_id(found: NetworkEvents) -> Generator[None, None, list[dict[str, Any]]]:

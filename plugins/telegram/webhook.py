@@ -164,8 +164,8 @@ async def _store(connection: Connection, body: bytes) -> None:
         update = await connection.session.decode_json(body, events=("",))
     except ValueError:
         raise Invalid("The body is not JSON.") from None
-    if not number(mapping(update).get("update_id")):
+    if not (update_id := number(mapping(update).get("update_id"))):
         # A repetition would be the same, and hold back the later updates of a chat for a day.
         logger.warning("request without an update", instance=connection.session.instance, size=len(body))
         return
-    await connection.store([update], file_time=FILE_TIME)
+    await connection.store([update], raw=lambda: {update_id: body}, file_time=FILE_TIME)

@@ -15,7 +15,7 @@ from hookgw.connectors import Recent, found_at, mapping, text
 
 from .client import FILE_TIMEOUT, Client, Refused
 from .content import path_of, reference_of
-from .events import Account
+from .events import Account, chats_in
 from .ids import chat_id_of, is_group, is_typed_brazilian_number, jid_of, parse_message_id
 from .options import Options
 from .remote_session import RemoteSession, State
@@ -391,12 +391,14 @@ class Connection:
         body = {"session": self.options.session, "chatId": chat}
         await self.client.call("POST", "stopTyping", body=body)
 
-    def ignores(self, event: NewEvent) -> bool:
-        """Return whether the account's settings leave an event out."""
-        if not self.settings.groups_ignore or not isinstance(event.data, dict):
+    def ignores(self, event: NewEvent, payload: dict[str, Any]) -> bool:
+        """Return whether the account's settings leave an event out, which WAHA reported with a payload."""
+        if not self.settings.groups_ignore:
             return False
-        chat = mapping(event.data.get("key")).get("remoteJid") or event.data.get("remoteJid")
-        return is_group(text(chat))
+        if event.data is None:
+            return any(map(is_group, chats_in(payload)))
+        data = mapping(event.data)
+        return is_group(text(mapping(data.get("key")).get("remoteJid") or data.get("remoteJid")))
 
     def follow_settings(self, settings: InstanceSettings) -> None:
         """Use other settings of the account."""

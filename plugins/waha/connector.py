@@ -41,7 +41,7 @@ from . import outgoing
 from .client import FILE_TIMEOUT, Refused
 from .connection import Connection
 from .content import file_of, parts_of_link, path_of
-from .events import is_known, translate
+from .events import translate, unknown
 from .groups import group_of, groups_in
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
 from .options import (
@@ -132,12 +132,12 @@ class Waha(kit.NetworkConnector[Connection]):
             connection.wake()
             return IngestResponse()
         report = text(envelope.get("id")) or hashlib.sha256(request.body).hexdigest()
-        event = translate(envelope, connection.account(report))
-        if (name := text(envelope.get("event"))) and not is_known(envelope):
-            event = kit.network_event(self.name, name, kit.raw_at(request.body, "payload"), report)
-        if event is None or connection.ignores(event) or session.catalog.get(event.kind) is None:
-            return IngestResponse(body=b"There is no such event in hookgw.")
-        payload = mapping(envelope.get("payload"))
+        account, payload = connection.account(report), mapping(envelope.get("payload"))
+        event = translate(envelope, account, request.body)
+        if event is not None and session.catalog.get(event.kind) is None:
+            event = unknown(envelope, account, request.body)
+        if event is None or connection.ignores(event, payload):
+            return IngestResponse(body=b"This is no news for hookgw.")
         try:
             if session.wants_base64() and event.kind == "MESSAGES_UPSERT":
                 await self._emit_with_file(connection, event, payload)

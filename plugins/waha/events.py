@@ -2,23 +2,43 @@
 
 WAHA has four engines, which fill the same fields differently, and passes on what people on WhatsApp wrote:
 any field may be missing or have another type. So every field is read through a function that checks its type,
-and a report without the fields that it needs raises no event.
+and a report that hookgw knows no kind for, or that lacks a field, is a NETWORK_EVENT.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from hookgw import NewEvent, event_id_of
-from hookgw.connectors import MediaUrl, Recent, found_at, items, mapping, strings, text
+from hookgw.connectors import (
+    MediaUrl,
+    Recent,
+    found_at,
+    items,
+    mapping,
+    network_event,
+    raw_at,
+    strings,
+    text,
+)
 
 from .content import content_of, edited_content_of
 from .fields import id_text, number, seconds
-from .ids import is_group, jid_of, parse_message_id
+from .ids import (
+    AUTHORS,
+    CALLERS,
+    RECEIPTS,
+    RECIPIENTS,
+    SENDERS,
+    device_of,
+    is_group,
+    jid_of,
+    number_behind,
+    parse_message_id,
+)
 
 _STATUSES: dict[float, str] = {
     -1: "ERROR",
@@ -78,45 +98,64 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return report in ("", self.report)
 
 
-def is_known(envelope: Mapping[str, Any]) -> bool:
-    """Return whether hookgw has a translation for a report, whatever becomes of it."""
-    return text(envelope.get("event")) in _TRANSLATORS
+def translate(envelope: Mapping[str, Any], account: Account, body: bytes) -> NewEvent | None:
+    """Return the event of hookgw for one of WAHA.
 
-
-def translate(envelope: Mapping[str, Any], account: Account) -> NewEvent | None:
-    """Return the event of hookgw for one of WAHA: the body of its request.
+    Args:
+        envelope: the body of its request, decoded.
+        account: whose report it is.
+        body: the same, as WAHA wrote it.
 
     Returns:
-        ``None`` if there is no such event in hookgw, or WAHA reports what this instance itself has done.
+        ``None`` if it is no news: this instance itself has done it, or only devices need it.
     """
     name, payload = text(envelope.get("event")), mapping(envelope.get("payload"))
     translator = _TRANSLATORS.get(name)
-    if translator is None:
-        return None
-    found = translator(name, payload, account)
+    found = translator(name, payload, account) if translator is not None else None
     if found is None:
-        return None
+        return unknown(envelope, account, body) if name else None
     kind, data, ids = found
+    if not kind:
+        return None
     # A message is one event, whether WAHA reports it as "message" or as "message.any". Where WAHA's payload
     # does not identify what happened, the id of the report does.
-    me = text(mapping(envelope.get("me")).get("id"))
     return NewEvent(
         kind=kind,
         data=data,
         event_id=event_id_of(*(ids or ("waha", account.report))),
-        sender=jid_of(me) if me else None,
+        sender=_me(envelope),
     )
+
+
+def unknown(envelope: Mapping[str, Any], account: Account, body: bytes) -> NewEvent:
+    """Return the NETWORK_EVENT for a report; see :func:`translate`."""
+    name, value = text(envelope.get("event")), raw_at(body, "payload")
+    return network_event("waha", name, value, account.report, sender=_me(envelope))
+
+
+def _me(envelope: Mapping[str, Any]) -> str | None:
+    me = text(mapping(envelope.get("me")).get("id"))
+    return jid_of(me) if me else None
+
+
+def chats_in(payload: Mapping[str, Any]) -> list[str]:
+    """Return the chats that a report of any kind is about."""
+    paths = (("from",), ("to",), ("chatId",), ("id",), ("group", "id"), ("vote", "from"), ("vote", "to"))
+    return [jid_of(text(found_at(payload, *path))) for path in paths]
 
 
 Translated = tuple[str, Any, tuple[str, ...] | None]
 """A kind, the data, and the ids that identify the event; ``None`` for that of the report."""
+_NO_NEWS: Translated = ("", None, None)
 
 
 def _message(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
     del name
     key, engine = _key(payload, account), mapping(payload.get("_data"))
     content = content_of(payload, engine, account.media_url)
-    if key is None or content is None:
+    if content is None:
+        return _NO_NEWS  # keys for devices
+    if key is None:
         return None
     data: dict[str, Any] = {"key": key}
     if push_name := _push_name(engine):
@@ -128,7 +167,7 @@ def _message(name: str, payload: dict[str, Any], account: Account) -> Translated
     status = _status(payload)
     if key["fromMe"] and status is not None:
         data["status"] = status
-    data["source"] = _device_of(key["id"])
+    data["source"] = device_of(key["id"])
     chat = account.sent.get(key["id"])
     if key["fromMe"] and (chat is not None or payload.get("source") == "api"):
         # The gateway raises this event for its own sends: the same id makes it one event. Others were sent
@@ -157,7 +196,7 @@ def _waiting(name: str, payload: dict[str, Any], account: Account) -> Translated
         "messageStubType": "CIPHERTEXT",
         "messageStubParameters": [WAITING],
         "messageTimestamp": _time_of(payload),
-        "source": _device_of(key["id"]),
+        "source": device_of(key["id"]),
     }
     if push_name := _push_name(mapping(payload.get("_data"))):
         data["pushName"] = push_name
@@ -172,7 +211,7 @@ def _reaction(name: str, payload: dict[str, Any], account: Account) -> Translate
         return None
     emoji = text(reaction.get("text"))
     if key["fromMe"] and account.has_done("reaction", target.id, emoji):
-        return None
+        return _NO_NEWS
     reacted: dict[str, Any] = {"remoteJid": jid_of(target.chat), "fromMe": target.from_me, "id": target.id}
     if target.participant:
         reacted["participant"] = jid_of(target.participant)
@@ -181,7 +220,7 @@ def _reaction(name: str, payload: dict[str, Any], account: Account) -> Translate
         "message": {"reactionMessage": {"key": reacted, "text": emoji}},
         "messageType": "reactionMessage",
         "messageTimestamp": _time_of(payload),
-        "source": _device_of(key["id"]),
+        "source": device_of(key["id"]),
     }
     if push_name := _push_name(mapping(payload.get("_data"))):
         data["pushName"] = push_name
@@ -196,7 +235,7 @@ def _ack(name: str, payload: dict[str, Any], account: Account) -> Translated | N
     data = {"keyId": key["id"], "remoteJid": key["remoteJid"], "fromMe": key["fromMe"], "status": status}
     # Who has it, which is not who wrote it: what the engine says of the sender is about this person.
     reader, engine = jid_of(text(payload.get("participant"))), mapping(payload.get("_data"))
-    said = _number_behind(reader or key["remoteJid"], engine, _RECEIPTS, account.jid)
+    said = number_behind(reader or key["remoteJid"], engine, RECEIPTS, account.jid)
     if reader and reader != key["remoteJid"]:
         data["participant"] = reader
         if said:
@@ -219,7 +258,7 @@ def _edited(name: str, payload: dict[str, Any], account: Account) -> Translated 
     key["id"] = parsed.id if parsed is not None else edited or key["id"]
     body = text(payload.get("body"))
     if key["fromMe"] and account.has_done("edit", key["id"], body):
-        return None
+        return _NO_NEWS
     data: dict[str, Any] = {"key": key}
     engine = mapping(payload.get("_data"))
     if push_name := _push_name(engine):
@@ -282,7 +321,7 @@ def _group(name: str, payload: dict[str, Any], account: Account) -> Translated |
 def _group_info(group: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is said of a group, in the words of other gateways."""
     info: dict[str, Any] = {"id": group["id"]}
-    for field, source in (("subject", "subject"), ("desc", "description")):
+    for field, source in (("subject", "subject"), ("desc", "description"), ("invite", "invite")):
         if isinstance(group.get(source), str):
             info[field] = group[source]
     if isinstance(can_send := group.get("membersCanSendMessages"), bool):
@@ -359,7 +398,7 @@ def _call(name: str, payload: dict[str, Any], account: Account) -> Translated | 
         "isGroup": payload.get("isGroup") is True,
         "date": seconds(payload.get("timestamp")),
     }
-    if known := _number_behind(call["from"], mapping(payload.get("_data")), _CALLERS, account.jid):
+    if known := number_behind(call["from"], mapping(payload.get("_data")), CALLERS, account.jid):
         call["callerPn"] = known
     return "CALL", [call], None
 
@@ -405,32 +444,6 @@ _TRANSLATORS: dict[str, Callable[[str, dict[str, Any], Account], Translated | No
 }
 
 
-# Where engines have the phone number of somebody whom WhatsApp shows under a hidden id: NOWEB with the names
-# of Baileys 7 and of Baileys 6, then GOWS. What is about the sender of a message is about the chat only if
-# the other side wrote it.
-_AUTHORS = (("key", "participantAlt"), ("key", "participantPn"), ("key", "senderPn"), ("Info", "SenderAlt"))
-_RECEIPTS = (("SenderAlt",), ("RecipientAlt",))
-_SENDERS = (("key", "remoteJidAlt"), ("key", "senderPn"), ("senderPn",), ("Info", "SenderAlt"))
-_RECIPIENTS = (
-    *(("key", "remoteJidAlt"), ("key", "recipientPn"), ("key", "peerRecipientPn"), ("recipientPn",)),
-    *(("peerRecipientPn",), ("Info", "RecipientAlt")),
-)
-_CALLERS = (("callerPn",), ("CallCreatorAlt",))
-
-
-def _number_behind(
-    hidden: str, engine: Mapping[str, Any], paths: tuple[tuple[str, ...], ...], account: str
-) -> str:
-    """Return the phone number behind a hidden id; empty if it is none, or the engine does not say the number.
-
-    ``account`` is left out: engines give the account's own number for the sender of what it sent itself.
-    """
-    if not hidden.endswith("@lid"):
-        return ""
-    said = (jid_of(id_text(found_at(engine, *path))) for path in paths)
-    return next((one for one in said if one.endswith("@s.whatsapp.net") and one != account), "")
-
-
 def _key(payload: Mapping[str, Any], account: Account) -> dict[str, Any] | None:
     """Return the key of a message; ``None`` if it cannot be told."""
     id_ = id_text(payload.get("id"))  # some versions of WEBJS pass its own object on
@@ -453,9 +466,9 @@ def _key(payload: Mapping[str, Any], account: Account) -> dict[str, Any] | None:
         author = jid_of(author or (parsed.participant if parsed is not None else ""))
         if author and author != key["remoteJid"]:
             key["participant"] = author
-            if known := _number_behind(author, engine, _AUTHORS, "" if from_me else account.jid):
+            if known := number_behind(author, engine, AUTHORS, "" if from_me else account.jid):
                 key["participantAlt"] = known
-    elif known := _number_behind(key["remoteJid"], engine, _RECIPIENTS if from_me else _SENDERS, account.jid):
+    elif known := number_behind(key["remoteJid"], engine, RECIPIENTS if from_me else SENDERS, account.jid):
         key["remoteJidAlt"] = known
     return key
 
@@ -481,14 +494,3 @@ def _status(payload: Mapping[str, Any]) -> str | None:
         return named
     ack = number(payload.get("ack"))
     return None if ack is None else _STATUSES.get(ack)
-
-
-def _device_of(id_: str) -> str:
-    """Return what kind of device made a message: WhatsApp's apps make ids of different forms."""
-    if re.fullmatch(r"3A.{18}", id_):
-        return "ios"
-    if re.fullmatch(r"3EB0.{18}|3E.{20}", id_):
-        return "web"
-    if re.fullmatch(r".{21}|.{32}", id_):
-        return "android"
-    return "desktop" if re.fullmatch(r"3F.*|.{18}", id_) else "unknown"

@@ -9,10 +9,13 @@ chat and, in groups, its author into it: ``false_5511988887777@c.us_3EB0…``.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hookgw import Invalid, MessageKey
-from hookgw.connectors import whatsapp_chat_of
+from hookgw.connectors import found_at, whatsapp_chat_of
+
+from .fields import id_text
 
 _PERSON, _WAHA_PERSON = "s.whatsapp.net", "c.us"
 _SERVERS = frozenset((_PERSON, _WAHA_PERSON, "g.us", "lid", "newsletter", "broadcast"))
@@ -99,3 +102,40 @@ def message_id_of(key: MessageKey, chat: str, *, from_me: bool, author: str = ""
     if is_group(chat) and participant:
         parts.append(participant)
     return "_".join(parts)
+
+
+# Where engines have the phone number of somebody whom WhatsApp shows under a hidden id: NOWEB with the names
+# of Baileys 7 and of Baileys 6, then GOWS. What is about the sender of a message is about the chat only if
+# the other side wrote it.
+AUTHORS = (("key", "participantAlt"), ("key", "participantPn"), ("key", "senderPn"), ("Info", "SenderAlt"))
+RECEIPTS = (("SenderAlt",), ("RecipientAlt",))
+SENDERS = (("key", "remoteJidAlt"), ("key", "senderPn"), ("senderPn",), ("Info", "SenderAlt"))
+RECIPIENTS = (
+    *(("key", "remoteJidAlt"), ("key", "recipientPn"), ("key", "peerRecipientPn"), ("recipientPn",)),
+    *(("peerRecipientPn",), ("Info", "RecipientAlt")),
+)
+CALLERS = (("callerPn",), ("CallCreatorAlt",))
+
+
+def number_behind(
+    hidden: str, engine: Mapping[str, Any], paths: tuple[tuple[str, ...], ...], account: str
+) -> str:
+    """Return the phone number behind a hidden id; empty if it is none, or the engine does not say the number.
+
+    ``account`` is left out: engines give the account's own number for the sender of what it sent itself.
+    """
+    if not hidden.endswith("@lid"):
+        return ""
+    said = (jid_of(id_text(found_at(engine, *path))) for path in paths)
+    return next((one for one in said if one.endswith("@s.whatsapp.net") and one != account), "")
+
+
+def device_of(id_: str) -> str:
+    """Return what kind of device made a message: WhatsApp's apps make ids of different forms."""
+    if re.fullmatch(r"3A.{18}", id_):
+        return "ios"
+    if re.fullmatch(r"3EB0.{18}|3E.{20}", id_):
+        return "web"
+    if re.fullmatch(r".{21}|.{32}", id_):
+        return "android"
+    return "desktop" if re.fullmatch(r"3F.*|.{18}", id_) else "unknown"

@@ -37,8 +37,16 @@ EVENTS = (
     "group.v2.leave",
     "group.v2.participants",
     "group.v2.update",
+    "poll.vote.failed",
+    "event.response",
+    "event.response.failed",
 )
-"""What hookgw asks for. ``message.any`` has all that ``message`` has, and the account's own messages."""
+"""What hookgw asks for: all of WAHA's events but those that say once more what another one says.
+
+``message`` is within ``message.any``. ``group.join``, ``group.leave`` and ``state.change`` are former names
+of ``group.v2…`` and ``session.status``. ``engine.event``, which WAHA's own ``*`` leaves out, is the engine's
+log.
+"""
 RETRIES = {"policy": "linear", "delaySeconds": 2, "attempts": 200}
 """How WAHA repeats a request: after 2, 4, 6 … seconds, 200 times, which is 11 hours in all."""
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Generator, Sequence
-from itertools import chain
 
 import structlog
 import trio
 
 from hookgw import ConnectionState, NetworkRefused, Session
 from hookgw import connectors as kit
-from hookgw.connectors import each, items, text
+from hookgw.connectors import items, text
 
 from . import events
 from .client import Client, Refused
@@ -20,7 +18,7 @@ from .errors import code_of
 from .events import Knowledge, Received
 from .options import PLUGIN, Options
 from .turns import Turns
-from .webhooks import EVENTS, Change, raw_values, read_changes
+from .webhooks import EVENTS, Change, read_changes
 
 logger = structlog.get_logger("hookgw.whatsapp_cloud")
 
@@ -136,7 +134,7 @@ class Connection:
                 notification = await self.session.decode_json(body, events=EVENTS)
             except ValueError:
                 notification = None
-            received = await self.session.in_turns(self._translate_all(read_changes(notification), body))
+            received = await self.session.in_turns(self._translate_all(read_changes(notification, body)))
             if self.session.settings.groups_ignore:
                 received = [one for one in received if not one.chat.endswith("@g.us")]
             if self.session.wants_base64():
@@ -164,40 +162,22 @@ class Connection:
         self.tell("request for another phone number", phone_number_id=change.phone_number_id[:40])
         return False
 
-    def _translate_all(self, changes: Sequence[Change], body: bytes) -> Generator[None, None, list[Received]]:
+    def _translate_all(self, changes: Sequence[Change]) -> Generator[None, None, list[Received]]:
         received = []
-        values = [] if all(map(events.is_known, changes)) else raw_values(body)
-        for index, change in enumerate(changes):
+        for change in changes:
             if not self._is_mine(change):
                 continue
-            if not events.is_known(change) and len(values) == len(changes):
-                value, time = values[index]
-                ids = (time, hashlib.sha256(value).hexdigest())
-                event = kit.network_event(PLUGIN, change.field, value, *ids, sender=change.account)
-                received.append(Received(event=event, chat=""))
-            received += yield from self._translate(change)
-        return received
-
-    def _translate(self, change: Change) -> Generator[None, None, list[Received]]:
-        found = []
-        for one in events.translate(change, self._known):
-            found.append(one)
-            yield
-        for error in items(change.value.get("errors")):
-            logger.warning(
-                "meta reports an error",
-                instance=self.session.instance,
-                code=code_of(error),
-                reason=text(error.get("title"))[:200],
-            )
-        if change.field == "messages":
-            lost = -len(found)
-            for _ in chain(each(change.value.get("messages")), each(change.value.get("statuses"))):
-                lost += 1
+            for one in events.translate(change, self._known):
+                received.append(one)
                 yield
-            if lost > 0:
-                logger.warning("part of a request not readable", instance=self.session.instance, items=lost)
-        return found
+            for error in items(change.value.get("errors")):
+                logger.warning(
+                    "meta reports an error",
+                    instance=self.session.instance,
+                    code=code_of(error),
+                    reason=text(error.get("title"))[:200],
+                )
+        return received
 
     async def _put_files(self, received: Sequence[Received]) -> None:
         """Put files into their events, beside the links. Without its file, an event is still complete."""

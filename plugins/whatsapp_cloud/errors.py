@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.connectors import found_at, mapping, number, text
+from hookgw.connectors import found_at, mapping, number, text, texts
 
 TOKEN_REFUSED = frozenset({"0", "102", "190"})
 """The access token has expired, was revoked, or is none."""
@@ -126,9 +126,18 @@ def code_of(error: Mapping[str, Any]) -> str:
     return "" if found is None else str(found)
 
 
-def hint_of(code: str) -> str:
-    """Return a sentence for people about a code; empty for codes that Meta's own words explain."""
-    return _HINTS.get(code, "")
+def _details_of(error: Mapping[str, Any]) -> str:
+    # In "error_data" today, beside the title in the former form.
+    data = error.get("error_data")
+    return text(mapping(data).get("details")) or text(data) or text(error.get("details"))
+
+
+def described(error: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an error with Meta's code and words, and a sentence that says what to do."""
+    code = code_of(error)
+    shown = {"title": error.get("title"), "message": error.get("message"), "details": _details_of(error)}
+    found: dict[str, Any] = {"code": int(code)} if code else {}
+    return {**found, **texts({**shown, "hint": _HINTS.get(code, ""), "href": error.get("href")})}
 
 
 def _status_of(code: str, status: int) -> int:
@@ -146,8 +155,7 @@ def _status_of(code: str, status: int) -> int:
 
 def _reason(error: Mapping[str, Any], code: str) -> str:
     title = _CODE_BEFORE.sub("", text(error.get("message")) or text(error.get("title")))
-    data = error.get("error_data")
-    details = text(mapping(data).get("details")) or text(data) or text(error.get("error_user_msg"))
-    parts = [title[:_LONGEST], "" if details == title else details[:_LONGEST], hint_of(code)]
+    details = _details_of(error) or text(error.get("error_user_msg"))
+    parts = [title[:_LONGEST], "" if details == title else details[:_LONGEST], _HINTS.get(code, "")]
     said = " ".join(f"{part.strip().rstrip('.')}." for part in parts if part.strip(" ."))
     return f"{said} (code {code})" if said and code else said

@@ -1,22 +1,40 @@
 """What Meta reports, as events of hookgw. No I/O.
 
-Meta signs what it reports, but passes on what people wrote, and adds types of messages now and then. So every
-field is read through a function that checks its type, and a type that hookgw does not know is an event, too.
+Meta signs what it reports, but passes on what people wrote, and adds types and fields now and then. So every
+field is read through a function that checks its type. Fields that hookgw does not know go along as they are,
+in ``meta``; all else that it does not know is a NETWORK_EVENT.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from hookgw import NewEvent, event_id_of
-from hookgw.connectors import MediaUrl, degrees, each, items, mapping, number, one_line, seconds, text, texts
+from hookgw.connectors import (
+    MediaUrl,
+    NetworkEvents,
+    as_written,
+    degrees,
+    items,
+    mapping,
+    network_event,
+    number,
+    one_line,
+    raw_at,
+    raw_items,
+    seconds,
+    text,
+    texts,
+)
 
-from .errors import code_of, hint_of
+from .errors import described
+from .options import PLUGIN
 from .webhooks import Change
 
 SOURCE = "whatsapp_cloud"
@@ -65,16 +83,41 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     media_id: str = ""
 
 
-def is_known(change: Change) -> bool:
-    """Return whether hookgw reads the field of a change, which may be none."""
-    return not change.field or change.field in _READERS
-
-
 def translate(change: Change, known: Knowledge) -> Iterator[Received]:
-    """Return the events of a change, in order; none for a field that hookgw has no kind for."""
-    for name, read in _READERS.get(change.field, {}).items():
-        for item in each(change.value.get(name)):
-            yield from read(item, change, known)
+    """Return the events of a change, in order. What hookgw has no kind for is NETWORK_EVENT, byte for byte.
+
+    That is a field, a name in the value of a known field, or an item of a known list. ``name`` is Meta's: of
+    the field, in the value, or of the list.
+    """
+    readers, is_empty = _READERS.get(change.field), True
+    for name, read in (readers or {}).items():
+        listed, raws = change.value.get(name), None
+        if not isinstance(listed, (list, NetworkEvents)):
+            continue
+        is_empty = False
+        for place, item in enumerate(listed):
+            found = None
+            for found in read(mapping(item), change, known):
+                yield found
+            if found is None:
+                if raws is None:
+                    raws = raw_items(raw_at(change.raw()[0], name))
+                value = as_written(raws[place] if place < len(raws) else b"", item)
+                chat = group_jid(mapping(item).get("group_id"))
+                yield _unknown(change, name, value, chat=chat)
+    for name, value in change.value.items() if readers is not None else ():
+        if name in _ABOUT or (name in (readers or {}) and isinstance(value, (list, NetworkEvents))):
+            continue
+        is_empty, (raw, time) = False, change.raw()
+        yield _unknown(change, text(name), raw_at(raw, name), time)
+    if is_empty and change.field:
+        raw, time = change.raw()
+        yield _unknown(change, change.field, raw, time)
+
+
+def _unknown(change: Change, name: str, value: bytes, *ids: str, chat: str = "") -> Received:
+    found = hashlib.sha256(value).hexdigest()
+    return Received(event=network_event(PLUGIN, name, value, *ids, found, sender=change.account), chat=chat)
 
 
 def jid_of(wa_id: Any, user_id: Any = None) -> str:
@@ -95,19 +138,14 @@ def group_jid(group_id: Any) -> str:
 def _message(message: dict[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:
     id_, sender = text(message.get("id")), change.account
     is_echo = change.field == _ECHOES
-    contact = _contact(message, change.value, is_echo=is_echo)
-    who = ("to", "to_user_id") if is_echo else ("from", "from_user_id")
     # Of messages that were sent from the phone, the chat is the recipient.
-    wa_id = message.get(who[0]) or contact.get("wa_id")
-    user_id = message.get(who[1]) or contact.get("user_id")
-    person, group = jid_of(wa_id, user_id), group_jid(message.get("group_id"))
-    if not id_ or not (person or group):
+    key, contact = _key(message, change.value, "to" if is_echo else "from")
+    if not id_ or not key["remoteJid"]:
         return
-    key: dict[str, Any] = {"remoteJid": group or person, "fromMe": is_echo, "id": id_}
-    if (other := jid_of(None, user_id)) and other != person and not group:
-        key["remoteJidAlt"] = other
-    if group:
-        key["participant"] = sender if is_echo else person
+    key |= {"fromMe": is_echo, "id": id_}
+    person = key.get("participant") or key["remoteJid"]
+    if "participant" in key and is_echo:
+        key["participant"] = sender
     kind, event_id = "MESSAGES_UPSERT", event_id_of("MESSAGES_UPSERT", id_)
     time = message.get("timestamp")
     changed = mapping(message.get(text(message.get("type"))))
@@ -132,6 +170,8 @@ def _message(message: dict[str, Any], change: Change, known: Knowledge) -> Itera
     data: dict[str, Any] = {"key": key}
     if not is_echo and (shown := text(mapping(contact.get("profile")).get("name"))):
         data["pushName"] = shown
+    if errors := [described(error) for error in items(message.get("errors"))]:
+        (content if isinstance(content, dict) else data)["errors"] = errors
     data["message"], data["messageType"] = {name: content}, name
     if context := _context(message):
         data["contextInfo"] = context
@@ -139,6 +179,7 @@ def _message(message: dict[str, Any], change: Change, known: Knowledge) -> Itera
     if is_echo:
         data["status"] = "SERVER_ACK"
     data["source"] = SOURCE
+    _add_unread(data, message, {*_READ, text(message.get("type"))}, contact)
     yield Received(
         event=NewEvent(kind=kind, data=data, event_id=event_id, sender=sender),
         chat=key["remoteJid"],
@@ -148,16 +189,49 @@ def _message(message: dict[str, Any], change: Change, known: Knowledge) -> Itera
     )
 
 
-def _contact(message: dict[str, Any], value: dict[str, Any], *, is_echo: bool) -> dict[str, Any]:
+def _key(
+    message: Mapping[str, Any], value: Mapping[str, Any], who: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return who a message is from, or for, as the start of its key, and the contact; empty for nobody."""
+    wa_id, user_id = message.get(who), message.get(f"{who}_user_id") or message.get(f"{who}_parent_user_id")
+    contact = _contact(value, wa_id, user_id)
+    # Of somebody whose id has changed, Meta may say the new one alone.
+    system = mapping(message.get("system"))
+    wa_id = wa_id or contact.get("wa_id") or system.get("wa_id")
+    user_id = user_id or contact.get("user_id") or system.get("user_id")
+    person, group = jid_of(wa_id, user_id), group_jid(message.get("group_id"))
+    key = {"remoteJid": group or person}
+    if group:
+        key["participant"] = person
+    elif (other := jid_of(None, user_id)) and other != person:
+        key["remoteJidAlt"] = other
+    return key, contact
+
+
+def _contact(value: Mapping[str, Any], wa_id: Any, user_id: Any) -> dict[str, Any]:
     contacts = items(value.get("contacts"))
-    wa_id, user_id = (
-        message.get(name) for name in (("to", "to_user_id") if is_echo else ("from", "from_user_id"))
-    )
     for contact in contacts:
         if (wa_id and contact.get("wa_id") == wa_id) or (user_id and contact.get("user_id") == user_id):
             return contact
     # The sender of system messages may have changed the number.
     return contacts[0] if len(contacts) == 1 else {}
+
+
+def _add_unread(
+    data: dict[str, Any], said: Mapping[str, Any], read: Collection[str], contact: Mapping[str, Any]
+) -> None:
+    """Add a person's username, and all fields that hookgw does not read, as Meta has them."""
+    if username := text(mapping(contact.get("profile")).get("username")) or text(contact.get("username")):
+        data["username"] = username
+    rest = _without(said, read)
+    if about := _without(contact, _READ_OF_CONTACT):
+        rest["contact"] = about
+    if rest:
+        data["meta"] = rest
+
+
+def _without(said: Mapping[str, Any], read: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if name not in read}
 
 
 def _content(message: Mapping[str, Any], chat: str, known: Knowledge) -> tuple[str, Any]:
@@ -225,7 +299,8 @@ def _card(card: Mapping[str, Any]) -> dict[str, Any]:
     if company := one_line(mapping(card.get("org")).get("company")):
         lines.append(f"ORG:{company}")
     vcard = "\n".join(["BEGIN:VCARD", "VERSION:3.0", f"FN:{one_line(shown)}", *lines, "END:VCARD"])
-    return {"displayName": shown, "vcard": vcard}
+    # Addresses and birthdays have no line of their own.
+    return {"displayName": shown, "vcard": text(card.get("vcard")) or vcard, "contact": dict(card)}
 
 
 def _interactive(content: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -258,12 +333,14 @@ def _other(kind: str, message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return "orderMessage", {**order, "itemCount": len(products), "products": products}
     if kind == "system" and (identity := mapping(message.get("identity"))):
         content["identity"] = identity
-    if errors := items(message.get("errors")):
-        content["errors"] = [_error(error) for error in errors]
     if not _TYPE.fullmatch(kind):
         return "unknownMessage", content
-    first, *rest = kind.split("_")
-    return f"{first}{''.join(map(str.capitalize, rest))}Message", content
+    return f"{_camel(kind)}Message", content
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return f"{first}{''.join(map(str.capitalize, rest))}"
 
 
 def _context(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,6 +355,7 @@ def _context(message: Mapping[str, Any]) -> dict[str, Any]:
         context["isFrequentlyForwarded"] = True
     if product := mapping(given.get("referred_product")):
         context["referredProduct"] = product
+    context |= _without(given, {"id", *_READ, "forwarded", "frequently_forwarded", "referred_product"})
     if advertisement := mapping(message.get("referral")):
         names = {
             "headline": "title",
@@ -291,48 +369,46 @@ def _context(message: Mapping[str, Any]) -> dict[str, Any]:
             "source_url": "sourceUrl",
             "ctwa_clid": "ctwaClid",
         }
-        context["externalAdReply"] = texts(
-            {name: advertisement.get(source) for source, name in names.items()}
-        )
+        context["externalAdReply"] = {
+            **{_camel(name): value for name, value in _without(advertisement, names).items()},
+            **texts({name: advertisement.get(source) for source, name in names.items()}),
+        }
     return context
 
 
 def _status(status: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:  # noqa: ARG001
     id_, word = text(status.get("id")), _STATUSES.get(text(status.get("status")))
     is_group = status.get("recipient_type") == "group"
-    person = jid_of(status.get("recipient_id"), status.get("recipient_user_id"))
-    chat = group_jid(status.get("recipient_id")) if is_group else person
-    if not id_ or not chat or word is None:
+    wa_id, user_id = status.get("recipient_id"), status.get("recipient_user_id")
+    person = jid_of(wa_id, user_id)
+    chat = group_jid(wa_id) if is_group else person
+    # A payment that failed is no message that failed.
+    is_payment = status.get("type") == "payment" or "payment" in status
+    if not id_ or not chat or word is None or is_payment:
         return
     data: dict[str, Any] = {"keyId": id_, "remoteJid": chat, "fromMe": True, "status": word}
+    if (other := jid_of(None, user_id)) and other != person and not is_group:
+        data["remoteJidAlt"] = other
     member = ""
     if is_group:
-        names = ("recipient_participant_id", "recipient_participant_user_id")
-        member = jid_of(*(status.get(name) for name in names))
+        wa_id, user_id = (status.get(f"recipient_participant_{name}") for name in ("id", "user_id"))
+        member = jid_of(wa_id, user_id)
     if member:
         data["participant"] = member
     data["messageTimestamp"] = seconds(status.get("timestamp"))
-    if word == "ERROR" and (errors := items(status.get("errors"))):
-        data["error"] = _error(errors[0])
+    if errors := [described(error) for error in items(status.get("errors"))]:
+        data["error"], data["errors"] = errors[0], errors
     for name in ("pricing", "conversation"):
         if found := mapping(status.get(name)):
             data[name] = found
     # What hookgw has sent with the message: the key of the send.
     if key := text(status.get("biz_opaque_callback_data")):
         data["idempotencyKey"] = key
+    _add_unread(data, status, _READ_OF_STATUS, _contact(change.value, wa_id, user_id))
     # In a group, each member has each status.
     event_id = event_id_of("MESSAGES_UPDATE", id_, word, *filter(None, [member]))
     event = NewEvent(kind="MESSAGES_UPDATE", data=data, event_id=event_id, sender=change.account)
     yield Received(event=event, chat=chat)
-
-
-def _error(error: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an error with Meta's code and words, and a sentence that says what to do."""
-    code = code_of(error)
-    details = mapping(error.get("error_data")).get("details")
-    shown = {"title": error.get("title"), "message": error.get("message"), "details": details}
-    found: dict[str, Any] = {"code": int(code)} if code else {}
-    return {**found, **texts({**shown, "hint": hint_of(code), "href": error.get("href")})}
 
 
 def _call(call: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:  # noqa: ARG001
@@ -342,7 +418,7 @@ def _call(call: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator
     chat, status = jid_of(*map(call.get, who)), {"connect": "offer", "terminate": "terminate"}.get(happened)
     if not id_ or not chat or status is None:
         return
-    data = {
+    data: dict[str, Any] = {
         "id": id_,
         "chatId": chat,
         "from": change.account if by_business else chat,
@@ -351,6 +427,7 @@ def _call(call: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator
         "isVideo": False,
         "isGroup": False,
     }
+    _add_unread(data, call, _READ_OF_CALL, {})
     event = NewEvent(
         kind="CALL", data=[data], event_id=event_id_of("CALL", id_, happened), sender=change.account
     )
@@ -364,7 +441,8 @@ def _members(group: Mapping[str, Any], change: Change, known: Knowledge) -> Iter
         people = [person for person in people if person]
         if not chat or not people:
             continue
-        data = {"id": chat, "participants": people, "action": action}
+        data: dict[str, Any] = {"id": chat, "participants": people, "action": action}
+        _add_unread(data, group, _READ_OF_GROUP, {})
         when = str(number(group.get("timestamp")) or 0)
         event_id = event_id_of("GROUP_PARTICIPANTS_UPDATE", chat, action, when, *people)
         sender = change.account
@@ -391,6 +469,26 @@ def _media_id(content: Mapping[str, Any]) -> str:
 
 
 _ECHOES = "smb_message_echoes"
+# The names that are read beside the lists of a change, and in their items. All others are passed on.
+_ABOUT = frozenset({"messaging_product", "metadata", "contacts"})
+_READ = frozenset(
+    {
+        *("id", "from", "from_user_id", "to", "to_user_id", "group_id", "type", "timestamp", "context"),
+        *("referral", "errors"),
+    }
+)
+_READ_OF_CONTACT = frozenset({"profile", "username", "wa_id", "user_id"})
+_READ_OF_STATUS = frozenset(
+    {
+        *("id", "status", "recipient_type", "recipient_id", "recipient_user_id", "timestamp", "errors"),
+        *("recipient_participant_id", "recipient_participant_user_id", "biz_opaque_callback_data"),
+        *("pricing", "conversation"),
+    }
+)
+_READ_OF_CALL = frozenset(
+    {*("id", "event", "direction", "from", "from_user_id", "to", "to_user_id", "timestamp")}
+)
+_READ_OF_GROUP = frozenset({"group_id", "timestamp", "added_participants", "removed_participants"})
 # By the field of a change: the lists in it, in their order, and what reads an item of each.
 _READERS: dict[str, dict[str, Callable[[dict[str, Any], Change, Knowledge], Iterator[Received]]]] = {
     "messages": {"messages": _message, "statuses": _status},

@@ -7,13 +7,14 @@ from Meta gets one, whatever is in it; parts that hookgw has no use for, or cann
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import msgspec
 
 from hookgw import IngestRequest, IngestResponse, Invalid, ProofRefused
-from hookgw.connectors import is_secret, is_signature, items, mapping, text
+from hookgw.connectors import is_secret, is_signature, items, mapping, raw_at, raw_items, text
 
 SIGNATURE = "x-hub-signature-256"
 EVENTS = [
@@ -32,12 +33,15 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         phone_number_id: whose number it concerns; empty if it concerns the account as a whole.
         account: that number's JID; ``None`` if it is unknown.
         value: the change.
+        raw: returns the value as Meta wrote it, and the time of its entry: decoded no further, and only when
+            it is called.
     """
 
     field: str
     phone_number_id: str
     account: str | None
     value: dict[str, Any]
+    raw: Callable[[], tuple[bytes, str]]
 
 
 def answer_challenge(request: IngestRequest, verify_token: str) -> IngestResponse:
@@ -66,47 +70,32 @@ def check_proof(request: IngestRequest, app_secret: str) -> None:
         raise ProofRefused(f"{SIGNATURE} is missing, or not the signature of this body with app_secret.")
 
 
-class _RawChange(msgspec.Struct):
-    value: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _RawEntry(msgspec.Struct):
-    changes: list[_RawChange] = []
-    time: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _RawBody(msgspec.Struct):
-    entry: list[_RawEntry] = []
-
-
-def raw_values(body: bytes) -> list[tuple[bytes, str]]:
-    """Return the values of the changes in a body, byte for byte, each with the time of its entry.
-
-    Returns:
-        As many as :func:`read_changes`, in the same order; none if the body has an odd form.
-    """
-    try:
-        entries = msgspec.json.decode(body, type=_RawBody).entry
-    except (ValueError, RecursionError):
-        return []
-    return [(bytes(one.value), bytes(entry.time).decode()) for entry in entries for one in entry.changes]
-
-
-def read_changes(notification: Any) -> list[Change]:
+def read_changes(notification: Any, body: bytes) -> list[Change]:
     """Return the changes of a notification, in their order.
 
     Args:
         notification: the decoded body; see :data:`EVENTS`.
+        body: the same, as Meta wrote it.
 
     Raises:
         Invalid: it is no JSON object.
     """
     if not isinstance(notification, dict):
         raise Invalid("The body is not a JSON object.")
-    return list(_changes(notification))
+    return list(_changes(notification, body))
 
 
-def _changes(notification: dict[str, Any]) -> Iterator[Change]:
+def _changes(notification: dict[str, Any], body: bytes) -> Iterator[Change]:
+    @cache
+    def raw() -> list[tuple[bytes, str]]:
+        return [
+            (raw_at(change, "value"), raw_at(entry, "time").decode())
+            for entry in raw_items(raw_at(body, "entry"))
+            for change in raw_items(raw_at(entry, "changes"))
+            if change.startswith(b"{")  # others are no changes
+        ]
+
+    place = 0
     for entry in items(notification.get("entry")):
         for change in items(entry.get("changes")):
             value = mapping(change.get("value"))
@@ -117,4 +106,11 @@ def _changes(notification: dict[str, Any]) -> Iterator[Change]:
                 phone_number_id=text(metadata.get("phone_number_id")),
                 account=f"{digits}@s.whatsapp.net" if digits else None,
                 value=value,
+                raw=partial(_at, raw, place),
             )
+            place += 1
+
+
+def _at(raw: Callable[[], list[tuple[bytes, str]]], place: int) -> tuple[bytes, str]:
+    found = raw()
+    return found[place] if place < len(found) else (b"null", "")

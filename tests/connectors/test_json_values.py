@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hookgw.connectors import (
     LATEST_TIME,
     NetworkEvents,
+    as_written,
     degrees,
     each,
     filled,
@@ -20,6 +21,7 @@ from hookgw.connectors import (
     number,
     one_line,
     raw_at,
+    raw_items,
     seconds,
     strings,
     text,
@@ -91,3 +93,17 @@ def test_places() -> None:
 def test_the_bytes_of_a_field() -> None:
     assert raw_at(b'{"a": {"b" :1.0}, "c": 2}', "a") == b'{"b" :1.0}'
     assert [raw_at(body, "a") for body in (b"{}", b"[1]", b"", b"{", b"\xff")] == [b"null"] * 5
+    # Only what no strict reader takes is replaced.
+    assert raw_at(b'{"a": ["\\ud83d", NaN,1.0]}', "a") == b'["\\ufffd", null,1.0]'
+
+
+def test_the_bytes_of_items() -> None:
+    assert raw_items(b'[{"b" :1.0}, 2 ,"c"]') == [b'{"b" :1.0}', b"2", b'"c"']
+    assert [raw_items(body) for body in (b"{}", b"1", b"", b"[", b"\xff")] == [[]] * 5
+
+
+def test_the_bytes_of_a_value_that_was_decoded() -> None:
+    assert as_written(b'{"b" :1.0}', {"b": 1.0}) == b'{"b" :1.0}'
+    for raw in (b'{"b":2}', b"", b"{", b"["):
+        assert as_written(raw, {"b": 1}) == b'{"b":1}'
+    assert as_written(b"", {"b": NetworkEvents([[1], b"[2]"], lambda _: None)}) == b'{"b":[1,2]}'

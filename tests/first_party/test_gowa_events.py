@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.gowa.events import Account, translate
+from plugins.gowa.events import _TRANSLATORS, Account, translate
 from tests.first_party.gowa import ANA, BOB, GROUP, LID, data_of, link
 
 TIME = "2026-11-20T12:00:00Z"
@@ -175,7 +176,9 @@ def test_receipts_are_one_event_for_each_message() -> None:
     assert data == update
     [(_, data)] = data_of("message.ack", {**receipt, "ids": ["A"], "receipt_type": "read-self"})
     assert data == {**update, "fromMe": False, "status": "READ"}
-    assert data_of("message.ack", {**receipt, "receipt_type": "retry"}) == []
+    retried = {**receipt, "receipt_type": "retry"}
+    value = {"network": "gowa", "name": "message.ack", "value": retried}
+    assert data_of("message.ack", retried) == [("NETWORK_EVENT", value)]
 
 
 @pytest.mark.parametrize(
@@ -300,4 +303,12 @@ def test_whatever_comes_is_an_event_or_nothing(event: str, payload: dict[str, An
 
 @given(JSON, JSON, JSON)
 def test_whatever_the_report_is(event: Any, payload: Any, device: Any) -> None:
-    translate({"event": event, "payload": payload, "device_id": device}, Account(media_url=link, report="r"))
+    envelope = {"event": event, "payload": payload, "device_id": device}
+    translate(envelope, Account(media_url=link, report="r"), msgspec.json.encode(envelope))
+
+
+@pytest.mark.parametrize("name", [*_TRANSLATORS, "of.the.future"])
+def test_what_cannot_be_read_is_passed_on_byte_for_byte(name: str) -> None:
+    body = b'{"event": "%b", "payload": {"odd": 1.0 }}' % name.encode()
+    [one] = translate(msgspec.json.decode(body), Account(media_url=link, report="r"), body)
+    assert one.data_json == b'{"network":"gowa","name":"%b","value":{"odd": 1.0 }}' % name.encode()

@@ -106,7 +106,8 @@ async def test_another_device_and_odd_bodies(autojump_clock: MockClock, it: Setu
     async with it.connected():
         payload = {"id": "A", "chat_id": ANA, "body": "hi"}
         assert await it.events_of("message", payload, session_id="another") == []
-        assert await it.events_of("some.news", {}) == []  # this catalog has no NETWORK_EVENT
+        news = ("NETWORK_EVENT", {"network": "gowa", "name": "some.news", "value": {}})
+        assert await it.events_of("some.news", {}) == [news]
         assert set(it.answers) == {200}
         # A repeated report is one event.
         for _ in range(2):
@@ -229,6 +230,7 @@ async def test_settings_of_the_account(autojump_clock: MockClock, it: Setup) -> 
         )
         await it.connector.settings(it.session, settings)
         assert await it.events_of("message", {"id": "A", "chat_id": GROUP, "from": ANA, "body": "hi"}) == []
+        assert await it.events_of("some.news", {"chat_id": GROUP}) == []
         await it.events_of("message", {"id": "B", "chat_id": ANA, "from": ANA, "body": "hi"})
         await it.events_of("call.offer", {"call_id": "C", "from": ANA, "auto_rejected": False})
         await trio.sleep(1)

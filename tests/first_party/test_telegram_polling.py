@@ -440,3 +440,17 @@ async def test_the_token_is_in_no_log_and_no_repr(
 
 def test_a_page_is_as_large_as_telegram_allows() -> None:
     assert PAGE == 100
+
+
+async def test_what_has_no_kind_is_passed_on_byte_for_byte(autojump_clock: MockClock, world: World) -> None:
+    value = b'{"poll_id" :"5", "n": 1.0}'
+    body = b'{"ok":true,"result":[{"update_id": 8, "message": 7}, {"update_id":9,"poll_answer":%b}]}' % value
+    world.api.will("getUpdates", broken(body))
+    async with world.connected():
+        await world.session.wait_for("NETWORK_EVENT", 2)
+    found = [event.data_json for event in world.session.events if event.kind == "NETWORK_EVENT"]
+    assert found == [
+        b'{"network":"telegram","name":"message","value":7}',
+        b'{"network":"telegram","name":"poll_answer","value":%b}' % value,
+    ]
+    assert world.session.stored["offset"] == 10

@@ -258,3 +258,12 @@ async def test_the_configuration_has_defaults(autojump_clock: MockClock) -> None
     for options in ({"bot_token": "1:a"}, {"mode": "x"}, {"base_url": "ftp://x"}, {"base_url": "http://["}):
         with pytest.raises(ValueError, match=r"bot_token|mode|base_url"):
             read_defaults(options)
+
+
+async def test_what_has_no_kind_is_passed_on_byte_for_byte(autojump_clock: MockClock, world: World) -> None:
+    body = b'{"update_id": 8, "poll_answer": {"poll_id" :"5", "n": 1.0}}'
+    async with world.connected() as telegram:
+        for _ in range(2):
+            assert (await telegram.ingest(world.session, posted(world, body))).status == 200
+    found = [event.data_json for event in world.session.events if event.kind == "NETWORK_EVENT"]
+    assert found == [b'{"network":"telegram","name":"poll_answer","value":{"poll_id" :"5", "n": 1.0}}']

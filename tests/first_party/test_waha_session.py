@@ -21,6 +21,7 @@ from hookgw import (
     ProofRefused,
     Unavailable,
 )
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from plugins.waha.connector import Waha, check_proof
 from plugins.waha.options import Options, check_defaults, read_options
@@ -501,13 +502,38 @@ async def test_requests_are_refused_without_a_connection_or_proof(it: Setup) -> 
         await it.connector.open_media(it.session, "x", None)  # type: ignore[arg-type]
 
 
+async def passed_on(it: Setup, *bodies: bytes) -> list[bytes | None]:
+    """Report something, and return the NETWORK_EVENTs for it."""
+    for body in bodies:
+        proof = hmac.new(it.session.stored["hmac_key"].encode(), body, hashlib.sha512).hexdigest()
+        assert await it.post(str(it.session.ingest_url), {"x-webhook-hmac": proof}, body) == 200
+    return [event.data_json for event in it.session.events if event.kind == "NETWORK_EVENT"]
+
+
+@pytest.mark.parametrize("name", [b"new.event", b"message.any", b"poll.vote.failed"])
 async def test_a_report_without_a_kind_is_passed_on_byte_for_byte(
+    it: Setup, autojump_clock: MockClock, name: bytes
+) -> None:
+    body = b'{"id":"evt_9","event":"%b","session":"default","payload":{"b": 1.0,"a":1}}' % name
+    async with it.connected():
+        found = await passed_on(it, body, body)
+    assert found == [b'{"network":"waha","name":"%b","value":{"b": 1.0,"a":1}}' % name]
+
+
+async def test_a_report_whose_kind_is_switched_off_is_passed_on(it: Setup, autojump_clock: MockClock) -> None:
+    it.session.catalog = Catalog(BUILT_IN_KINDS)
+    payload = b'{"id":"1@c.us", "archived":true}'
+    body = b'{"id":"e","event":"chat.archive","session":"default","payload":%b}' % payload
+    async with it.connected():
+        found = await passed_on(it, body)
+    assert found == [b'{"network":"waha","name":"chat.archive","value":%b}' % payload]
+
+
+async def test_reports_about_groups_can_be_ignored_without_a_kind_too(
     it: Setup, autojump_clock: MockClock
 ) -> None:
-    body = b'{"id":"evt_9","event":"new.event","session":"default","payload":{"b": 1.0,"a":1}}'
+    it.session.settings = InstanceSettings(groups_ignore=True)
+    body = b'{"id":"e","event":"poll.vote.failed","session":"default","payload":{"vote":{"to":"%b"}}}'
     async with it.connected():
-        proof = hmac.new(it.session.stored["hmac_key"].encode(), body, hashlib.sha512).hexdigest()
-        for _ in range(2):
-            assert await it.post(str(it.session.ingest_url), {"x-webhook-hmac": proof}, body) == 200
-    found = [event.data_json for event in it.session.events if event.kind == "NETWORK_EVENT"]
-    assert found == [b'{"network":"waha","name":"new.event","value":{"b": 1.0,"a":1}}']
+        found = await passed_on(it, body % b"1-2@g.us", body % b"1@c.us")
+    assert found == [b'{"network":"waha","name":"poll.vote.failed","value":{"vote":{"to":"1@c.us"}}}']

@@ -729,10 +729,10 @@ async def test_a_field_without_a_kind_is_passed_on_byte_for_byte_and_once(
     async with connected(session) as cloud:
         for time in (1, 1, 2):
             await cloud.ingest(session, posted(body % (time, raw)))
-        # Of an odd form, only what can be read is.
-        await cloud.ingest(session, posted(b'{"entry":[7,{"changes":[{"field":"new","value":1}]}]}'))
+        await cloud.ingest(session, posted(b'{"entry":[7,{"changes":[3,{"field":"new","value":1}]}]}'))
     found = [event.data_json for event in session.events if event.kind == "NETWORK_EVENT"]
-    assert found == [b'{"network":"whatsapp_cloud","name":"new","value":%b}' % raw] * 2
+    expected = [b'{"network":"whatsapp_cloud","name":"new","value":%b}' % one for one in (raw, raw, b"1")]
+    assert found == expected
 
 
 async def test_a_wrong_secret_is_found(autojump_clock: MockClock, session: FakeSession) -> None:

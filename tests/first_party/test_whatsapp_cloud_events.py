@@ -43,7 +43,8 @@ KNOWN = Knowledge(media_url=media_url, is_received=lambda id_: id_ == "wamid.the
 
 
 def assert_valid(new: NewEvent) -> None:
-    stored = Event(id="e", kind=new.kind, instance="shop", data_json=Event.encode(new.data), time=0.0)
+    data_json = Event.encode(new.data) if new.data_json is None else new.data_json
+    stored = Event(id="e", kind=new.kind, instance="shop", data_json=data_json, time=0.0)
     assert SCHEMAS.problem(stored) is None
 
 
@@ -52,7 +53,7 @@ def read_changes(body: bytes) -> list[webhooks.Change]:
         notification = finish(read_network_json(body, tuple(webhooks.EVENTS)))
     except ValueError:
         notification = None
-    return webhooks.read_changes(notification)
+    return webhooks.read_changes(notification, body)
 
 
 def translated(body: Any) -> list[NewEvent]:
@@ -62,6 +63,15 @@ def translated(body: Any) -> list[NewEvent]:
         assert_valid(new)
         assert new.sender == ME
     return found
+
+
+def unknown(*values: dict[str, Any], field: str = "messages") -> list[tuple[str, Any]]:
+    """Return what is in the NETWORK_EVENTs of changes, which raise nothing else."""
+    found = translated(notification(*values, field=field))
+    assert {new.kind for new in found} <= {"NETWORK_EVENT"}
+    data = [json.loads(new.data_json or b"") for new in found]
+    assert {one["network"] for one in data} <= {"whatsapp_cloud"}
+    return [(one["name"], one["value"]) for one in data]
 
 
 def received(raw: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -174,6 +184,9 @@ def test_contacts() -> None:
         "ORG:X",
         "END:VCARD",
     ]
+    assert one["contact"] == card  # with addresses and all that has no line
+    whole = content(message("contacts", [{**card, "vcard": "BEGIN:VCARD…"}]), "contactMessage")
+    assert whole["vcard"] == "BEGIN:VCARD…"
     two = content(message("contacts", [card, {"name": {"first_name": "Mo"}}]), "contactsArrayMessage")
     assert [each["displayName"] for each in two["contacts"]] == ["Chandler\nBing", "Mo"]
 
@@ -251,6 +264,63 @@ def test_unsupported_and_unknown_types() -> None:
     assert content(message("Что", {}), "unknownMessage") == {}
 
 
+def test_an_error_goes_along_in_a_message_of_a_known_type() -> None:
+    error = {"code": 131052, "title": "Media download error", "error_data": {"details": "Try again."}}
+    shown = {
+        "code": 131052,
+        "title": "Media download error",
+        "details": "Try again.",
+        "hint": "WhatsApp could not load the file that the user sent.",
+    }
+    found = content({**message("image"), "errors": [error]}, "imageMessage")
+    assert found == {"mimetype": "application/octet-stream", "errors": [shown]}
+    assert received(text_message("hi", errors=[error]))["errors"] == [shown]
+
+
+def test_an_error_of_the_former_form_keeps_its_details() -> None:
+    error = {"code": 501, "title": "Unknown message type", "details": "It is not supported."}
+    found = content(message("unknown", errors=[error]), "unknownMessage")
+    assert found["errors"] == [
+        {"code": 501, "title": "Unknown message type", "details": "It is not supported."}
+    ]
+
+
+def test_an_id_that_changed_is_told_without_a_number() -> None:
+    changed = {
+        "type": "user_changed_user_id",
+        "body": "A changed.",
+        "user_id": "US.2",
+        "previous_user_id": "US.1",
+    }
+    alone = message("system", changed, **{"from": None, "from_user_id": None})
+    data = received(alone, contacts=[])
+    assert (data["key"]["remoteJid"], data["message"]) == ("US.2@lid", {"systemMessage": changed})
+    # With the former id, the chat is the former one.
+    assert received({**alone, "from_user_id": "US.1"}, contacts=[])["key"]["remoteJid"] == "US.1@lid"
+
+
+def test_a_username_goes_along() -> None:
+    person = contact()
+    person["profile"] = {**person["profile"], "username": "sheena"}
+    assert received(text_message("hi"), contacts=[person])["username"] == "sheena"
+    read = status("wamid.1", "read", recipient_user_id=USER_ID)
+    [new] = translated(notification(value(statuses=[read], contacts=[person])))
+    assert (new.data["username"], new.data["remoteJidAlt"]) == ("sheena", LID)
+
+
+def test_fields_that_hookgw_does_not_know_go_along() -> None:
+    person = {**contact(), "identity_key_hash": "h"}
+    raw = text_message("hi", origin="contact_request/other", context={"id": "x", "topic": 3})
+    data = received(raw, contacts=[person])
+    assert data["meta"] == {"origin": "contact_request/other", "contact": {"identity_key_hash": "h"}}
+    assert data["contextInfo"] == {"stanzaId": "x", "topic": 3}
+    sent = status("wamid.1", "sent", new_field=[1])
+    [new] = translated(notification(value(statuses=[sent])))
+    assert new.data["meta"] == {"new_field": [1]}
+    identity = {"hash": "x"}
+    assert received(text_message("hi", identity=identity))["meta"] == {"identity": identity}
+
+
 def test_replies_and_forwards() -> None:
     answer = text_message("yes", context={"from": ACCOUNT, "id": "wamid.ours"})
     assert received(answer)["contextInfo"] == {"stanzaId": "wamid.ours", "participant": ME}
@@ -275,6 +345,9 @@ def test_a_message_that_an_advertisement_led_to() -> None:
         "title": "Sale",
         "ctwaClid": "c",
     }
+    welcome = {"text": "Hello!"}
+    data = received(text_message("hi", referral={**referral, "welcome_message": welcome}))
+    assert data["contextInfo"]["externalAdReply"]["welcomeMessage"] == welcome
 
 
 def test_an_edit() -> None:
@@ -357,6 +430,7 @@ def test_statuses(word: str, shown: str) -> None:
         "remoteJid": CHAT,
         "fromMe": True,
         "status": shown,
+        "remoteJidAlt": LID,
         "messageTimestamp": 1749416390,
         "pricing": pricing,
         "conversation": conversation,
@@ -379,8 +453,60 @@ def test_a_failed_message_says_why() -> None:
     assert shown["hint"].startswith("The 24-hour window is over")
 
 
-def test_an_unknown_status_is_left_out() -> None:
-    assert translated(notification(value(statuses=[status("wamid.1", "pondered")]))) == []
+def test_an_unknown_status_is_passed_on() -> None:
+    raw = status("wamid.1", "pondered")
+    assert unknown(value(statuses=[raw])) == [("statuses", raw)]
+
+
+@pytest.mark.parametrize("word", ["captured", "pending", "failed"])
+def test_the_status_of_a_payment_is_none_of_a_message(word: str) -> None:
+    raw = status("wamid.1", word, type="payment", payment={"reference_id": "r", "amount": {"value": 1}})
+    assert unknown(value(statuses=[raw])) == [("statuses", raw)]
+
+
+def test_all_errors_of_a_status_are_told() -> None:
+    errors = [{"code": 1}, {"code": 2}]
+    [new] = translated(notification(value(statuses=[status("wamid.1", "failed", errors=errors)])))
+    assert (new.data["error"], new.data["errors"]) == ({"code": 1}, errors)
+
+
+def test_what_a_known_field_has_beside_its_lists_is_passed_on() -> None:
+    stopped = [{"wa_id": CUSTOMER, "category": "marketing_messages", "value": "stop"}]
+    errors = [{"code": 131000, "title": "Something went wrong"}]
+    assert unknown(value(user_preferences=stopped, errors=errors)) == [
+        ("user_preferences", stopped),
+        ("errors", errors),
+    ]
+    calls = [{"id": "wacid.1", "type": "call", "status": "RINGING"}]
+    assert unknown(value(statuses=calls), field="calls") == [("statuses", calls)]
+    assert unknown({**value(), "messages": {"no": "list"}}) == [("messages", {"no": "list"})]
+
+
+def test_what_cannot_be_read_in_a_known_list_is_passed_on() -> None:
+    odd: list[Any] = [7, None, {"id": "wamid.1"}, {"id": "", "from": CUSTOMER}]
+    found = unknown({**value(messages=odd), "contacts": []})
+    assert found == [("messages", item) for item in odd]
+
+
+def test_a_value_without_anything_known_is_passed_on_whole() -> None:
+    body = b'{"entry": [{"time": 1, "changes": [{"field": "messages", "value": %b}]}]}'
+    for raw in (b"7", b'"\xc3\xa9"', b'[{"a": 1.0 }]', b"{}"):
+        [one] = [new for change in read_changes(body % raw) for new in events.translate(change, KNOWN)]
+        assert one.event.data_json == b'{"network":"whatsapp_cloud","name":"messages","value":%b}' % raw
+    assert translated(notification({**value(), "messages": []})) == []
+
+
+def test_what_is_passed_on_is_byte_for_byte_and_one_event_in_whatever_company() -> None:
+    body = b'{"entry": [{"time": %d, "changes": [{"field": "messages", "value": {"statuses": [%b]}}]}]}'
+    raw = b'{"id": "1" ,"n": 1.0, "status":"pondered"}'
+    other = b'{"id": "2", "status": "pondered"}'
+    ids = set()
+    for time, items_ in ((1, raw), (2, other + b"," + raw)):
+        [change] = read_changes(body % (time, items_))
+        *_, one = events.translate(change, KNOWN)
+        assert one.event.data_json == b'{"network":"whatsapp_cloud","name":"statuses","value":%b}' % raw
+        ids.add(one.event.event_id)
+    assert len(ids) == 1
 
 
 def test_calls() -> None:
@@ -388,7 +514,11 @@ def test_calls() -> None:
     ended = {**call, "event": "terminate", "direction": "USER_INITIATED"}
     ours = {**call, "from": ACCOUNT, "to": CUSTOMER, "direction": "BUSINESS_INITIATED"}
     other = {**call, "event": "accept"}
-    found = translated(notification(value(calls=[call, ended, ours, other]), field="calls"))
+    *found, accepted = translated(notification(value(calls=[call, ended, ours, other]), field="calls"))
+    assert json.loads(accepted.data_json or b"")["value"] == other
+    finished: dict[str, Any] = {**ended, "status": "COMPLETED", "duration": 12}
+    [new] = translated(notification(value(calls=[finished]), field="calls"))
+    assert new.data[0]["meta"] == {"status": "COMPLETED", "duration": 12}
     assert [new.data[0]["status"] for new in found] == ["offer", "terminate", "offer"]
     assert found[0].data[0] == {
         "id": "wacid.1",
@@ -408,9 +538,11 @@ def test_members_of_groups() -> None:
     left = {**group, "type": "group_participants_remove", "removed_participants": [{"wa_id": "49111111"}]}
     asked = {**group, "type": "group_join_request_created", "wa_id": "49222222"}
     field = "group_participants_update"
-    first, second = translated(notification(value(groups=[joined, left, asked]), field=field))
+    first, second, third = translated(notification(value(groups=[joined, left, asked]), field=field))
+    assert json.loads(third.data_json or b"")["value"] == asked
     people = ["49111111@s.whatsapp.net", LID]
-    assert first.data == {"id": f"{GROUP_ID}@g.us", "participants": people, "action": "add"}
+    meta = {"type": "group_participants_add"}
+    assert first.data == {"id": f"{GROUP_ID}@g.us", "participants": people, "action": "add", "meta": meta}
     assert (second.data["participants"], second.data["action"]) == (people[:1], "remove")
 
 
@@ -419,16 +551,27 @@ def test_contacts_of_the_phone() -> None:
     entry = {"type": "contact", "contact": ana, "action": "add", "metadata": {"timestamp": "1739321024"}}
     gone, other = {**entry, "action": "remove"}, {**entry, "type": "label"}
     field = "smb_app_state_sync"
-    [new] = translated(
-        notification(value(state_sync=[entry, gone, other, {**entry, "contact": 3}]), field=field)
-    )
+    rest = [gone, other, {**entry, "contact": 3}]
+    new, *others = translated(notification(value(state_sync=[entry, *rest]), field=field))
+    assert [json.loads(one.data_json or b"")["value"] for one in others] == rest
     assert new.kind == "CONTACTS_UPSERT"
     assert new.data == [{"remoteJid": "5511988887777@s.whatsapp.net", "pushName": "Ana Lima"}]
 
 
-def test_other_fields_raise_nothing() -> None:
-    for field in ("account_update", "message_template_status_update", "history", "flows", ""):
-        assert translated(notification({"event": "x", "messages": [text_message("no")]}, field=field)) == []
+def test_other_fields_are_passed_on() -> None:
+    whole = {"event": "x", "messages": [text_message("no")]}
+    body = notification(whole, field="account_update")
+    for field in ("account_update", "message_template_status_update", "history", "flows"):
+        body["entry"][0]["changes"][0]["field"] = field
+        [change] = read_changes(encode(body))
+        [one] = events.translate(change, KNOWN)
+        assert json.loads(one.event.data_json or b"") == {
+            "network": "whatsapp_cloud",
+            "name": field,
+            "value": whole,
+        }
+    body["entry"][0]["changes"][0]["field"] = ""
+    assert translated(body) == []
 
 
 def test_everything_in_a_notification_is_in_order() -> None:

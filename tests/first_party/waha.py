@@ -139,10 +139,22 @@ def link(reference: str, *, mimetype: str = "", file_name: str = "") -> str:
 def event_of(event: str, payload: Any, who: Account | None = None, **more: Any) -> NewEvent | None:
     """Translate an event, and check that the result is valid."""
     envelope = {"event": event, "payload": payload, "id": "evt_1", "session": "default", **more}
-    found = translate(envelope, who or account())
-    if found is not None:
+    found = translate(envelope, who or account(), msgspec.json.encode(envelope))
+    if found is not None and found.data_json is None:
         assert_valid(found.kind, found.data)
     return found
+
+
+def assert_passed_on(event: str, payload: Any, who: Account | None = None) -> None:
+    """Check that a report is a NETWORK_EVENT."""
+    found = event_of(event, payload, who)
+    assert found is not None
+    assert found.kind == "NETWORK_EVENT"
+    assert msgspec.json.decode(found.data_json or b"") == {
+        "network": "waha",
+        "name": event,
+        "value": payload,
+    }
 
 
 def data_of(event: str, payload: Any, who: Account | None = None) -> Any:

@@ -62,7 +62,7 @@ def webhook(data: bytes) -> None:
 def whatsapp_cloud(data: bytes) -> None:
     """A notification of Meta becomes valid events, or a sentence."""
     try:
-        changes = read_changes(decode_json(data))
+        changes = read_changes(decode_json(data), data)
     except ValueError:
         return
     except Invalid as error:
@@ -72,9 +72,8 @@ def whatsapp_cloud(data: bytes) -> None:
         for one in translate(change, _KNOWN):
             event = one.event
             assert EVENT_ID.fullmatch(event.event_id or "")
-            stored = Event(
-                id="e", kind=event.kind, instance="shop", data_json=Event.encode(event.data), time=0.0
-            )
+            data_json = Event.encode(event.data) if event.data_json is None else event.data_json
+            stored = Event(id="e", kind=event.kind, instance="shop", data_json=data_json, time=0.0)
             assert SCHEMAS.problem(stored) is None
 
 
@@ -85,9 +84,11 @@ def telegram(data: bytes) -> None:
     except ValueError:
         return
     bot = telegram_events.Bot(id="7", media_url=_link, has_done=lambda *what: what[1] == what[2], now=1.0)
-    for event in telegram_events.translate(update, bot):
+    found = telegram_events.translate(update, bot)
+    for event in telegram_events.unknown(update, bot, data) if found is None else found:
         assert EVENT_ID.fullmatch(event.event_id or "")
-        stored = Event(id="e", kind=event.kind, instance="shop", data_json=Event.encode(event.data), time=0.0)
+        data_json = Event.encode(event.data) if event.data_json is None else event.data_json
+        stored = Event(id="e", kind=event.kind, instance="shop", data_json=data_json, time=0.0)
         assert SCHEMAS.problem(stored) is None
 
 
@@ -99,12 +100,13 @@ def waha(data: bytes) -> None:
         check_sentences(*error.messages)
         return
     account = waha_events.Account(jid="", media_url=_link, report="r", sent=Recent(9), done=Recent(9))
-    event = waha_events.translate(envelope, account)
+    event = waha_events.translate(envelope, account, data)
     if event is None:
         return
     assert event.event_id is not None
     assert EVENT_ID.fullmatch(event.event_id)
-    stored = Event(id="e", kind=event.kind, instance="a", data_json=Event.encode(event.data), time=0.0)
+    data_json = Event.encode(event.data) if event.data_json is None else event.data_json
+    stored = Event(id="e", kind=event.kind, instance="a", data_json=data_json, time=0.0)
     assert SCHEMAS.problem(stored) is None
     if isinstance(event.data, dict):
         reference = waha_content.file_of(mapping(envelope.get("payload")))
@@ -119,10 +121,11 @@ def gowa(data: bytes) -> None:
         return
     if not isinstance(envelope, dict):
         return
-    for event in gowa_events.translate(envelope, gowa_events.Account(media_url=_link, report="r")):
+    for event in gowa_events.translate(envelope, gowa_events.Account(media_url=_link, report="r"), data):
         assert EVENT_ID.fullmatch(event.event_id or "")
-        stored = Event(id="e", kind=event.kind, instance="a", data_json=Event.encode(event.data), time=0.0)
-        assert event.kind == "NETWORK_EVENT" or SCHEMAS.problem(stored) is None
+        data_json = Event.encode(event.data) if event.data_json is None else event.data_json
+        stored = Event(id="e", kind=event.kind, instance="a", data_json=data_json, time=0.0)
+        assert SCHEMAS.problem(stored) is None
 
 
 def qr_picture(data: bytes) -> None:

@@ -135,7 +135,8 @@ PAGES = {
             ],
             "JSON of the network": [
                 *("mapping", "items", "each", "strings", "found_at", "text", "texts", "one_line", "number"),
-                *("raw_at", "seconds", "degrees", "filled", "LARGEST_NUMBER", "LATEST_TIME"),
+                *("raw_at", "raw_items", "as_written", "seconds", "degrees", "filled"),
+                *("LARGEST_NUMBER", "LATEST_TIME"),
             ],
             "Proofs": ["is_secret", "is_signature"],
             "Events": ["emit_valid", "attach_file", "network_event"],

@@ -280,6 +280,21 @@ async def test_the_catalog(client: httpx.AsyncClient, gateway: Gateway) -> None:
     assert next(kind for kind in kinds if kind["name"] == "CALL")["plugin"] == "gateway_kinds"
 
 
+async def test_a_list_without_events_takes_what_no_kind_is_known_for_too(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    found = next(
+        kind for kind in (await client.get("/event/kinds")).json() if kind["name"] == "NETWORK_EVENT"
+    )
+    assert (found["dotted"], found["plugin"]) == ("network.event", None)
+    assert "NETWORK_EVENT" in (await client.get("/openapi.json")).text
+    await client.post("/webhook/set/loja1", json={"url": "http://127.0.0.1:9/", "events": []})
+    event = {"event": "NETWORK_EVENT", "data": found["example"]}
+    assert (await client.post(EMIT, json=event)).status_code == 202
+    [delivery] = (await client.get("/delivery/list/loja1")).json()["deliveries"]
+    assert delivery["kind"] == "NETWORK_EVENT"
+
+
 async def test_nobody_hears_of_an_event_without_a_registration(client: httpx.AsyncClient) -> None:
     await client.post(EMIT, json=one())
     assert (await client.get("/delivery/list/loja1")).json() == {"deliveries": [], "cursor": None}
