@@ -123,7 +123,7 @@ async def open_gateway(
                 fleet=fleet,
                 instances=instances,
                 webhooks=webhooks,
-                events=open_events(core, instances.states, fleet.lane_pauses),
+                events=open_events(core, instances.states, instances.quiet.accepted, fleet.lane_pauses),
                 deliveries=deliveries,
                 messages=open_messages(core, instances, deliveries.history),
                 keys=open_keys(core),

@@ -35,6 +35,7 @@ class ShardWork:
         self._instances = instances.service
         self._connectors = instances.connectors
         self._states = instances.states
+        self._quiet = instances.quiet
 
     async def acquire(self, shards: Collection[int]) -> None:
         await self._dispatcher.acquire(shards, partial(self._backlog, shards))
@@ -79,6 +80,7 @@ class ShardWork:
         self._auto_disable.leave(moved)
         for name in names:
             self._states.leave(name)
+        await self._quiet.leave(names)
         await self._store.flush()
 
     def read_again(self, registration_id: str) -> None:

@@ -23,6 +23,7 @@ async def stop(parts: Parts, plugins: PluginTasks) -> None:
         # Connectors first, so that they raise no more events; then no lane starts an attempt;
         # then re-partitions, which keep lanes paused; then what these have reported.
         connectors.stop_all()
+        await parts.instances.quiet.store()
         core.dispatcher.stop()
         core.pending.stop()
         await core.dispatcher.wait_stopped()

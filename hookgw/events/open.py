@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hookgw.core.open import Core
 from hookgw.events.accept import EventIntake, SeesStates
 from hookgw.events.erasure import Erasures
 from hookgw.fleet.lane_pauses import LanePauses
+from hookgw.records.events import Event
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +18,9 @@ class Events:
     erasures: Erasures
 
 
-def open_events(core: Core, states: SeesStates, lane_pauses: LanePauses) -> Events:
+def open_events(
+    core: Core, states: SeesStates, accepted: Callable[[Sequence[Event]], None], lane_pauses: LanePauses
+) -> Events:
     intake = EventIntake(
         core.settings.events,
         core.catalog,
@@ -28,6 +32,7 @@ def open_events(core: Core, states: SeesStates, lane_pauses: LanePauses) -> Even
         is_dispatching=lambda: core.dispatcher.is_running,
         server_url=core.settings.server.public_url,
         catch_up=core.refresh.catch_up,
+        accepted=accepted,
     )
     erasures = Erasures(
         core.registry, core.store, core.dispatcher, core.pending, lane_pauses, core.jobs, core.audit

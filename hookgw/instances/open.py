@@ -12,6 +12,7 @@ from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import EventRules
 from hookgw.instances.connectors.states import ConnectionStates
+from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 
 
@@ -22,6 +23,7 @@ class Instances:
     connectors: Connectors
     ingest: IngestService
     links: MediaLinks
+    quiet: QuietWatch
 
 
 def open_instances(core: Core, media_key: bytes) -> Instances:
@@ -45,4 +47,6 @@ def open_instances(core: Core, media_key: bytes) -> Instances:
     service = InstanceService(
         registry, core.keyring, connectors, states, core.pending, core.hooks, clock, core.jobs
     )
-    return Instances(service, states, connectors, ingest, links)
+    quiet_after = settings.instances.quiet_after
+    quiet = QuietWatch(registry, states, core.operational, core.store, clock, quiet_after, core.node.holds)
+    return Instances(service, states, connectors, ingest, links, quiet)

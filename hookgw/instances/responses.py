@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from hookgw.instances.fields import SETTINGS
 from hookgw.kernel.fields import response_type
-from hookgw.kernel.schema_parts import Time
+from hookgw.kernel.schema_parts import Length, Time
 from hookgw.records.connectors import ConnectionState
 from hookgw.web.responses import Backlog
 from hookgw.webhooks.responses import Registration
@@ -101,6 +101,8 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
         backlog: what is pending of its events.
         instance: the same instance, for older clients.
         ingest_url: where the network may call hookgw. Its last part is a secret.
+        quiet_after: how long an open connection may be without an event; `null` for
+            `instances.quiet_after`.
     """
 
     id: str
@@ -124,6 +126,7 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
     count: Counts = field(name="_count")
     backlog: Backlog
     instance: Instance
+    quiet_after: Length | None
     disconnection_reason: str | UnsetType = UNSET
     ingest_url: str | UnsetType = UNSET
 
@@ -209,17 +212,20 @@ class IngestUrl(Struct, frozen=True, rename="camel"):
 
 
 class ConnectorOptions(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The options of an instance's connector.
+    """The options of an instance and of its connector.
 
     Attributes:
         options: secrets are masked; a change that sends the mask keeps the stored value.
         options_schema: the JSON Schema of the options, with `writeOnly` at secrets; `null` if any are taken,
             which are then all masked.
+        quiet_after: how long an open connection may be without an event; `null` for
+            `instances.quiet_after`.
         warnings: sentences about the change.
     """
 
     options: dict[str, Any]
     options_schema: dict[str, Any] | None
+    quiet_after: Length | None
     warnings: list[str] | UnsetType = UNSET
 
 

@@ -70,6 +70,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         keys: the stored keys, expired ones included.
         options: the connector's options.
         settings: how the account behaves.
+        quiet_after: the seconds without an event after which it counts as quiet; 0 for never, ``None`` for
+            ``instances.quiet_after``.
         ingest_token: the last part of the path at which the network calls hookgw; empty if it has none.
         connected: whether the connector should be running; after a restart it is started again.
         disconnection: how the connection ended last; ``None`` for not yet.
@@ -84,6 +86,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Key, ...] = ()
     options: dict[str, Any] = {}
     settings: InstanceSettings = InstanceSettings()
+    quiet_after: float | None = None
     ingest_token: str = ""
     connected: bool = False
     disconnection: Disconnection | None = None
