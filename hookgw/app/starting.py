@@ -96,6 +96,7 @@ async def start(
     await essential("The fleet", None, core.node.run, work)
     nursery.start_soon(instances.service.store_disconnections)
     nursery.start_soon(instances.quiet.run)
+    nursery.start_soon(instances.coverage.run)
     nursery.start_soon(parts.operations.activity.run)
     if core.known_names is not None:
         nursery.start_soon(core.known_names.run)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hookgw.auth.media_links import MediaLinks
 from hookgw.core.ingest_url import IngestUrls
 from hookgw.core.open import Core
+from hookgw.instances.connectors.coverage_store import CoverageStore
 from hookgw.instances.connectors.inbound_media import InboundMedia
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
@@ -24,11 +25,13 @@ class Instances:
     ingest: IngestService
     links: MediaLinks
     quiet: QuietWatch
+    coverage: CoverageStore
 
 
 def open_instances(core: Core, media_key: bytes) -> Instances:
     settings, clock, registry = core.settings, core.clock, core.registry
     states = ConnectionStates(core.node.holds)
+    coverage = CoverageStore(core.store, states.sessions, core.operational)
     links = MediaLinks(media_key, settings.media.lifetime, settings.server.address, clock.wall)
     connectors = Connectors(
         core.hooks.connectors(),
@@ -40,6 +43,8 @@ def open_instances(core: Core, media_key: bytes) -> Instances:
         InboundMedia(links, registry, settings.events.max_data),
         EventRules(core.catalog, settings.events.max_values, settings.events.max_data),
         core.operational.event_left_out,
+        coverage.load,
+        coverage.report_gap,
     )
     ingest = IngestService(
         registry, connectors, settings.auth.instance_key_rate, clock.steady, core.metrics.limited
@@ -49,4 +54,4 @@ def open_instances(core: Core, media_key: bytes) -> Instances:
     )
     quiet_after = settings.instances.quiet_after
     quiet = QuietWatch(registry, states, core.operational, core.store, clock, quiet_after, core.node.holds)
-    return Instances(service, states, connectors, ingest, links, quiet)
+    return Instances(service, states, connectors, ingest, links, quiet, coverage)

@@ -76,7 +76,6 @@ def present_listed_instance(
         backlog=common.Backlog(*backlog),
         instance=present_instance(instance, state, options),
         ingest_url=ingest_url or UNSET,
-        **own_options(instance),
     )
 
 

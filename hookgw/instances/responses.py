@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from hookgw.instances.fields import SETTINGS
+from hookgw.instances.fields import OPTIONS, SETTINGS
 from hookgw.kernel.fields import response_type
 from hookgw.kernel.schema_parts import Length, Time
 from hookgw.records.connectors import ConnectionState
@@ -101,8 +101,6 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
         backlog: what is pending of its events.
         instance: the same instance, for older clients.
         ingest_url: where the network may call hookgw. Its last part is a secret.
-        quiet_after: how long an open connection may be without an event; `null` for
-            `instances.quiet_after`.
     """
 
     id: str
@@ -126,7 +124,6 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
     count: Counts = field(name="_count")
     backlog: Backlog
     instance: Instance
-    quiet_after: Length | None
     disconnection_reason: str | UnsetType = UNSET
     ingest_url: str | UnsetType = UNSET
 
@@ -220,18 +217,22 @@ class ConnectorOptions(Struct, frozen=True, kw_only=True, rename="camel"):
             which are then all masked.
         quiet_after: how long an open connection may be without an event; `null` for
             `instances.quiet_after`.
+        catch_up: what it asks its network for after an outage.
         warnings: sentences about the change.
     """
 
     options: dict[str, Any]
     options_schema: dict[str, Any] | None
     quiet_after: Length | None
+    catch_up: CatchUp
     warnings: list[str] | UnsetType = UNSET
 
 
-if TYPE_CHECKING:  # its fields are those of the table
+if TYPE_CHECKING:  # their fields are those of the tables
+    CatchUp = Any
     Settings = Any
 else:
+    CatchUp = next(field.type for field in OPTIONS if field.name == "catch_up")
     Settings = response_type("Settings", SETTINGS, "How an instance's account behaves.")
 
 

@@ -21,6 +21,7 @@ DELIVERY_DEAD = "DELIVERY_DEAD"
 EVENT_LEFT_OUT = "EVENT_LEFT_OUT"
 INSTANCE_QUIET = "INSTANCE_QUIET"
 INSTANCE_HEARD = "INSTANCE_HEARD"
+INSTANCE_GAP = "INSTANCE_GAP"
 PLUGIN_FAILING = "PLUGIN_FAILING"
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -184,6 +185,12 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
         registration=_TEXT_OR_NULL,
         since=_TEXT,
         seconds={"type": "number", "minimum": 0},
+    ),
+    _kind(
+        INSTANCE_GAP,
+        "After an outage, an instance did not get all events of this time from its network.",
+        {**_NO_REGISTRATION, "from": "2026-11-18T08:00:00.000Z", "to": "2026-11-19T12:00:00.000Z"},
+        **{"registration": _TEXT_OR_NULL, "from": _TEXT, "to": _TEXT},
     ),
     _kind(
         PLUGIN_FAILING,

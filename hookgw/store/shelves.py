@@ -102,6 +102,7 @@ class ShelvedRecords(Generic[C, Tx]):
             if instance is not None:
                 shelves.states.pop(instance.id, None)
                 shelves.rhythms.pop(instance.id, None)
+                shelves.coverage.pop(instance.id, None)
             for registration_id in registrations:
                 shelves.registrations.pop(registration_id, None)
             self.write_job(transaction, job)
@@ -211,6 +212,15 @@ class ShelvedRecords(Generic[C, Tx]):
 
         await self._commits.call(put)
 
+    async def load_coverage(self, instance_id: str) -> float | None:
+        return await self._read(lambda shelves: shelves.coverage.get(instance_id))
+
+    async def put_coverage(self, until: Mapping[str, float]) -> None:
+        def put(transaction: Tx) -> None:
+            self._shelves(transaction).coverage.update(until)
+
+        await self._commits.call(put)
+
     async def get_value(self, key: str) -> Any:
         return await self._read(lambda shelves: shelves.values.get(key))
 
@@ -234,6 +244,7 @@ class Shelves:
         self.sessions: RecordShelf[BrowserSession] = RecordShelf(table("sessions"), BrowserSession, cipher)
         self.values: RecordShelf[Any] = RecordShelf(table("values"), object, cipher)
         self.states: RecordShelf[dict[str, Any]] = RecordShelf(table("states"), dict[str, Any], cipher)
+        self.coverage: RecordShelf[float] = RecordShelf(table("coverage"), float, cipher)
         self.rhythms: RecordShelf[StoredRhythm] = RecordShelf(table("rhythms"), StoredRhythm, cipher)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import structlog
@@ -17,6 +18,7 @@ from .client import FILE_TIMEOUT, Client, Refused
 from .content import path_of, reference_of
 from .events import Account
 from .fields import mapping, text
+from .history import messages_between
 from .ids import chat_id_of, is_group, is_typed_brazilian_number, jid_of, parse_message_id
 from .options import Options
 from .remote_session import RemoteSession, State
@@ -57,6 +59,7 @@ class Connection:
         engine: the session's engine; empty while it is not known.
         me: WAHA's id of the account; empty while it is not known.
         settings: how the account should behave.
+        is_behind: whether hookgw may have missed something.
         sent, done: see :class:`~.events.Account`.
     """
 
@@ -70,6 +73,7 @@ class Connection:
         self.settings = session.settings
         self.engine = ""
         self.me = ""
+        self.is_behind = True
         self.sent: Recent[str, str] = Recent(_KNOWN_MESSAGES)
         self.done: Recent[tuple[str, ...], str] = Recent(_KNOWN_MESSAGES)
         self.fetching = trio.Lock()
@@ -106,6 +110,8 @@ class Connection:
 
     def note_request(self, *, is_signed: bool) -> None:
         """Note a request that has a right proof, or none at all: older versions of WAHA Core send none."""
+        if self.is_behind:
+            self.wake()  # the server reaches hookgw: perhaps it can be reached again, too
         # Once requests were signed, one without a proof is somebody else's.
         if self._signs is not True and self._signs is not is_signed:
             self._signs = is_signed
@@ -118,6 +124,7 @@ class Connection:
             await self.remote.save()
         self.client.secrets.add(self.remote.hmac_key.decode())
         failures = 0
+        self._lose_touch()
         while True:
             self._wake = trio.Event()
             try:
@@ -130,7 +137,22 @@ class Connection:
             with trio.move_on_after(wait):
                 await self._wake.wait()
 
+    def _lose_touch(self) -> None:
+        self.is_behind = True
+        self.session.lost_touch()
+
+    async def _missed(self, begin: float, end: float) -> AsyncGenerator[Sequence[NewEvent], None]:
+        pages = messages_between(self.client, self.options.session, self.me, self.account, begin, end)
+        async with aclosing(pages) as opened:
+            async for page in opened:
+                yield [
+                    event
+                    for event in page
+                    if not self.ignores(event) and self.session.catalog.get(event.kind) is not None
+                ]
+
     async def _report_failure(self, error: NetworkRefused, failures: int) -> None:
+        self._lose_touch()
         if failures in (1, _TOLERATED + 1):  # each look would fill the log
             logger.warning("WAHA not reached", instance=self.session.instance, reason=str(error))
         if isinstance(error, Refused) and error.http_status < 500 and error.http_status not in (408, 429):
@@ -233,6 +255,8 @@ class Connection:
         self.me = text(me.get("id")) or self.me
         if self._is_open and former and jid_of(former) != jid_of(self.me):
             await self._lose("was logged in with another account on the WAHA server.")
+        await self.session.catch_up(self._missed)
+        self.is_behind = False
         more: dict[str, Any] = {"wuid": jid_of(self.me)} if self.me else {}
         if name := text(me.get("pushName")):
             more["profileName"] = name

@@ -219,6 +219,11 @@ class OperationalEvents:
         """Report the first event of an instance that was quiet."""
         self._raise_silence(kinds.INSTANCE_HEARD, instance, since, seconds)
 
+    def instance_gap(self, instance: str, begin: float, end: float) -> None:
+        """Report a time of which an instance did not get all events from its network."""
+        bounds = {"from": rfc3339(begin), "to": rfc3339(end)}
+        self._raise(kinds.INSTANCE_GAP, None, None, instance=instance, **bounds)
+
     def _raise_silence(self, kind: str, instance: str, since: float, seconds: float, **more: str) -> None:
         self._raise(
             kind, None, None, instance=instance, since=rfc3339(since), seconds=round(seconds, 3), **more

@@ -52,6 +52,12 @@ class Records(Protocol):
     async def put_rhythms(self, rhythms: Mapping[str, StoredRhythm]) -> None:
         """Store rhythms, by the ids of their instances, in one commit. They go with their instances."""
 
+    async def load_coverage(self, instance_id: str) -> float | None:
+        """Return until when an instance has all events of its network, as it was stored last."""
+
+    async def put_coverage(self, until: Mapping[str, float]) -> None:
+        """Store that, by the ids of instances, in one commit. It goes with its instance."""
+
     async def load_registrations(self) -> dict[str, Registration]: ...
 
     async def put_registration(
