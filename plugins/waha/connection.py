@@ -159,7 +159,7 @@ class Connection:
             reason = _FORBIDDEN if error.is_unauthorized else _BAD_SESSION
             await self._close(reason, str(error))
         elif not self._is_open or failures > _TOLERATED:
-            # The server may be back in a moment. Its requests to hookgw are answered meanwhile.
+            # Not at once: the server may be back in a moment.
             await self._close(_TIMED_OUT, str(error))
 
     async def _close(self, reason: int, message: str) -> None:
