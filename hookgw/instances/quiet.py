@@ -152,9 +152,9 @@ class QuietWatch:
         return self._quiet_after if instance.quiet_after is None else instance.quiet_after
 
     def quiet_since(self, name: str) -> float | None:
-        """Return the time of the last event of a quiet instance; ``None`` if it is not quiet."""
+        """Return the time of the last event of a quiet instance; ``None`` if it is not quiet or not open."""
         watched = self._watched.get(name)
-        if watched is None or watched.rhythm.quiet_since is None:
+        if watched is None or watched.rhythm.quiet_since is None or watched.opened_at is None:
             return None
         return watched.rhythm.heard_at
 
@@ -183,7 +183,13 @@ class QuietWatch:
             return
         now, rhythm, limit = self._clock.steady(), watched.rhythm, self._limit(instance)
         elapsed, watched.seen_at = now - watched.seen_at, now
-        if self._states.state(instance.name) is not ConnectionState.OPEN:
+        is_open = self._states.state(instance.name) is ConnectionState.OPEN
+        if not is_open and not instance.integration and not self._states.is_reported(instance.name):
+            is_open = rhythm.is_open  # nobody has said anything since a former process or node had it
+        if is_open is not rhythm.is_open:
+            rhythm.is_open = is_open
+            self._unstored.add(instance.name)
+        if not is_open:
             watched.opened_at = None
             rhythm.not_connected(min(elapsed, max(0.0, rhythm.silence(now))))
             return

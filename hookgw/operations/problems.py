@@ -174,7 +174,7 @@ class Problems:
         if instance is None:
             return
         state, quiet_since = states.connection_state(name), self._quiet.quiet_since(name)
-        if state is ConnectionState.OPEN and quiet_since is not None:
+        if quiet_since is not None:
             quiet_since += self._clock.wall() - self._clock.steady()
             yield Problem("Connected, but no event comes.", quiet_since, instance=name)
         if state is not ConnectionState.CLOSE or not instance.integration:

@@ -28,6 +28,7 @@ class StoredRhythm(msgspec.Struct, frozen=True, kw_only=True):
         heard_at: the time of the last event; until the first one, when the watch began.
         silent_from: when the silence began: ``heard_at``, later by the time without a connection since then.
         quiet_since: since when the account is reported as quiet; ``None`` unless it is.
+        is_open: whether the connection was open.
         newest: the hour of the last count. Hours are numbered from the epoch.
         counts: the events of each hour, up to ``newest``.
     """
@@ -35,6 +36,7 @@ class StoredRhythm(msgspec.Struct, frozen=True, kw_only=True):
     heard_at: float
     silent_from: float
     quiet_since: float | None
+    is_open: bool = False
     newest: int
     counts: list[int]
 
@@ -43,12 +45,13 @@ class Rhythm:
     """The events of one instance, counted by the hour.
 
     Attributes:
-        heard_at, silent_from, quiet_since: see :class:`StoredRhythm`.
+        heard_at, silent_from, quiet_since, is_open: see :class:`StoredRhythm`.
     """
 
     def __init__(self, now: float) -> None:
         self.heard_at = self.silent_from = now
         self.quiet_since: float | None = None
+        self.is_open = False
         self._newest = int(now // HOUR)
         self._counts = [0] * _KEPT  # a ring: the hours of four weeks, and the present one
         self._gaps = 0.0  # how many usual gaps the silence has lasted, until `_gaps_until`
@@ -58,6 +61,7 @@ class Rhythm:
     def restored(cls, stored: StoredRhythm) -> Rhythm:
         made = cls(stored.silent_from)
         made.heard_at, made.quiet_since = stored.heard_at, stored.quiet_since
+        made.is_open = stored.is_open
         made._newest = stored.newest
         for hours_ago, count in enumerate(reversed(stored.counts[-_KEPT:])):
             made._counts[(stored.newest - hours_ago) % _KEPT] = count
@@ -70,6 +74,7 @@ class Rhythm:
             heard_at=self.heard_at,
             silent_from=self.silent_from,
             quiet_since=self.quiet_since,
+            is_open=self.is_open,
             newest=self._newest,
             counts=counts[first:],
         )

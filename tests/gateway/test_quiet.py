@@ -224,3 +224,19 @@ async def test_the_events_that_another_node_has_accepted_are_counted_by_the_hold
     for _ in range(2):
         elsewhere.accepted([Event(id="a", kind="CALL", instance="shop", data_json=b"{}", time=0.0)])
     assert await elsewhere.take_for_others() == {"shop": Sign("shop", 2, gateway.clock.steady())}
+
+
+async def test_without_a_connector_it_stays_open_over_a_restart(
+    tmp_path: Path, observer: Observer, connector: FakeConnector, hookgw_clock: MockClock
+) -> None:
+    async with opened(tmp_path, observer, connector, quiet_after="1h") as kit:
+        await kit.gateway.instances.create("shop")
+        await kit.emit("CONNECTION_UPDATE", {"state": "open"})
+        await look(kit)
+    async with opened(tmp_path, observer, connector, quiet_after="1h") as kit:
+        await kit.advance(HOUR)
+        await look(kit)
+        assert observer.kinds == ["INSTANCE_QUIET"]
+        await kit.emit("CONNECTION_UPDATE", {"state": "close"})
+        await look(kit)
+        assert await problems(kit) == []
