@@ -6,7 +6,6 @@ import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
 from typing import Any
 
 import structlog
@@ -141,15 +140,13 @@ class Connection:
         self.is_behind = True
         self.session.lost_touch()
 
-    async def _missed(self, begin: float, end: float) -> AsyncGenerator[Sequence[NewEvent], None]:
-        pages = messages_between(self.client, self.options.session, self.me, self.account, begin, end)
-        async with aclosing(pages) as opened:
-            async for page in opened:
-                yield [
-                    event
-                    for event in page
-                    if not self.ignores(event) and self.session.catalog.get(event.kind) is not None
-                ]
+    def _missed(self, begin: float, end: float) -> AsyncGenerator[Sequence[NewEvent], None]:
+        def is_wanted(event: NewEvent) -> bool:
+            return not self.ignores(event) and self.session.catalog.get(event.kind) is not None
+
+        return messages_between(
+            self.client, self.options.session, self.me, self.account, is_wanted, begin, end
+        )
 
     async def _report_failure(self, error: NetworkRefused, failures: int) -> None:
         self._lose_touch()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -22,7 +21,13 @@ _PASSING = frozenset({408, 429, 502, 503, 504})
 
 
 async def messages_between(
-    client: Client, session: str, me: str, account: Callable[[str], Account], begin: float, end: float
+    client: Client,
+    session: str,
+    me: str,
+    account: Callable[[str], Account],
+    is_wanted: Callable[[NewEvent], bool],
+    begin: float,
+    end: float,
 ) -> AsyncGenerator[Sequence[NewEvent], None]:
     """Yield the messages of a span of time, chat by chat, as the events that WAHA's reports become.
 
@@ -30,6 +35,7 @@ async def messages_between(
         session: its name on the server.
         me: WAHA's id of the account.
         account: returns what the translation of a report, by its id, has to know.
+        is_wanted: returns whether an event is wanted.
         begin, end: in seconds since the epoch.
 
     Raises:
@@ -48,37 +54,34 @@ async def messages_between(
             raise NotSupported(f"The WAHA server shows no chats. {error}") from error
         for chat in chats:
             if _time_of(chat.get("lastMessage")) >= first and (name := text(chat.get("id"))):
-                async with aclosing(_of_chat(client, session, name, first, last)) as pages:
-                    async for page in pages:
-                        yield [event for one in page if (event := _event_of(one, me, account)) is not None]
+                read = 0
+                while page := await _page_of_chat(client, session, name, first, last, read):
+                    read += len(page)
+                    events = (_event_of(one, me, account) for one in page if first <= _time_of(one) <= last)
+                    yield [event for event in events if event is not None and is_wanted(event)]
+                    # Versions without the filters return what is older, too.
+                    if len(page) < PAGE or max(map(_time_of, page)) < first:
+                        break
         # The chat with the newest message comes first.
         if len(chats) < PAGE or all(_time_of(chat.get("lastMessage")) < first for chat in chats):
             return
         offset += PAGE
 
 
-async def _of_chat(
-    client: Client, session: str, chat: str, first: int, last: int
-) -> AsyncGenerator[list[dict[str, Any]], None]:
+async def _page_of_chat(
+    client: Client, session: str, chat: str, first: int, last: int, offset: int
+) -> list[dict[str, Any]]:
     # Between fixed moments, a message that arrives meanwhile moves no other one to another page.
     query = {"limit": str(PAGE), "downloadMedia": "false", "sortBy": "timestamp", "sortOrder": "asc"}
-    query |= {"filter.timestamp.gte": str(first), "filter.timestamp.lte": str(last)}
-    offset = 0
-    while True:
-        path = (session, "chats", chat, "messages")
-        try:
-            page = items(await client.call("GET", *path, query={**query, "offset": str(offset)}))
-        except Refused as error:
-            if error.http_status in _PASSING or error.is_unauthorized:
-                raise
-            # One chat that WAHA cannot read must not keep the account closed.
-            logger.warning("a chat was not caught up with", session=session, reason=str(error))
-            return
-        # Versions without these filters return what is older, too.
-        yield [one for one in page if first <= _time_of(one) <= last]
-        if len(page) < PAGE or (page and max(map(_time_of, page)) < first):
-            return
-        offset += PAGE
+    query |= {"filter.timestamp.gte": str(first), "filter.timestamp.lte": str(last), "offset": str(offset)}
+    try:
+        return items(await client.call("GET", session, "chats", chat, "messages", query=query))
+    except Refused as error:
+        if error.http_status in _PASSING or error.is_unauthorized:
+            raise
+        # One chat that WAHA cannot read must not keep the account closed.
+        logger.warning("a chat was not caught up with", session=session, reason=str(error))
+        return []
 
 
 def _event_of(message: dict[str, Any], me: str, account: Callable[[str], Account]) -> NewEvent | None:
