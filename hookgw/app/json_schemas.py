@@ -19,7 +19,14 @@ from hookgw.app.gateway import Gateway
 from hookgw.deliveries.requests import REPLAY_STATES
 from hookgw.events.erasure_request import MAX_JID
 from hookgw.events.schemas import EMITTED_EVENT
-from hookgw.instances.fields import ACCOUNT_PRESENCES, CREATE, OPTIONS_REQUEST, PRESENCE, SETTINGS_REQUEST
+from hookgw.instances.fields import (
+    ACCOUNT_PRESENCES,
+    CATCH_UP,
+    CREATE,
+    OPTIONS_REQUEST,
+    PRESENCE,
+    SETTINGS_REQUEST,
+)
 from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
     MOMENT_SCHEMA,
@@ -102,6 +109,7 @@ COMPONENTS: dict[str, Schema] = {
     "CreateRequest": CREATE,
     "SettingsRequest": SETTINGS_REQUEST,
     "OptionsRequest": OPTIONS_REQUEST,
+    "CatchUpRequest": CATCH_UP,
     "AccountPresence": enum(ACCOUNT_PRESENCES, "A presence of an account."),
     "PresenceRequest": PRESENCE,
     "KeyRequest": KEY,

@@ -124,7 +124,11 @@ async def open_gateway(
                 instances=instances,
                 webhooks=webhooks,
                 events=open_events(
-                    core, instances.states, fleet.lane_pauses, instances.connectors.passes_on_messages
+                    core,
+                    instances.states,
+                    instances.quiet.accepted,
+                    fleet.lane_pauses,
+                    instances.connectors.passes_on_messages,
                 ),
                 deliveries=deliveries,
                 messages=open_messages(core, instances, deliveries.history),

@@ -35,6 +35,8 @@ class ShardWork:
         self._instances = instances.service
         self._connectors = instances.connectors
         self._states = instances.states
+        self._quiet = instances.quiet
+        self._coverage = instances.coverage
 
     async def acquire(self, shards: Collection[int]) -> None:
         await self._dispatcher.acquire(shards, partial(self._backlog, shards))
@@ -71,6 +73,7 @@ class ShardWork:
     async def release(self, shards: Collection[int]) -> None:
         self._node.drop(shards)
         names = [one.name for one in self._registry.instances() if shard_of(one.name) in shards]
+        await self._coverage.store()
         await self._connectors.leave(names)
         await self._jobs.leave(partial(_concerns, shards))
         moved = [one.id for one in self._registry.registrations() if shard_of_registration(one) in shards]
@@ -79,6 +82,7 @@ class ShardWork:
         self._auto_disable.leave(moved)
         for name in names:
             self._states.leave(name)
+        await self._quiet.leave(names)
         await self._store.flush()
 
     def read_again(self, registration_id: str) -> None:

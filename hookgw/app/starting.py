@@ -89,11 +89,14 @@ async def start(
         removed = work.read_again if settings.limits.on_full == "drop_oldest" else None
         nursery.start_soon(BacklogExchange(node.shared.backlogs, core.backlog, node, removed).run)
         nursery.start_soon(views.pass_on_reports, instances.states)
+        nursery.start_soon(views.pass_on_signs, instances.quiet)
         nursery.start_soon(fleet.peers.calls.run)
         nursery.start_soon(divide_limits, node, core.authenticator, outbound.pools)
     # Lanes, and what else works for shards, begin here.
     await essential("The fleet", None, core.node.run, work)
     nursery.start_soon(instances.service.store_disconnections)
+    nursery.start_soon(instances.quiet.run)
+    nursery.start_soon(instances.coverage.run)
     nursery.start_soon(parts.operations.activity.run)
     if core.known_names is not None:
         nursery.start_soon(core.known_names.run)

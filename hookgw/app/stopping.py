@@ -22,7 +22,9 @@ async def stop(parts: Parts, plugins: PluginTasks) -> None:
     with trio.CancelScope(deadline=max(ends, trio.current_time() + STOP_WITHIN), shield=True):
         # Connectors first, so that they raise no more events; then no lane starts an attempt;
         # then re-partitions, which keep lanes paused; then what these have reported.
+        await parts.instances.coverage.store()
         connectors.stop_all()
+        await parts.instances.quiet.store()
         core.dispatcher.stop()
         core.pending.stop()
         await core.dispatcher.wait_stopped()

@@ -311,6 +311,10 @@ _RULES: dict[str, Rule] = {
     "storage.master_key": lambda value: None if value == CLEAR else _old_master_key(value),
     "storage.old_master_keys": _old_master_key,
     # SQLite stores up to 1 GB in a row: that of an event, or of the body that the envelope and plugins made.
+    "instances.quiet_after": _rule(
+        lambda value: value == 0 or 1 <= value <= _MAX_TIME,
+        f"must be at least 1s and at most {_MAX_TIME}, or 0 for never, not {{value}}.",
+    ),
     "events.max_data": _between(Size(1024), Size(2**28)),
     "events.dedupe": _any_time,
     "events.dedupe_limit": _rule(

@@ -168,6 +168,8 @@ class InstancesSettings(Section, frozen=True, kw_only=True):
     """Whether setting a registration with the global key creates a missing instance."""
     integrations: dict[str, str] = {}
     """Connectors for the integrations that clients of Evolution API name, such as WHATSAPP-BAILEYS."""
+    quiet_after: Duration = Duration(0)
+    """How long an open connection may be without an event until INSTANCE_QUIET is raised; 0: for ever."""
 
 
 class EventsSettings(Section, frozen=True, kw_only=True):

@@ -77,6 +77,7 @@ class EventIntake:
     Args:
         server_url: added to events that have none.
         catch_up: reads the records that other nodes have changed.
+        accepted: hears of new events; it must return at once.
     """
 
     def __init__(
@@ -92,7 +93,9 @@ class EventIntake:
         is_dispatching: Callable[[], bool],
         server_url: str | None,
         catch_up: Callable[[], Awaitable[None]],
+        accepted: Callable[[Sequence[Event]], None] = lambda _: None,
     ) -> None:
+        self._accepted = accepted
         self._catch_up = catch_up
         self._is_dispatching = is_dispatching
         self._settings = settings
@@ -233,6 +236,7 @@ class EventIntake:
             self._metrics.accepted(kind, count)
         if len(accepted) < len(completed):
             self._metrics.duplicates(len(completed) - len(accepted))
+        self._accepted(accepted)
         if "CONNECTION_UPDATE" in kinds:
             self._note_states(accepted)
         if accepted and self._hooks.implements("hookgw_event_accepted"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hookgw.core.open import Core
 from hookgw.events.accept import EventIntake, SeesStates
 from hookgw.events.erasure import Erasures
 from hookgw.fleet.lane_pauses import LanePauses
+from hookgw.records.events import Event
 from hookgw.records.instances import Instance
 
 
@@ -19,7 +20,11 @@ class Events:
 
 
 def open_events(
-    core: Core, states: SeesStates, lane_pauses: LanePauses, passes_on_messages: Callable[[Instance], bool]
+    core: Core,
+    states: SeesStates,
+    accepted: Callable[[Sequence[Event]], None],
+    lane_pauses: LanePauses,
+    passes_on_messages: Callable[[Instance], bool],
 ) -> Events:
     intake = EventIntake(
         core.settings.events,
@@ -32,6 +37,7 @@ def open_events(
         is_dispatching=lambda: core.dispatcher.is_running,
         server_url=core.settings.server.public_url,
         catch_up=core.refresh.catch_up,
+        accepted=accepted,
     )
     erasures = Erasures(
         core.registry,

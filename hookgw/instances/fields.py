@@ -10,10 +10,24 @@ from typing import Any
 
 from hookgw.kernel.audited import Audited, text_of
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.fields import REQUIRED, Field, Flag, Kind, Line, Option, request_schema
-from hookgw.kernel.json_fields import as_object, as_text
+from hookgw.kernel.fields import (
+    REQUIRED,
+    Field,
+    Flag,
+    Kind,
+    Line,
+    Option,
+    Parts,
+    Period,
+    Whole,
+    request_schema,
+    write_length,
+)
+from hookgw.kernel.json_fields import as_object, as_text, duration
 from hookgw.kernel.masking import MASK
-from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, ref
+from hookgw.kernel.schema_parts import DURATION_SCHEMA, NAME_SCHEMA, Length, Schema, ref
+from hookgw.kernel.units import DAY
+from hookgw.records.instances import CatchUp
 
 BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """Fields of a registration that clients of Evolution API 1 send beside ``webhook``."""
@@ -66,7 +80,56 @@ CREATION = (
         option=Option("Also register this URL for its events.", "URL"),
     ),
 )
-"""The fields of ``create``. Beside them it has settings, and options of the connector."""
+"""The fields of ``create`` alone. Beside them it has options, of every instance and of its connector, and
+settings."""
+
+_some_time = duration(1, 365 * DAY)
+
+
+def _check_quiet_after(value: Any, where: str) -> float:
+    return 0.0 if value in ("0", "0s") else _some_time(value, where)
+
+
+CATCH_UP_PARTS = (
+    Field(
+        name="limit",
+        kind=Whole(0, 100_000),
+        meaning="How many events at most; 0 for none. 10,000 if it is missing.",
+        shows="how many events at most; 0 for none.",
+        show=lambda catch_up, _: catch_up.limit_or_default,
+    ),
+    Field(
+        name="span",
+        kind=Period(60, 30 * DAY),
+        meaning="How long before the end of the outage at most. 24h if it is missing.",
+        shows="how long before the end of the outage at most.",
+        show=lambda catch_up, _: write_length(catch_up.span_or_default),
+    ),
+)
+CATCH_UP = request_schema(CATCH_UP_PARTS, "What an instance asks its network for after an outage.")
+
+OPTIONS = (
+    Field(
+        name="quiet_after",
+        kind=Line(_check_quiet_after, DURATION_SCHEMA, Length | None, write_length),
+        meaning="How long an open connection may be without an event until `INSTANCE_QUIET` is raised, from "
+        "1s to 365d; 0s: for ever.",
+        null=None,
+        default="`instances.quiet_after`",
+        shows="how long it may be without an event; `null` for `instances.quiet_after`.",
+        audit=text_of,
+        option=Option("Report the instance as quiet after this time without an event.", "DURATION"),
+    ),
+    Field(
+        name="catch_up",
+        kind=Parts("CatchUp", "What an instance asks its network for.", CATCH_UP_PARTS, CatchUp),
+        meaning="How much the instance asks its network for after an outage, if its connector can.",
+        null=CatchUp(),
+        default='`{"limit": 10000, "span": "24h"}`',
+        shows="what it asks its network for after an outage.",
+    ),
+)
+"""The options of every instance, whatever its connector: of ``create`` and of ``/instance/options``."""
 
 
 def _check_setting(value: Any, where: str) -> str:
@@ -102,27 +165,29 @@ SETTINGS = (
 )
 """How the account behaves: of ``create`` and of ``/settings``."""
 
-CREATE_FIELDS = frozenset(BESIDE).union(*(field.spellings for field in (*CREATION, *SETTINGS)))
+CREATE_FIELDS = frozenset(BESIDE).union(*(field.spellings for field in (*CREATION, *OPTIONS, *SETTINGS)))
 """The names that options of connectors cannot have."""
 
-AUDITED: Audited = {one.attribute: (one.json, one.audit) for one in CREATION if one.audit} | {
+AUDITED: Audited = {one.attribute: (one.json, one.audit) for one in (*CREATION, *OPTIONS) if one.audit} | {
     "requested_integration": ("requestedIntegration", None),
     "options": ("options", None),
+    "catch_up": ("catchUp", None),
     "settings": ("settings", None),
     "ingest_token": ("ingestUrl", None),
 }
 
-CREATE: Schema = request_schema((*CREATION, *SETTINGS), "All other fields are options for the connector.") | {
+CREATE: Schema = request_schema(
+    (*CREATION, *OPTIONS, *SETTINGS), "All other fields are options for the connector."
+) | {
     # For the options: without it, some generators have no place for further fields.
     "additionalProperties": True
 }
 SETTINGS_REQUEST = request_schema(SETTINGS, "A missing field keeps its stored value.")
-OPTIONS_REQUEST: Schema = {
-    "type": "object",
-    "description": "Options of the connector; null removes one, and a masked secret keeps its value. Fields "
-    "of `/instance/create` are no options.",
-    "additionalProperties": True,
-}
+OPTIONS_REQUEST: Schema = request_schema(
+    OPTIONS,
+    "Options of the instance and of its connector; null removes one, and a masked secret keeps its value. "
+    "Other fields of `/instance/create` are no options.",
+) | {"additionalProperties": True}
 PRESENCE: Schema = {
     "type": "object",
     "description": "A presence.",

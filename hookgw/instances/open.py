@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from hookgw.auth.media_links import MediaLinks
 from hookgw.core.ingest_url import IngestUrls
 from hookgw.core.open import Core
+from hookgw.instances.connectors.coverage_store import CoverageStore
 from hookgw.instances.connectors.inbound_media import InboundMedia
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.server_search import CANDIDATES, ServerSearch
 from hookgw.instances.connectors.session import EventRules
 from hookgw.instances.connectors.states import ConnectionStates
+from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 
 
@@ -24,11 +26,14 @@ class Instances:
     ingest: IngestService
     links: MediaLinks
     server_search: ServerSearch
+    quiet: QuietWatch
+    coverage: CoverageStore
 
 
 def open_instances(core: Core, media_key: bytes) -> Instances:
     settings, clock, registry = core.settings, core.clock, core.registry
     states = ConnectionStates(core.node.holds)
+    coverage = CoverageStore(core.store, states.sessions, core.operational)
     links = MediaLinks(media_key, settings.media.lifetime, settings.server.address, clock.wall)
     connectors = Connectors(
         core.hooks.connectors(),
@@ -40,6 +45,8 @@ def open_instances(core: Core, media_key: bytes) -> Instances:
         InboundMedia(links, registry, settings.events.max_data),
         EventRules(core.catalog, settings.events.max_values, settings.events.max_data),
         core.operational.event_left_out,
+        coverage.load,
+        coverage.report_gap,
     )
     ingest = IngestService(
         registry, connectors, settings.auth.instance_key_rate, clock.steady, core.metrics.limited
@@ -54,4 +61,6 @@ def open_instances(core: Core, media_key: bytes) -> Instances:
         lambda connector: core.hooks.servers(by_name[connector].plugin),
         settings,
     )
-    return Instances(service, states, connectors, ingest, links, search)
+    quiet_after = settings.instances.quiet_after
+    quiet = QuietWatch(registry, states, core.operational, core.store, clock, quiet_after, core.node.holds)
+    return Instances(service, states, connectors, ingest, links, search, quiet, coverage)

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from hookgw.instances import responses
 from hookgw.instances.connectors.states import Account, Closing
-from hookgw.instances.fields import SETTINGS
+from hookgw.instances.fields import OPTIONS, SETTINGS
 from hookgw.kernel.fields import presenter
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.times import rfc3339
@@ -95,6 +95,14 @@ def shown_number(options: dict[str, Any]) -> str | None:
     """Return the option ``number``, if it is a text and no secret."""
     number = options.get("number")
     return number if isinstance(number, str) and number != MASK else None
+
+
+_READERS = {field.name: field.reader() for field in OPTIONS}
+
+
+def own_options(instance: Instance) -> dict[str, Any]:
+    """Return how responses show the options of every instance."""
+    return {name: read(instance, None) for name, read in _READERS.items()}
 
 
 present_settings: Callable[[InstanceSettings], Any] = presenter(responses.Settings, SETTINGS)

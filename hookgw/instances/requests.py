@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from hookgw.instances.fields import ACCOUNT_PRESENCES, BESIDE, CREATE_FIELDS, CREATION, SETTINGS
+from hookgw.instances.fields import ACCOUNT_PRESENCES, BESIDE, CREATE_FIELDS, CREATION, OPTIONS, SETTINGS
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import read_fields
 from hookgw.kernel.json_fields import Fields, as_object, one_of
@@ -32,6 +32,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
         integration: the connector's name; empty if all events arrive over HTTP.
         requested_integration: the one of Evolution API that the client named; empty for none.
         options: all other fields, for the connector.
+        own_options: those of every instance, by the names of the fields of the record.
         webhook: the change that sets its first registration; ``None`` for no registration.
     """
 
@@ -42,6 +43,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     settings: InstanceSettings
     webhook: RegistrationChange | None
     warnings: list[str]
+    own_options: dict[str, Any] = {}
     requested_integration: str = ""
     connect: bool = False
 
@@ -91,7 +93,7 @@ def parse_creation(
         fields.problems += layers.problems
         layers.problems.clear()
         warnings += layers.finish()
-    settings = _read_settings(fields)
+    own_options, settings = _read_own_options(fields), _read_settings(fields)
     # Without a connector nobody reads options: unknown fields are then reported as such.
     unread = [name for name in fields.unknown() if body[name] is not None]
     options = {name: body[name] for name in unread} if integration else {}
@@ -113,10 +115,15 @@ def parse_creation(
         requested_integration=requested,
         connect=with_code and bool(integration),
         options=options,
+        own_options=own_options,
         settings=InstanceSettings(**settings),
         webhook=webhook,
         warnings=warnings,
     )
+
+
+def _read_own_options(fields: Fields) -> dict[str, Any]:
+    return {name: value for name, value in read_fields(OPTIONS, fields).items() if value is not UNSET}
 
 
 def _read_settings(fields: Fields) -> dict[str, Any]:
@@ -136,15 +143,21 @@ def parse_settings(body: Any) -> tuple[dict[str, Any], list[str]]:
     return settings, fields.finish()
 
 
-def parse_option_changes(body: Any) -> dict[str, Any]:
+def parse_option_changes(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read the body of a change of options: new values, and ``null`` for options to remove.
 
-    Raise ``Invalid`` if it is no object, or a field of ``create`` is among the options.
+    Return those of every instance, by the names of the fields of the record, and those of the connector.
+    Raise ``Invalid`` if it is no object, or another field of ``create`` is among the options.
     """
-    change = as_object(body, "The body")
+    body = as_object(body, "The body")
+    fields = Fields(("", body))
+    own = _read_own_options(fields)
+    change = {name: body[name] for name in fields.unknown()}
     if taken := sorted(CREATE_FIELDS & change.keys()):
         raise Invalid(*(f"{name} is not an option: it cannot be changed here." for name in taken))
-    return change
+    fields.ignore(*change)
+    fields.finish()
+    return own, change
 
 
 def parse_presence_of_account(body: Any) -> str:

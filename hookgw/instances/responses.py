@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from hookgw.instances.fields import SETTINGS
+from hookgw.instances.fields import OPTIONS, SETTINGS
 from hookgw.kernel.fields import response_type
-from hookgw.kernel.schema_parts import Time
+from hookgw.kernel.schema_parts import Length, Time
 from hookgw.records.connectors import ConnectionState
 from hookgw.web.responses import Backlog
 from hookgw.webhooks.responses import CreatedRegistration
@@ -265,23 +265,30 @@ class IngestUrl(Struct, frozen=True, rename="camel"):
 
 
 class ConnectorOptions(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The options of an instance's connector.
+    """The options of an instance and of its connector.
 
     Attributes:
         options: secrets are masked; a change that sends the mask keeps the stored value.
         options_schema: the JSON Schema of the options, with `writeOnly` at secrets; `null` if any are taken,
             which are then all masked.
+        quiet_after: how long an open connection may be without an event; `null` for
+            `instances.quiet_after`.
+        catch_up: what it asks its network for after an outage.
         warnings: sentences about the change.
     """
 
     options: dict[str, Any]
     options_schema: dict[str, Any] | None
+    quiet_after: Length | None
+    catch_up: CatchUp
     warnings: list[str] | UnsetType = UNSET
 
 
-if TYPE_CHECKING:  # its fields are those of the table
+if TYPE_CHECKING:  # their fields are those of the tables
+    CatchUp = Any
     Settings = Any
 else:
+    CatchUp = next(field.type for field in OPTIONS if field.name == "catch_up")
     Settings = response_type("Settings", SETTINGS, "How an instance's account behaves.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
@@ -143,6 +144,7 @@ class InstanceService:
         token: str | None = None,
         options: dict[str, Any] | None = None,
         settings: InstanceSettings | None = None,
+        own_options: Mapping[str, Any] = MappingProxyType({}),
         webhook: RegistrationChange | None = None,
         label: str = DEFAULT_LABEL,
     ) -> CreatedInstance:
@@ -154,6 +156,7 @@ class InstanceService:
                 clients send fields for Evolution API: options that the connector does not describe are left
                 out.
             token: the key; ``None`` to generate one.
+            own_options: those of every instance, by the names of the fields of the record.
             webhook: the first registration, with this label.
 
         Raises:
@@ -200,6 +203,7 @@ class InstanceService:
                     settings=settings or InstanceSettings(),
                     created_at=now,
                     updated_at=now,
+                    **own_options,
                 )
                 instance = self._with_token(instance)
                 await self._registry.put_instance(instance, first)
@@ -369,10 +373,18 @@ class InstanceService:
                 logger.warning("no such connector", instance=instance.name, connector=instance.integration)
 
     @completes
-    async def change_options(self, name: str, change: Mapping[str, Any], *, is_operator: bool) -> Instance:
-        """Change an instance's options. If that changes any, its running connector starts again.
+    async def change_options(
+        self,
+        name: str,
+        change: Mapping[str, Any],
+        own_options: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        is_operator: bool,
+    ) -> Instance:
+        """Change an instance's options. If that changes any of its connector, that starts again, if it runs.
 
         Args:
+            own_options: new values of those of every instance, by the names of the fields of the record.
             change: new values; ``None`` removes an option, and a masked secret keeps its stored value.
             is_operator: whether the caller has a global key.
 
@@ -383,7 +395,10 @@ class InstanceService:
                 Nothing was stored.
         """
         async with self._registry.changing_existing(name):
-            instance = self._with_connector(name)
+            instance = self._registry.instance(name)
+            if change or not own_options:
+                self._with_connector(name)
+            changed = msgspec.structs.replace(instance, **own_options)
             rules = self._connectors.option_rules(instance.integration)
             options = rules.changed(instance.options, change)
             rules.check(options)
@@ -393,11 +408,13 @@ class InstanceService:
                 raise Forbidden(f"{reserved[0]} can be changed only with a global key.")
             if options != instance.options:
                 await self._connectors.check_options(instance.integration, options)
-                instance = msgspec.structs.replace(instance, options=options)
-                await self._put(instance)
-                if self._connectors.is_running(name):
-                    await self._connectors.restart(instance)
-        return instance
+                changed = msgspec.structs.replace(changed, options=options)
+            if changed != instance:
+                await self._put(changed)
+                self._connectors.changed(changed)
+                if options != instance.options and self._connectors.is_running(name):
+                    await self._connectors.restart(changed)
+        return changed
 
     def masked_options(self, instance: Instance) -> dict[str, Any]:
         return self._connectors.option_rules(instance.integration).masked(instance.options)

@@ -18,6 +18,7 @@ from hookgw.core.registry import Registry
 from hookgw.deliveries.service import DeliveryService
 from hookgw.fleet.all_nodes import Answers, Question
 from hookgw.instances.connectors.states import Account, Closing, ConnectionReport, ConnectionStates
+from hookgw.instances.quiet import QuietWatch, Sign
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Conflict, HookgwError
 from hookgw.kernel.units import DAY
@@ -190,12 +191,23 @@ class ReportsPart(msgspec.Struct, frozen=True):
     taken: list[str]
 
 
+class SignsAsked(msgspec.Struct, frozen=True):
+    """Signs of life of instances, at a node that does not have them."""
+
+    signs: list[Sign]
+
+
+class SignsPart(msgspec.Struct, frozen=True):
+    """Nothing: a sign that is lost makes a count too low, and the next event is a sign, too."""
+
+
 LANES = Question("lanes", LanesAsked, LanesPart)
 CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
 OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
 RESEND = Question("resend", ResendAsked, ResendPart)
 CANCEL = Question("cancel", CancelAsked, CancelPart)
 REPORTS = Question("reports", ReportsAsked, ReportsPart)
+SIGNS = Question("signs", SignsAsked, SignsPart)
 
 
 class NodeReports:
@@ -215,6 +227,7 @@ class NodeReports:
         activity: Activity,
         problems: Problems,
         states: ConnectionStates,
+        quiet: QuietWatch,
         clock: Clock,
         holds: Callable[[str], bool],
         shards: Callable[[], Collection[int]],
@@ -227,6 +240,7 @@ class NodeReports:
         self._activity = activity
         self._problems = problems
         self._states = states
+        self._quiet = quiet
         self._clock = clock
         self._holds = holds
         self._shards = shards
@@ -241,6 +255,7 @@ class NodeReports:
             RESEND: self.resend,
             CANCEL: self.cancel,
             REPORTS: self.take_reports,
+            SIGNS: self.take_signs,
         }
 
     async def lanes(self, asked: LanesAsked) -> LanesPart:
@@ -341,6 +356,13 @@ class NodeReports:
                 if self._instances.find(report.instance) is not None:
                     self._states.apply(report)
         return ReportsPart(taken)
+
+    async def take_signs(self, asked: SignsAsked) -> SignsPart:
+        for sign in asked.signs:
+            if self._holds(sign.instance):
+                # By this node's clock.
+                self._quiet.heard(sign._replace(at=self._clock.steady()))
+        return SignsPart()
 
 
 def most_urgent(count: int, lanes: Iterable[ReportedLane]) -> list[ReportedLane]:

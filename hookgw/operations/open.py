@@ -38,6 +38,7 @@ async def open_operations(
     await activity.load()
     problems = Problems(
         instances.service,
+        instances.quiet,
         registry,
         dispatcher,
         auto_disable,
@@ -58,6 +59,7 @@ async def open_operations(
         activity,
         problems,
         instances.states,
+        instances.quiet,
         clock,
         node.holds,
         lambda: node.shards,

@@ -14,6 +14,7 @@ from hookgw.core.metrics import Metrics
 from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
 from hookgw.deliveries.stuck_lanes import StuckLanes
+from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.records.connectors import ConnectionState
@@ -59,6 +60,7 @@ class Problems:
     def __init__(
         self,
         instances: InstanceService,
+        quiet: QuietWatch,
         registry: Registry,
         dispatcher: Dispatcher,
         auto_disable: AutoDisable,
@@ -71,6 +73,7 @@ class Problems:
         holds: Callable[[str], bool],
     ) -> None:
         self._instances = instances
+        self._quiet = quiet
         self._registry = registry
         self._dispatcher = dispatcher
         self._auto_disable = auto_disable
@@ -147,7 +150,7 @@ class Problems:
         return self._holds(registration.id if is_global else registration.instance)
 
     async def of_instances(self, instance: str | None, most: int) -> list[Problem]:
-        """Return disabled webhooks and lost connections, sorted by instance.
+        """Return disabled webhooks, and lost and quiet connections, sorted by instance.
 
         The search stops once ``most`` are found; the result may have a few more.
         """
@@ -168,9 +171,13 @@ class Problems:
                 why = f"Disabled. {registration.disabled_reason}"
                 yield _of_webhook(registration, why, registration.updated_at)
         instance, states = self._instances.find(name), self._instances
-        if instance is None or not instance.integration:
+        if instance is None:
             return
-        if states.connection_state(name) is not ConnectionState.CLOSE:
+        state, quiet_since = states.connection_state(name), self._quiet.quiet_since(name)
+        if quiet_since is not None:
+            quiet_since += self._clock.wall() - self._clock.steady()
+            yield Problem("Connected, but no event comes.", quiet_since, instance=name)
+        if state is not ConnectionState.CLOSE or not instance.integration:
             return
         reason, closing = states.close_reason(name) or "", states.closing(name)
         is_disconnected = states.is_disconnected(name)

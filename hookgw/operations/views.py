@@ -19,6 +19,7 @@ from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
 from hookgw.fleet.all_nodes import AllNodes
 from hookgw.instances.connectors.states import ConnectionStates
+from hookgw.instances.quiet import QuietWatch
 from hookgw.kernel.errors import Conflict, LaneElsewhere, Unavailable
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.operations.node_reports import (
@@ -29,6 +30,7 @@ from hookgw.operations.node_reports import (
     OVERVIEW,
     REPORTS,
     RESEND,
+    SIGNS,
     CancelAsked,
     ConnectionsAsked,
     InstanceConnection,
@@ -38,6 +40,7 @@ from hookgw.operations.node_reports import (
     OverviewPart,
     ReportsAsked,
     ResendAsked,
+    SignsAsked,
 )
 from hookgw.operations.problems import Problem
 from hookgw.records.connectors import ConnectionState
@@ -52,6 +55,9 @@ answer takes: the times on a page must not change each time it is rendered."""
 
 RETRY_AFTER = 1.0
 """Seconds after which a node gets reports again that it has not taken."""
+
+PASS_ON_EVERY = 1.0
+"""Seconds between two reports of the events that came in for other nodes."""
 
 RESEND_WITHIN = 30.0
 """Seconds that sending a page of deliveries again may take."""
@@ -286,6 +292,13 @@ class Views:
             states.put_back(report for report in reports if report.instance not in taken)
             if taken != names:
                 await trio.sleep(RETRY_AFTER)
+
+    async def pass_on_signs(self, quiet: QuietWatch) -> NoReturn:
+        """Tell other nodes of the events of their instances that came in here, until cancelled."""
+        while True:
+            signs = await quiet.take_for_others()
+            await self.nodes.ask(SIGNS, SignsAsked([*signs.values()]), instances=signs)
+            await trio.sleep(PASS_ON_EVERY)
 
 
 def _in_time(part: LanesPart, now: float) -> Iterable[ReportedLane]:

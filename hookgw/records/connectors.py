@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -145,6 +145,11 @@ class FetchedFile(bytes):
         made = super().__new__(cls, content)
         made.mimetype = mimetype
         return made
+
+
+Missed = Callable[[float, float], AsyncGenerator[Sequence[NewEvent], None]]
+"""An async generator: yields a network's events between two moments, page by page. See
+:meth:`Session.catch_up`."""
 
 
 class Session(Protocol):
@@ -306,6 +311,29 @@ class Session(Protocol):
     @property
     def base64_limit(self) -> int:
         """The bytes of the largest file that fits into an event as base64; 0 if none does."""
+
+    def lost_touch(self) -> None:
+        """Say that reports of the network may get lost from now on, or were before this run.
+
+        Until :meth:`catch_up` has stored them, new events in calls of ``ingest`` raise ``Unavailable``: the
+        network repeats them, and they come after what was missed. Call it when a run begins, and when the
+        network's server cannot be reached.
+        """
+
+    async def catch_up(self, missed: Missed) -> None:
+        """Store what the network has from the time without it.
+
+        Call it whenever the network's server was reached, before you report ``open``. Nothing happens unless
+        this run is new, or has called :meth:`lost_touch`. Then ``missed`` is called with the bounds of one
+        span of time after the other. Events that were stored before, by their ids, are left out; so make them
+        from kind, chat and message, as for reports. If it raises, call it again later: it continues.
+
+        The user limits the events and the time (the option ``catchUp``). Beyond, INSTANCE_GAP is raised.
+
+        Args:
+            missed: yields pages of events of the time between two moments, in seconds since the epoch, both
+                included. It raises ``NotSupported`` if the network has no history.
+        """
 
 
 class Connector(Protocol):

@@ -42,6 +42,26 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     __repr__ = repr_without("wavoip_token")
 
 
+class CatchUp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How much an instance catches up with after an outage; ``None`` for the default.
+
+    Attributes:
+        limit: how many events; 0 for none.
+        span: the time before now, in seconds.
+    """
+
+    limit: int | None = None
+    span: float | None = None
+
+    @property
+    def limit_or_default(self) -> int:
+        return 10_000 if self.limit is None else self.limit
+
+    @property
+    def span_or_default(self) -> float:
+        return 86_400.0 if self.span is None else self.span
+
+
 class Disconnection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How an instance's connection ended last.
 
@@ -70,6 +90,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         keys: the stored keys, expired ones included.
         options: the connector's options.
         settings: how the account behaves.
+        quiet_after: the seconds without an event after which it counts as quiet; 0 for never, ``None`` for
+            ``instances.quiet_after``.
+        catch_up: how much it catches up with after an outage.
         ingest_token: the last part of the path at which the network calls hookgw; empty if it has none.
         connected: whether the connector should be running; after a restart it is started again.
         disconnection: how the connection ended last; ``None`` for not yet.
@@ -85,6 +108,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Key, ...] = ()
     options: dict[str, Any] = {}
     settings: InstanceSettings = InstanceSettings()
+    quiet_after: float | None = None
+    catch_up: CatchUp = CatchUp()
     ingest_token: str = ""
     connected: bool = False
     disconnection: Disconnection | None = None

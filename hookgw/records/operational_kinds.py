@@ -19,6 +19,9 @@ INSTANCE_BACKLOG_HIGH = "INSTANCE_BACKLOG_HIGH"
 INSTANCE_BACKLOG_NORMAL = "INSTANCE_BACKLOG_NORMAL"
 DELIVERY_DEAD = "DELIVERY_DEAD"
 EVENT_LEFT_OUT = "EVENT_LEFT_OUT"
+INSTANCE_QUIET = "INSTANCE_QUIET"
+INSTANCE_HEARD = "INSTANCE_HEARD"
+INSTANCE_GAP = "INSTANCE_GAP"
 PLUGIN_FAILING = "PLUGIN_FAILING"
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -160,6 +163,34 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
         connector=_TEXT,
         count={"type": "integer", "minimum": 1},
         reason=_TEXT,
+    ),
+    _kind(
+        INSTANCE_QUIET,
+        "An instance is connected, and no event has come from it for longer than quietAfter, or than usual.",
+        {
+            **_NO_REGISTRATION,
+            "since": "2026-11-20T12:00:00.000Z",
+            "seconds": 21_604.2,
+            "reason": "No event has come for 6h (quietAfter: 6h).",
+        },
+        registration=_TEXT_OR_NULL,
+        since=_TEXT,
+        seconds={"type": "number", "minimum": 0},
+        reason=_TEXT,
+    ),
+    _kind(
+        INSTANCE_HEARD,
+        "An event has come from an instance that was reported as quiet.",
+        {**_NO_REGISTRATION, "since": "2026-11-20T12:00:00.000Z", "seconds": 28_800.5},
+        registration=_TEXT_OR_NULL,
+        since=_TEXT,
+        seconds={"type": "number", "minimum": 0},
+    ),
+    _kind(
+        INSTANCE_GAP,
+        "After an outage, an instance did not get all events of this time from its network.",
+        {**_NO_REGISTRATION, "from": "2026-11-18T08:00:00.000Z", "to": "2026-11-19T12:00:00.000Z"},
+        **{"registration": _TEXT_OR_NULL, "from": _TEXT, "to": _TEXT},
     ),
     _kind(
         PLUGIN_FAILING,

@@ -73,6 +73,10 @@ class ComposedStore(Generic[Tx]):
         self.put_instance = records.put_instance
         self.remove_instance = records.remove_instance
         self.load_state = records.load_state
+        self.load_rhythm = records.load_rhythm
+        self.put_rhythms = records.put_rhythms
+        self.load_coverage = records.load_coverage
+        self.put_coverage = records.put_coverage
         self.load_registrations = records.load_registrations
         self.put_registration = records.put_registration
         self.remove_registration = records.remove_registration

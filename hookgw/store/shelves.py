@@ -7,7 +7,7 @@ are read. Here the table commits with everything else, and a value is the JSON o
 from __future__ import annotations
 
 import shelve
-from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import Registration
+from hookgw.records.rhythms import StoredRhythm
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.encryption import DecryptionFailed, RecordCipher
@@ -100,6 +101,8 @@ class ShelvedRecords(Generic[C, Tx]):
             instance = shelves.instances.pop(name, None)
             if instance is not None:
                 shelves.states.pop(instance.id, None)
+                shelves.rhythms.pop(instance.id, None)
+                shelves.coverage.pop(instance.id, None)
             for registration_id in registrations:
                 shelves.registrations.pop(registration_id, None)
             self.write_job(transaction, job)
@@ -200,6 +203,24 @@ class ShelvedRecords(Generic[C, Tx]):
         self._shelves(transaction).states[state.instance_id] = record
         transaction.count_rows(1)
 
+    async def load_rhythm(self, instance_id: str) -> StoredRhythm | None:
+        return await self._read(lambda shelves: shelves.rhythms.get(instance_id))
+
+    async def put_rhythms(self, rhythms: Mapping[str, StoredRhythm]) -> None:
+        def put(transaction: Tx) -> None:
+            self._shelves(transaction).rhythms.update(rhythms)
+
+        await self._commits.call(put)
+
+    async def load_coverage(self, instance_id: str) -> float | None:
+        return await self._read(lambda shelves: shelves.coverage.get(instance_id))
+
+    async def put_coverage(self, until: Mapping[str, float]) -> None:
+        def put(transaction: Tx) -> None:
+            self._shelves(transaction).coverage.update(until)
+
+        await self._commits.call(put)
+
     async def get_value(self, key: str) -> Any:
         return await self._read(lambda shelves: shelves.values.get(key))
 
@@ -223,6 +244,8 @@ class Shelves:
         self.sessions: RecordShelf[BrowserSession] = RecordShelf(table("sessions"), BrowserSession, cipher)
         self.values: RecordShelf[Any] = RecordShelf(table("values"), object, cipher)
         self.states: RecordShelf[dict[str, Any]] = RecordShelf(table("states"), dict[str, Any], cipher)
+        self.coverage: RecordShelf[float] = RecordShelf(table("coverage"), float, cipher)
+        self.rhythms: RecordShelf[StoredRhythm] = RecordShelf(table("rhythms"), StoredRhythm, cipher)
 
 
 class Table(MutableMapping[bytes, bytes]):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -11,16 +14,17 @@ import msgspec
 import trio
 
 from hookgw.config.settings import EventsSettings
+from hookgw.connectors.coverage import Coverage
 from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.fetch import fetch_file
-from hookgw.kernel.errors import Conflict, Invalid, TooLarge
+from hookgw.kernel.errors import Conflict, Invalid, TooLarge, Unavailable
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.network_json import LeftOut, read_network_json
-from hookgw.records.connectors import MAX_STATE, ConnectionState, FetchedFile, NewEvent, QRCode
+from hookgw.records.connectors import MAX_STATE, ConnectionState, FetchedFile, Missed, NewEvent, QRCode
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import EVENT_ID, Catalog
 from hookgw.records.inline_media import largest_file
-from hookgw.records.instances import InstanceSettings
+from hookgw.records.instances import CatchUp, InstanceSettings
 
 T = TypeVar("T")
 
@@ -79,6 +83,10 @@ class FakeSession:
         max_data: the most bytes of an event's data.
         base64_limit: the bytes of the largest file that fits into an event as base64.
         left_out: how events begin that have too many JSON values.
+        catch_up_limits: how much is caught up with.
+        covered_until: until when a former run has stored everything, in seconds since the epoch; ``None``
+            if there was none. A run updates it.
+        gaps: the bounds of the times that INSTANCE_GAP would be raised for.
         media: reference, type and file name of each link that was made, by the link.
     """
 
@@ -109,9 +117,14 @@ class FakeSession:
         self.base64_limit: int = largest_file(self.max_data)
         self.wants_files = wants_base64
         self.left_out: list[bytes] = []
+        self.catch_up_limits = CatchUp()
+        self.covered_until: float | None = None
+        self.gaps: list[tuple[float, float]] = []
+        self._coverage = self._new_coverage()
         self._ids: set[str] = set()
         self._is_over = False
         self._changed = trio.Event()
+        self._answers: ContextVar[bool] = ContextVar("answers", default=False)
 
     @property
     def instance(self) -> str:
@@ -178,6 +191,8 @@ class FakeSession:
         """
         # As in the gateway: the caller can be cancelled before the commit, and not within it.
         await trio.lowlevel.checkpoint()
+        if self._answers.get() and self._coverage.holds:
+            raise Unavailable("What came before is still to be fetched from the network.")
         if self._is_over:
             raise Conflict(f"This session of the instance {self.instance!r} is over.")
         recorded = [_recorded(event) for event in events]
@@ -255,6 +270,44 @@ class FakeSession:
         """Wait until the connection has a state."""
         while self.state is not state:
             await self._changed.wait()
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Answer a request of the network in the block, as the gateway calls ``ingest``.
+
+        Events raise ``Unavailable`` there as long as the connector has to catch up.
+        """
+        token = self._answers.set(True)
+        try:
+            yield
+        finally:
+            self._answers.reset(token)
+
+    def lost_touch(self) -> None:
+        """Hold events in :meth:`answering` until the connector has caught up."""
+        self._coverage.lose()
+
+    async def catch_up(self, missed: Missed) -> None:
+        """Record what the network has from the time since :attr:`covered_until`."""
+        await self._coverage.catch_up(missed)
+        self.covered_until = self._coverage.until
+
+    def begin_run(self) -> None:
+        """Begin as after a restart of hookgw: the next :meth:`catch_up` asks for the time in between."""
+        self._coverage = self._new_coverage()
+
+    def _new_coverage(self) -> Coverage:
+        async def load() -> float | None:
+            await trio.lowlevel.checkpoint()
+            return self.covered_until
+
+        return Coverage(
+            lambda: self.catch_up_limits,
+            time.time,
+            load,
+            self.emit_all,
+            lambda begin, end: self.gaps.append((begin, end)),
+        )
 
     def end(self) -> None:
         """End the session, as a logout does: later calls that store something raise Conflict."""

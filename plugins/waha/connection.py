@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 import structlog
@@ -16,6 +16,7 @@ from hookgw.connectors import Recent, found_at, mapping, text
 from .client import FILE_TIMEOUT, Client, Refused
 from .content import path_of, reference_of
 from .events import Account, chats_in
+from .history import messages_between
 from .ids import chat_id_of, is_group, is_typed_brazilian_number, jid_of, parse_message_id
 from .options import Options
 from .remote_session import RemoteSession, State
@@ -56,6 +57,7 @@ class Connection:
         engine: the session's engine; empty while it is not known.
         me: WAHA's id of the account; empty while it is not known.
         settings: how the account should behave.
+        is_behind: whether hookgw may have missed something.
         sent, done: see :class:`~.events.Account`.
     """
 
@@ -69,6 +71,7 @@ class Connection:
         self.settings = session.settings
         self.engine = ""
         self.me = ""
+        self.is_behind = True
         self.sent: Recent[str, str] = Recent(_KNOWN_MESSAGES)
         self.done: Recent[tuple[str, ...], str] = Recent(_KNOWN_MESSAGES)
         self.fetching = trio.Lock()
@@ -105,6 +108,8 @@ class Connection:
 
     def note_request(self, *, is_signed: bool) -> None:
         """Note a request that has a right proof, or none at all: older versions of WAHA Core send none."""
+        if self.is_behind:
+            self.wake()  # the server reaches hookgw: perhaps it can be reached again, too
         # Once requests were signed, one without a proof is somebody else's.
         if self._signs is not True and self._signs is not is_signed:
             self._signs = is_signed
@@ -117,6 +122,7 @@ class Connection:
             await self.remote.save()
         self.client.secrets.add(self.remote.hmac_key.decode())
         failures = 0
+        self._lose_touch()
         while True:
             self._wake = trio.Event()
             try:
@@ -129,14 +135,27 @@ class Connection:
             with trio.move_on_after(wait):
                 await self._wake.wait()
 
+    def _lose_touch(self) -> None:
+        self.is_behind = True
+        self.session.lost_touch()
+
+    def _missed(self, begin: float, end: float) -> AsyncGenerator[Sequence[NewEvent], None]:
+        def is_wanted(event: NewEvent) -> bool:
+            return not self.ignores(event, {}) and self.session.catalog.get(event.kind) is not None
+
+        return messages_between(
+            self.client, self.options.session, self.me, self.account, is_wanted, begin, end
+        )
+
     async def _report_failure(self, error: NetworkRefused, failures: int) -> None:
+        self._lose_touch()
         if failures in (1, _TOLERATED + 1):  # each look would fill the log
             logger.warning("WAHA not reached", instance=self.session.instance, reason=str(error))
         if isinstance(error, Refused) and error.remote_status < 500 and error.remote_status not in (408, 429):
             reason = _FORBIDDEN if error.is_unauthorized else _BAD_SESSION
             await self._close(reason, str(error))
         elif not self._is_open or failures > _TOLERATED:
-            # The server may be back in a moment. Its requests to hookgw are answered meanwhile.
+            # Not at once: the server may be back in a moment.
             await self._close(_TIMED_OUT, str(error))
 
     async def _close(self, reason: int, message: str) -> None:
@@ -232,6 +251,8 @@ class Connection:
         self.me = text(me.get("id")) or self.me
         if self._is_open and former and jid_of(former) != jid_of(self.me):
             await self._lose("was logged in with another account on the WAHA server.")
+        await self.session.catch_up(self._missed)
+        self.is_behind = False
         more: dict[str, Any] = {"wuid": jid_of(self.me)} if self.me else {}
         if name := text(me.get("pushName")):
             more["profileName"] = name

@@ -26,6 +26,7 @@ def test_the_defaults_break_no_rule() -> None:
 TEN_YEARS = 3650 * 86400
 DURATIONS = [key.path for key in known_keys() if key.kind is Duration]
 MAY_BE_ZERO = {
+    "instances.quiet_after",
     "plugins.block_warning",
     "server.shutdown_grace",
     "storage.retention",

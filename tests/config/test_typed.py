@@ -94,7 +94,7 @@ def test_every_type_is_read() -> None:
         (
             {"instances": {"zzz": 1}},
             "instances.zzz",
-            "this key is unknown. Known here: auto_create, integrations.",
+            "this key is unknown. Known here: auto_create, integrations, quiet_after.",
         ),
     ],
 )

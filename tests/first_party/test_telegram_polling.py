@@ -442,7 +442,7 @@ def test_a_page_is_as_large_as_telegram_allows() -> None:
     assert PAGE == 100
 
 
-async def test_what_has_no_kind_is_passed_on_byte_for_byte(autojump_clock: MockClock, world: World) -> None:
+async def test_what_has_no_kind_is_passed_on_byte_for_byte(world: World) -> None:
     value = b'{"poll_id" :"5", "n": 1.0}'
     body = b'{"ok":true,"result":[{"update_id": 8, "message": 7}, {"update_id":9,"poll_answer":%b}]}' % value
     world.api.will("getUpdates", broken(body))

@@ -54,7 +54,8 @@ class Setup:
         lower = {name.lower(): value for name, value in headers.items()}
         request = IngestRequest(method="POST", query={}, headers=lower, body=body)
         try:
-            status = (await self.connector.ingest(self.session, request)).status
+            with self.session.answering():
+                status = (await self.connector.ingest(self.session, request)).status
         except ProofRefused:
             status = 401
         except Invalid:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hookgw import EventKind, InstanceSettings, Invalid
-from hookgw.instances import Creation, parse_creation
+from hookgw.instances import Creation, parse_creation, parse_option_changes
 from hookgw.records import Catalog
 from hookgw.webhooks import RegistrationChange
 
@@ -131,3 +131,20 @@ def test_a_client_of_version_1_names_no_integration() -> None:
     assert parsed(qrcode=True, integration="EVOLUTION") == ("simulator", "EVOLUTION", True)
     assert parsed(qrcode="yes", integration="WHATSAPP-BUSINESS") == ("", "WHATSAPP-BUSINESS", False)
     assert creation(qrcode=True).integration == ""
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("6h", 21_600.0), ("1s", 1.0), ("0s", 0.0), (None, None)])
+def test_an_option_of_every_instance_is_none_of_its_connector(
+    given: str | None, seconds: float | None
+) -> None:
+    own = {"quiet_after": seconds}
+    assert creation(integration="fake", quietAfter=given, rate=5).own_options == own
+    assert parse_option_changes({"quietAfter": given, "rate": 5}) == (own, {"rate": 5})
+    assert parse_option_changes({"rate": 5}) == ({}, {"rate": 5})
+
+
+@pytest.mark.parametrize("given", ["0.5s", "366d", 7, True, {}])
+def test_quiet_after_is_a_time_of_at_least_a_second(given: Any) -> None:
+    assert problems({"instanceName": "loja1", "quietAfter": given})
+    with pytest.raises(Invalid, match=r"^quietAfter"):
+        parse_option_changes({"quietAfter": given})

@@ -231,6 +231,9 @@ def http_page() -> str:
         "TLS_PARTS in hookgw/webhooks/tls.py": _field_rows(TLS_PARTS),
         "OPERATIONS in hookgw/webhooks/filters.py": _operation_rows(),
         "CREATION in hookgw/instances/fields.py": _field_rows(instance_fields.CREATION),
+        "OPTIONS in hookgw/instances/fields.py": _field_rows(
+            instance_fields.OPTIONS, "default", lambda _: None
+        ),
         "SETTINGS in hookgw/instances/fields.py": _field_rows(
             instance_fields.SETTINGS,
             "default",

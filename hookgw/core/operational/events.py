@@ -211,6 +211,24 @@ class OperationalEvents:
             restartAfter=wait,
         )
 
+    def instance_quiet(self, instance: str, *, since: float, seconds: float, reason: str) -> None:
+        """Report that no event comes from an instance: since when, and why that is too long."""
+        self._raise_silence(kinds.INSTANCE_QUIET, instance, since, seconds, reason=reason)
+
+    def instance_heard(self, instance: str, *, since: float, seconds: float) -> None:
+        """Report the first event of an instance that was quiet."""
+        self._raise_silence(kinds.INSTANCE_HEARD, instance, since, seconds)
+
+    def instance_gap(self, instance: str, begin: float, end: float) -> None:
+        """Report a time of which an instance did not get all events from its network."""
+        bounds = {"from": rfc3339(begin), "to": rfc3339(end)}
+        self._raise(kinds.INSTANCE_GAP, None, None, instance=instance, **bounds)
+
+    def _raise_silence(self, kind: str, instance: str, since: float, seconds: float, **more: str) -> None:
+        self._raise(
+            kind, None, None, instance=instance, since=rfc3339(since), seconds=round(seconds, 3), **more
+        )
+
     def event_left_out(self, instance: str, connector: str, reason: str) -> None:
         """Report that a connector left an event of its network out; the reason is a sentence."""
         left_out = LeftOutSummary(instance=instance, connector=connector, count=1, reason=reason)

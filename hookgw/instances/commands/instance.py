@@ -27,7 +27,7 @@ from hookgw.command.output import (
     table_options,
 )
 from hookgw.instances.commands.qr_code import qr_blocks
-from hookgw.instances.fields import CREATION
+from hookgw.instances.fields import CREATION, OPTIONS
 
 
 def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -51,7 +51,8 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
     return options
 
 
-_GIVEN_ELSEWHERE = {one.json: f"--{one.name}" for one in CREATION if one.option} | {
+_CREATION = (*CREATION, *OPTIONS)
+_GIVEN_ELSEWHERE = {one.json: f"--{one.name.replace('_', '-')}" for one in _CREATION if one.option} | {
     "instanceName": "the argument INSTANCE"
 }
 """How ``create`` takes the fields that no connector can have as an option, by their names in the API."""
@@ -77,7 +78,7 @@ def instance() -> None:
 @click.argument("name", metavar="INSTANCE")
 @add_options(
     options_of(
-        CREATION,
+        _CREATION,
         {
             "token": (("--token",), {"callback": read_secret}),
             "integration": (("--integration",), {"shell_complete": complete_connectors}),
@@ -98,7 +99,7 @@ def create(
         if option in options:
             raise click.UsageError(f"{option} is not an option of a connector. Use {place} instead.")
     fields |= {"name": name, "webhook": {"url": webhook} if webhook else None}
-    body = {**options, **body_of(CREATION, fields)}
+    body = {**options, **body_of(_CREATION, fields)}
     created = client.call("POST", "instance", "create", body=body)
     if as_json:
         show_json(created)

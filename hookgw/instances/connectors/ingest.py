@@ -18,6 +18,7 @@ from hookgw.core.ingest_url import takes_requests
 from hookgw.core.registry import Registry
 from hookgw.delivery.http.answer_memory import keeping_answers
 from hookgw.fair import PerHolder
+from hookgw.instances.connectors.network_request import answering
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import (
@@ -131,7 +132,7 @@ class IngestService:
             )
         self._at_work.take(session)
         try:
-            with trio.move_on_after(INGEST_TIMEOUT), session.answering(), keeping_answers():
+            with trio.move_on_after(INGEST_TIMEOUT), answering(), keeping_answers():
                 return await session.connector.ingest(session, request)
         except EventLeftOut:
             return IngestResponse()  # after any other status, the network would repeat it for ever

@@ -23,7 +23,15 @@ from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.instances.connectors.inbound_media import InboundMedia
 from hookgw.instances.connectors.outgoing_call import OutgoingCall, call_in_time
-from hookgw.instances.connectors.session import LOGGED_OUT, Accept, ConnectorSession, EventRules, LoadState
+from hookgw.instances.connectors.session import (
+    LOGGED_OUT,
+    Accept,
+    ConnectorSession,
+    EventRules,
+    LoadCoverage,
+    LoadState,
+    no_coverage,
+)
 from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
 from hookgw.kernel.errors import (
     Conflict,
@@ -85,6 +93,8 @@ class Connectors:
         media: InboundMedia,
         event_rules: EventRules,
         event_left_out: Callable[[str, str, str], None] = lambda *_: None,
+        load_coverage: LoadCoverage = no_coverage,
+        report_gap: Callable[[str, float, float], None] = lambda *_: None,
     ) -> None:
         self._connectors = dict(connectors)
         self._states = states
@@ -95,6 +105,8 @@ class Connectors:
         self._media = media
         self._event_rules = event_rules
         self._event_left_out = event_left_out
+        self._load_coverage = load_coverage
+        self._report_gap = report_gap
         self._sessions = states.sessions
         # Connectors that ended by themselves, until their last event is stored.
         self._closing: dict[str, ConnectorSession] = {}
@@ -190,6 +202,8 @@ class Connectors:
                 self._states.changed,
                 self._event_left_out,
                 former_servers=former_servers,
+                load_coverage=self._load_coverage,
+                report_gap=self._report_gap,
             )
             self._leave_closing(instance.name)
             running.nursery.start_soon(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
@@ -13,11 +11,13 @@ import structlog
 import trio
 
 from hookgw.concurrency.clock import Clock
+from hookgw.connectors.coverage import Coverage
 from hookgw.core.ingest_url import IngestUrls
 from hookgw.core.long_work import run_in_slices
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.instances.connectors.inbound_media import InboundMedia
+from hookgw.instances.connectors.network_request import refuse_request
 from hookgw.instances.fields import SETTINGS
 from hookgw.kernel.errors import Conflict, Invalid, TooManyRequests, Unavailable
 from hookgw.kernel.json_text import decode_strict, encode_strict
@@ -26,7 +26,7 @@ from hookgw.kernel.masking import mask_secrets
 from hookgw.kernel.network_json import PART, LeftOut, read_network_json
 from hookgw.kernel.units import Size
 from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.records.connectors import MAX_STATE, ConnectionState, FetchedFile, NewEvent, QRCode
+from hookgw.records.connectors import MAX_STATE, ConnectionState, FetchedFile, Missed, NewEvent, QRCode
 from hookgw.records.events import Catalog, Event, new_event_id
 from hookgw.records.inline_media import unmarked
 from hookgw.records.instances import Instance, InstanceSettings
@@ -55,6 +55,15 @@ MOST_UNSTORED_CALLS = 64
 _RETRY_CALL = 5.0
 """Seconds after which a refused call may be repeated."""
 
+LoadCoverage = Callable[[str], Awaitable[float | None]]
+"""Returns until when a former run of an instance, by its id, has stored everything; ``None`` for unknown."""
+
+
+async def no_coverage(_instance_id: str) -> float | None:
+    await trio.lowlevel.checkpoint()
+    return None
+
+
 LoadState = Callable[[str], Awaitable[Any]]
 """Returns the state that belongs to an instance's id; ``None`` if there is none."""
 
@@ -75,16 +84,6 @@ class EventRules(NamedTuple):
     max_data: int
 
 
-class _Request:
-    """A request of the network that a connector answers."""
-
-    is_open = True
-
-
-# A variable of the context, not of the session: its run, and other requests, go on meanwhile.
-_request: ContextVar[_Request | None] = ContextVar("request", default=None)
-
-
 class ConnectorSession:
     """One connected instance. Connectors see it as :class:`hookgw.records.connectors.Session`.
 
@@ -101,6 +100,7 @@ class ConnectorSession:
         changed: set, and replaced by a new event, when the state or the code changes, or the run ends.
         ended: set when the connector's run has ended for good.
         calls: the scopes of other calls of the connector, which end with the session.
+        coverage: until when everything of the network is stored.
     """
 
     def __init__(
@@ -118,6 +118,8 @@ class ConnectorSession:
         event_left_out: Callable[[str, str, str], None] = lambda *_: None,
         *,
         former_servers: frozenset[Origin] = frozenset(),
+        load_coverage: LoadCoverage = no_coverage,
+        report_gap: Callable[[str, float, float], None] = lambda *_: None,
     ) -> None:
         self.connector = connector
         self.state = ConnectionState.CLOSE
@@ -154,6 +156,13 @@ class ConnectorSession:
         self._event_left_out = event_left_out
         self._is_closed = False
         self._calls_in_progress = 0
+        self.coverage = Coverage(
+            lambda: self._instance.catch_up,
+            clock.wall,
+            lambda: load_coverage(self.instance_id),
+            self.emit_all,
+            lambda begin, end: report_gap(self.instance, begin, end),
+        )
         self._held_back = 0  # how many tasks wait for the store to take their events
         self._holding_reason = ""  # why, as it was logged last
 
@@ -288,19 +297,27 @@ class ConnectorSession:
             raise Invalid(f"The data of an event {error}.") from None
         return unmarked(event.data_json)
 
+    def lost_touch(self) -> None:
+        self.coverage.lose()
+
+    async def catch_up(self, missed: Missed) -> None:
+        await self.coverage.catch_up(missed)
+
     async def _store(self, events: Sequence[Event], state: ConnectorState | None) -> None:
+        if self.coverage.holds:
+            refuse_request("What came before is still to be fetched from the network. Retry later.")
         is_held_back = False
         try:
             while True:
                 if self._is_closed:
-                    _refuse_request("The instance's connection has ended. Retry later.")
+                    refuse_request("The instance's connection has ended. Retry later.")
                     raise Conflict(f"This session of the instance {self.instance!r} is over.")
                 # The same ids each time: if the events were stored after all, the repeats are duplicates.
                 try:
                     await self._accept(events, instance_id=self.instance_id, state=state)
                 except (Unavailable, TooManyRequests) as error:
                     # Not its own text, which may name files of this machine.
-                    _refuse_request(
+                    refuse_request(
                         "hookgw cannot store events at the moment. Retry later.", error.retry_after
                     )
                     if not is_held_back:
@@ -345,20 +362,6 @@ class ConnectorSession:
 
     async def save_state(self, state: Any) -> None:
         await self.emit_all([], state=state)
-
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Answer a request of the network within the block: no event waits, because the network repeats it.
-
-        Events that cannot be stored at once raise ``Unavailable``, also in tasks that the block starts.
-        """
-        request = _Request()
-        token = _request.set(request)
-        try:
-            yield
-        finally:
-            request.is_open = False  # a task of the connector's that goes on may wait again
-            _request.reset(token)
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
         # The API shows these values. A wrong type must fail in the connector that reported it.
@@ -490,10 +493,3 @@ def _encode_state(state: Any) -> bytes:
     if len(text) > MAX_STATE:
         raise Invalid(f"The state has {len(text):,} bytes as JSON; at most {MAX_STATE:,} are kept.")
     return text
-
-
-def _refuse_request(message: str, retry_after: float = 5.0) -> None:
-    """Raise ``Unavailable`` if this task answers a request of the network."""
-    request = _request.get()
-    if request is not None and request.is_open:
-        raise Unavailable(message, retry_after=retry_after)

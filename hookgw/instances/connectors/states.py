@@ -85,6 +85,10 @@ class ConnectionStates:
         # clients ask for the state again and again meanwhile, and stop when it is closed.
         return ConnectionState.CONNECTING if session.qr_code is not None else session.state
 
+    def is_reported(self, instance: str) -> bool:
+        """Return whether an event has reported a state since this process has the instance."""
+        return instance in self._reported
+
     def close_reason(self, instance: str) -> str | None:
         """Return why an instance's connection is closed, in a sentence, or ``None`` if no report said so."""
         if self.state(instance) is not ConnectionState.CLOSE:

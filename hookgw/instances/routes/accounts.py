@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from quart import Blueprint, Response
 
 from hookgw.instances import responses
-from hookgw.instances.present import present_connection, present_settings
+from hookgw.instances.present import own_options, present_connection, present_settings
 from hookgw.instances.requests import parse_option_changes, parse_presence_of_account, parse_settings
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
@@ -46,11 +46,12 @@ class AccountRoutes:
 
     @describes(_TAG, {200: responses.ConnectorOptions})
     async def options(self, instance: str) -> Response:
-        """Return the options of the instance's connector; secrets are masked."""
+        """Return the options of the instance and of its connector; secrets are masked."""
         found = self._instances.get(instance)
         await reserve(ONE)
         return json_response(
             responses.ConnectorOptions(
+                **own_options(found),
                 options=self._instances.masked_options(found),
                 options_schema=self._instances.options_schema(found),
             )
@@ -58,17 +59,19 @@ class AccountRoutes:
 
     @describes(_TAG, {200: responses.ConnectorOptions}, body=_OPTIONS_BODY, errors=(409, 502))
     async def change_options(self, instance: str) -> Response:
-        """Change some options of the instance's connector.
+        """Change some options of the instance and of its connector.
 
-        A missing option keeps its value; `null` removes it. If anything changes, a running connector starts
-        again. Options with `"x-operator": true` in the schema can be changed only with a global key.
+        A missing option keeps its value; `null` removes it. If one of the connector changes, a running
+        connector starts again. Options with `"x-operator": true` in the schema can be changed only with a
+        global key.
         """
         self._instances.get(instance)  # 404 comes before any error of the body
-        change = parse_option_changes(await read_json(self._limit))
+        own, change = parse_option_changes(await read_json(self._limit))
         is_operator = current_holder().principal.is_global
-        changed = await self._instances.change_options(instance, change, is_operator=is_operator)
+        changed = await self._instances.change_options(instance, change, own, is_operator=is_operator)
         return json_response(
             responses.ConnectorOptions(
+                **own_options(changed),
                 options=self._instances.masked_options(changed),
                 options_schema=self._instances.options_schema(changed),
                 warnings=self._instances.option_warnings(changed),

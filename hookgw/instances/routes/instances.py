@@ -94,6 +94,7 @@ class InstanceRoutes:
             requested_integration=asked.requested_integration,
             token=asked.token,
             options=asked.options,
+            own_options=asked.own_options,
             settings=asked.settings,
             webhook=webhook,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from hookgw.records.audit import AuditEntry
@@ -10,6 +10,7 @@ from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import Registration
+from hookgw.records.rhythms import StoredRhythm
 
 
 class Records(Protocol):
@@ -44,6 +45,18 @@ class Records(Protocol):
 
     async def load_state(self, instance_id: str) -> Any:
         """Return the JSON value of an instance's newest :class:`ConnectorState`, or ``None``."""
+
+    async def load_rhythm(self, instance_id: str) -> StoredRhythm | None:
+        """Return when an instance's events come, as it was stored last."""
+
+    async def put_rhythms(self, rhythms: Mapping[str, StoredRhythm]) -> None:
+        """Store rhythms, by the ids of their instances, in one commit. They go with their instances."""
+
+    async def load_coverage(self, instance_id: str) -> float | None:
+        """Return until when an instance has all events of its network, as it was stored last."""
+
+    async def put_coverage(self, until: Mapping[str, float]) -> None:
+        """Store that, by the ids of instances, in one commit. It goes with its instance."""
 
     async def load_registrations(self) -> dict[str, Registration]: ...
 

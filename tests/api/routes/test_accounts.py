@@ -28,6 +28,7 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 GIVEN = {"server": "https://a.example", "password": "planted-password"}
+OWN: dict[str, Any] = {"quietAfter": None, "catchUp": {"limit": 10_000, "span": "1d"}}
 SHOWN = {"server": "https://a.example", "password": MASK}
 
 
@@ -129,9 +130,9 @@ async def test_a_mask_at_create(client: httpx.AsyncClient) -> None:
 
 async def test_options_are_read_and_changed(client: httpx.AsyncClient, gateway: Gateway) -> None:
     found = await client.get("/instance/options/shop")
-    assert found.json() == {"options": SHOWN, "optionsSchema": SCHEMA}
+    assert found.json() == {"options": SHOWN, "optionsSchema": SCHEMA, **OWN}
     changed = await client.patch("/instance/options/shop", json={**found.json()["options"], "rate": 5})
-    assert changed.json() == {"options": {**SHOWN, "rate": 5}, "optionsSchema": SCHEMA, "warnings": []}
+    assert changed.json() == {"options": {**SHOWN, "rate": 5}, "optionsSchema": SCHEMA, "warnings": [], **OWN}
     assert gateway.instances.get("shop").options == {**GIVEN, "rate": 5}
     removed = await client.patch("/instance/options/shop", json={"rate": None, "password": None})
     assert removed.json()["options"] == {"server": "https://a.example"}
@@ -172,14 +173,39 @@ async def test_some_options_are_the_operators(
 
 async def test_without_a_schema_all_options_are_secrets(client: httpx.AsyncClient) -> None:
     changed = await client.patch("/instance/options/small", json={"anything": {"a": "b"}, "n": 5})
-    assert changed.json() == {"options": {"anything": MASK, "n": MASK}, "optionsSchema": None, "warnings": []}
+    shown = {"options": {"anything": MASK, "n": MASK}, "optionsSchema": None, **OWN}
+    assert changed.json() == {**shown, "warnings": []}
 
 
 async def test_an_instance_without_a_connector_has_no_options(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/instance/options/http")).json() == {"options": {}, "optionsSchema": None}
+    assert (await client.get("/instance/options/http")).json() == {
+        "options": {},
+        "optionsSchema": None,
+        **OWN,
+    }
     assert "has no connector" in messages(await client.patch("/instance/options/http", json={}), 409)[0]
     assert (await client.get("/instance/options/nobody")).status_code == 404
     assert (await client.patch("/instance/options/nobody", json=[])).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["shop", "http"])
+async def test_options_of_every_instance_need_no_connector_and_restart_none(
+    client: httpx.AsyncClient, gateway: Gateway, connector: FakeConnector, name: str
+) -> None:
+    await gateway.instances.connect("shop")
+    own = {"quietAfter": "6h", "catchUp": {"limit": 5, "span": "2h"}}
+    path = f"/instance/options/{name}"
+    changed = (await client.patch(path, json=own)).json()
+    assert own == {field: changed[field] for field in own}
+    assert (await client.patch(path, json={"quietAfter": None, "catchUp": {"limit": 5}})).status_code == 200
+    found = (await client.get(path)).json()
+    assert (found["quietAfter"], found["catchUp"]) == (None, {"limit": 5, "span": "1d"})
+    assert connector.runs == 1
+    refused = await client.patch(path, json={"quietAfter": "0.5s", "catchUp": {"limit": -1}})
+    assert messages(refused, 400) == [
+        "quietAfter must be from 1s to 365d, not 500ms.",
+        "catchUp.limit must be a whole number from 0 to 100000.",
+    ]
 
 
 async def test_a_running_connector_starts_again_with_changed_options(

@@ -83,6 +83,7 @@ class FakeWaha:
     Attributes:
         app: answers requests.
         sessions: by name.
+        kept: the messages of each chat, the oldest first, as the server's own store has them.
         messages: what was sent through the API, by WAHA's id of the message, as WhatsApp shows it.
         calls: every request: method, path, and body or query.
         files: by their path below ``/api/files/``: type and content.
@@ -113,6 +114,7 @@ class FakeWaha:
         self.app.config["MAX_CONTENT_LENGTH"] = 50 * 1024 * 1024  # WAHA's own limit for a request
         self.sessions: dict[str, Session] = {}
         self.messages: dict[str, dict[str, Any]] = {}
+        self.kept: dict[str, list[dict[str, Any]]] = {}
         self.calls: list[tuple[str, str, Any]] = []
         self.files: dict[str, tuple[str, bytes]] = {}
         self.expired: dict[str, tuple[str, str, bytes]] = {}
@@ -532,6 +534,24 @@ class FakeWaha:
             payload = self.own(chat, body=text, editedMessageId=message.split("_")[2])
             self.report(name, "message.edited", payload)
             return payload
+
+        @app.get("/api/<name>/chats/overview")
+        async def overview(name: str) -> Any:  # chats#get-chats-overview
+            if refused := not_working(name):
+                return refused
+            newest = {chat: messages[-1] for chat, messages in self.kept.items() if messages}
+            chats = sorted(newest, key=lambda chat: newest[chat]["timestamp"], reverse=True)
+            begin, count = int(request.args["offset"]), int(request.args["limit"])
+            return [{"id": chat, "lastMessage": newest[chat]} for chat in chats[begin : begin + count]]
+
+        @app.get("/api/<name>/chats/<chat>/messages")
+        async def history(name: str, chat: str) -> Any:  # chats#get-messages-from-chat
+            if refused := not_working(name):
+                return refused
+            first, last = (int(request.args[f"filter.timestamp.{end}"]) for end in ("gte", "lte"))
+            found = [one for one in self.kept[chat] if first <= one["timestamp"] <= last]
+            begin, count = int(request.args["offset"]), int(request.args["limit"])
+            return found[begin : begin + count]
 
         @app.get("/api/<name>/chats/<chat>/messages/<message>")
         async def find(name: str, chat: str, message: str) -> Any:  # receive-messages#get-message-by-id

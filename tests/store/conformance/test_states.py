@@ -11,6 +11,7 @@ import trio
 from hookgw import Invalid
 from hookgw.config import MasterKeys
 from hookgw.records import Instance
+from hookgw.records.rhythms import StoredRhythm
 from hookgw.store import Append, ConnectorState, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import Listener, event, ids_of, to
@@ -102,3 +103,24 @@ async def test_a_changed_instance_keeps_its_state(store: Store) -> None:
     await store.append([], state=state("kept"))
     await store.put_instance(msgspec.structs.replace(SHOP, connected=True))
     assert await store.load_state("0b0c") == "kept"
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=["clear", "encrypted"])
+async def test_what_is_counted_of_an_instance_outlasts_a_restart_and_goes_with_it(
+    engine: Engine, keys: MasterKeys
+) -> None:
+    rhythm = StoredRhythm(heard_at=1.5, silent_from=2.5, quiet_since=None, newest=7, counts=[3, 0, 9])
+    async with engine.open(keys=keys) as store:
+        assert await store.load_rhythm("0b0c") is None
+        assert await store.load_coverage("0b0c") is None
+        await store.put_instance(SHOP)
+        await store.put_rhythms({"0b0c": rhythm, "other": rhythm})
+        await store.put_coverage({"0b0c": 1.0, "other": 2.0})
+        await store.put_coverage({"0b0c": 3.5})
+    async with engine.open(keys=keys) as store:
+        assert await store.load_rhythm("0b0c") == rhythm
+        assert (await store.load_coverage("0b0c"), await store.load_coverage("other")) == (3.5, 2.0)
+        await store.remove_instance("shop")
+        assert await store.load_rhythm("0b0c") is None
+        assert await store.load_coverage("0b0c") is None
+        assert await store.load_rhythm("other") == rhythm

@@ -1,0 +1,96 @@
+"""The messages that a WAHA server has kept: what came while it and hookgw were apart."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from hookgw import NewEvent, NotSupported
+from hookgw.connectors import items, mapping, text
+
+from .client import Client, Refused
+from .events import Account, translate
+from .fields import seconds
+
+logger = structlog.get_logger("hookgw.waha")
+
+PAGE = 100
+_PASSING = frozenset({408, 429, 502, 503, 504})
+
+
+async def messages_between(
+    client: Client,
+    session: str,
+    me: str,
+    account: Callable[[str], Account],
+    is_wanted: Callable[[NewEvent], bool],
+    begin: float,
+    end: float,
+) -> AsyncGenerator[Sequence[NewEvent], None]:
+    """Yield the messages of a span of time, chat by chat, as the events that WAHA's reports become.
+
+    Args:
+        session: its name on the server.
+        me: WAHA's id of the account.
+        account: returns what the translation of a report, by its id, has to know.
+        is_wanted: returns whether an event is wanted.
+        begin, end: in seconds since the epoch.
+
+    Raises:
+        NotSupported: the server keeps no messages: NOWEB does so only with its store switched on.
+        NetworkRefused: the server did not answer.
+    """
+    first, last = int(begin), int(end)
+    offset = 0
+    while True:
+        query = {"limit": str(PAGE), "offset": str(offset)}
+        try:
+            chats = items(await client.call("GET", session, "chats", "overview", query=query))
+        except Refused as error:
+            if error.remote_status in _PASSING or error.is_unauthorized:
+                raise
+            raise NotSupported(f"The WAHA server shows no chats. {error}") from error
+        for chat in chats:
+            if _time_of(chat.get("lastMessage")) >= first and (name := text(chat.get("id"))):
+                read = 0
+                while page := await _page_of_chat(client, session, name, first, last, read):
+                    read += len(page)
+                    events = (_event_of(one, me, account) for one in page if first <= _time_of(one) <= last)
+                    yield [event for event in events if event is not None and is_wanted(event)]
+                    # Versions without the filters return what is older, too.
+                    if len(page) < PAGE or max(map(_time_of, page)) < first:
+                        break
+        # The chat with the newest message comes first.
+        if len(chats) < PAGE or all(_time_of(chat.get("lastMessage")) < first for chat in chats):
+            return
+        offset += PAGE
+
+
+async def _page_of_chat(
+    client: Client, session: str, chat: str, first: int, last: int, offset: int
+) -> list[dict[str, Any]]:
+    # Between fixed moments, a message that arrives meanwhile moves no other one to another page.
+    query = {"limit": str(PAGE), "downloadMedia": "false", "sortBy": "timestamp", "sortOrder": "asc"}
+    query |= {"filter.timestamp.gte": str(first), "filter.timestamp.lte": str(last), "offset": str(offset)}
+    try:
+        return items(await client.call("GET", session, "chats", chat, "messages", query=query))
+    except Refused as error:
+        if error.remote_status in _PASSING or error.is_unauthorized:
+            raise
+        # One chat that WAHA cannot read must not keep the account closed.
+        logger.warning("a chat was not caught up with", session=session, reason=str(error))
+        return []
+
+
+def _event_of(message: dict[str, Any], me: str, account: Callable[[str], Account]) -> NewEvent | None:
+    envelope = {"event": "message.any", "payload": message, "me": {"id": me}}
+    report = account(f"history {text(message.get('id'))}")
+    event = translate(envelope, report, msgspec.json.encode(envelope))
+    return None if event is None else msgspec.structs.replace(event, time=float(_time_of(message)))
+
+
+def _time_of(message: Any) -> int:
+    return int(seconds(mapping(message).get("timestamp")))

@@ -1,0 +1,137 @@
+"""The WAHA connector after an outage, or after a downtime of hookgw: it asks for what it missed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw import ConnectionState
+from hookgw.records.instances import CatchUp
+from tests.first_party.waha import ANA, BOB, Setup, setup
+from tests.networks.waha.server import Fault
+
+
+@pytest.fixture
+async def it() -> AsyncIterator[Setup]:
+    async with setup() as made:
+        yield made
+
+
+def kept(it: Setup, chat: str, body: str, at: float, **more: Any) -> dict[str, Any]:
+    """Let the server have a message that it has not reported."""
+    id_ = more.pop("id", f"3A{len(it.waha.kept.get(chat, ())):018X}")
+    message = {
+        "id": f"false_{chat}_{id_}",
+        "timestamp": int(at),
+        "from": chat,
+        "fromMe": False,
+        "to": it.waha.me,
+        "body": body,
+        "hasMedia": False,
+        "_data": {"pushName": "Ana"},
+        **more,
+    }
+    it.waha.kept.setdefault(chat, []).append(message)
+    return message
+
+
+def bodies(it: Setup) -> list[str]:
+    return [data["message"]["conversation"] for data in it.session.data_of("MESSAGES_UPSERT")]
+
+
+async def restarted(it: Setup, *, downtime: float) -> None:
+    """Let hookgw have been down until now."""
+    async with it.connected():
+        pass
+    it.session.covered_until = time.time() - downtime
+    it.session.begin_run()
+
+
+async def test_a_first_run_asks_for_nothing(autojump_clock: MockClock, it: Setup) -> None:
+    kept(it, ANA, "from before", time.time() - 100)
+    async with it.connected():
+        pass
+    assert bodies(it) == []
+    assert it.session.covered_until is not None
+
+
+async def test_what_came_during_a_downtime_is_fetched_in_the_order_of_time(
+    autojump_clock: MockClock, it: Setup
+) -> None:
+    await restarted(it, downtime=8 * 3600)
+    now = time.time()
+    kept(it, ANA, "before", now - 9 * 3600)
+    for number in range(0, 250, 2):
+        kept(it, ANA, f"{number}", now - 7000 + number)
+        kept(it, BOB, f"{number + 1}", now - 7000 + number + 1)
+    async with it.connected():
+        pass
+    assert bodies(it) == [str(number) for number in range(250)]
+    last = [event for event in it.session.events if event.kind == "MESSAGES_UPSERT"][-1]
+    assert last.time == last.data["messageTimestamp"] == int(now - 7000 + 249)
+    assert it.session.gaps == []
+    it.check_events()
+
+
+async def test_a_message_that_was_reported_is_not_fetched_again(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        message = it.waha.receive("default", ANA, "once", id="3AONCE")
+        await it.waha.all_delivered()
+    kept(it, ANA, "once", message["timestamp"], id="3AONCE")
+    it.session.covered_until = time.time() - 3600
+    it.session.begin_run()
+    async with it.connected():
+        pass
+    assert bodies(it) == ["once"]
+    assert len(it.session.repeated) >= 1
+
+
+async def test_beyond_the_limit_the_gap_is_named(autojump_clock: MockClock, it: Setup) -> None:
+    await restarted(it, downtime=3600)
+    it.session.catch_up_limits = CatchUp(limit=3)
+    begin = time.time() - 3600
+    for number in range(5):
+        kept(it, ANA, str(number), begin + number)
+    async with it.connected():
+        pass
+    assert bodies(it) == ["0", "1", "2"]
+    [(first, last)] = it.session.gaps
+    assert first <= begin
+    assert last >= begin + 3600
+
+
+async def test_beyond_the_span_the_gap_is_named(autojump_clock: MockClock, it: Setup) -> None:
+    await restarted(it, downtime=3 * 86_400)
+    async with it.connected():
+        pass
+    [(first, last)] = it.session.gaps
+    assert last - first == pytest.approx(2 * 86_400, abs=60)
+
+
+async def test_new_reports_are_held_until_the_gap_is_stored(autojump_clock: MockClock, it: Setup) -> None:
+    await restarted(it, downtime=3600)
+    kept(it, ANA, "missed", time.time() - 60)
+    it.waha.faults.append(Fault(status=503, path="chats/overview", times=2))
+    async with it.running():
+        with trio.fail_after(60):
+            await it.waha.wait_for_call("GET", "/chats/overview")
+        it.waha.receive("default", BOB, "new")
+        await it.session.wait_until(ConnectionState.OPEN)
+        await it.waha.all_delivered()
+    assert 503 in it.answers
+    assert bodies(it) == ["missed", "new"]
+
+
+async def test_a_server_without_a_store_is_connected_all_the_same(
+    autojump_clock: MockClock, it: Setup
+) -> None:
+    await restarted(it, downtime=3600)
+    it.waha.faults.append(Fault(status=400, path="chats/overview", times=100))
+    async with it.connected():
+        pass
+    assert it.session.state is ConnectionState.OPEN
