@@ -136,6 +136,8 @@ class RemoteSession:
                     raise
                 # The server knows fewer events. Its refusal mostly lists those that it knows.
                 known = names_in(error.words, tuple(events))
+                if known and "group.v2.join" not in known:
+                    known += names_in(error.words, webhook.FORMER_EVENTS)
                 candidates.append(known if 0 < len(known) < len(events) else list(webhook.OLD_EVENTS))
             else:
                 state.events = events if len(candidates) > 1 else []

@@ -47,6 +47,8 @@ EVENTS = (
 of ``group.v2…`` and ``session.status``. ``engine.event``, which WAHA's own ``*`` leaves out, is the engine's
 log.
 """
+FORMER_EVENTS = ("group.join", "group.leave")
+"""What a server has that does not know ``group.v2…`` yet, which came with 2025.2.4."""
 RETRIES = {"policy": "linear", "delaySeconds": 2, "attempts": 200}
 """How WAHA repeats a request: after 2, 4, 6 … seconds, 200 times, which is 11 hours in all."""
 

@@ -152,13 +152,8 @@ def _message(message: dict[str, Any], change: Change, known: Knowledge) -> Itera
     original = text(changed.get("original_message_id"))
     if message.get("type") == "revoke" and original:
         by = sender if is_echo else person
-        gone = {
-            **key,
-            "id": original,
-            "status": "DELETED",
-            "deletedBy": by,
-            "messageTimestamp": seconds(time),
-        }
+        gone = {**key, "id": original, "status": "DELETED", "deletedBy": by}
+        gone["messageTimestamp"] = seconds(time)
         event_id = event_id_of("MESSAGES_DELETE", id_)
         event = NewEvent(kind="MESSAGES_DELETE", data=gone, event_id=event_id, sender=sender)
         yield Received(event=event, chat=key["remoteJid"])
@@ -258,7 +253,7 @@ def _content(message: Mapping[str, Any], chat: str, known: Knowledge) -> tuple[s
         return _interactive(content)
     if kind == "button":
         chosen = {"selectedId": content.get("payload"), "selectedDisplayText": content.get("text")}
-        return "templateButtonReplyMessage", texts(chosen)
+        return "templateButtonReplyMessage", _without(content, {"payload", "text"}) | texts(chosen)
     return _other(kind, message)
 
 
@@ -270,7 +265,7 @@ def _file(kind: str, content: Mapping[str, Any], media_url: MediaUrl) -> tuple[s
         file = {"url": media_url(id_, mimetype=mimetype, file_name=file_name), "mediaId": id_}
     file["mimetype"] = mimetype
     shown = {"caption": content.get("caption"), "fileSha256": content.get("sha256"), "fileName": file_name}
-    file.update(texts(shown))
+    file.update(_without(content, _READ_OF_FILE) | texts(shown))
     if kind in ("audio", "voice"):
         return "audioMessage", {**file, "ptt": kind == "voice" or content.get("voice") is True}
     if kind == "sticker":
@@ -285,7 +280,8 @@ def _location(content: Mapping[str, Any]) -> dict[str, Any]:
     for name, source in (("degreesLatitude", "latitude"), ("degreesLongitude", "longitude")):
         if (found := degrees(content.get(source), 360)) is not None:
             place[name] = found
-    return {**place, **texts({name: content.get(name) for name in ("name", "address", "url")})}
+    said = {name: content.get(name) for name in ("name", "address", "url")}
+    return {**_without(content, {"latitude", "longitude", *said}), **place, **texts(said)}
 
 
 def _card(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,16 +304,18 @@ def _interactive(content: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     reply = mapping(content.get(kind))
     if kind == "button_reply":
         chosen = {"selectedButtonId": reply.get("id"), "selectedDisplayText": reply.get("title")}
-        return "buttonsResponseMessage", texts(chosen)
+        return "buttonsResponseMessage", _without(reply, {"id", "title"}) | texts(chosen)
     if kind == "list_reply":
         shown = texts({name: reply.get(name) for name in ("title", "description")})
         return "listResponseMessage", {
+            **_without(reply, {"id", "title", "description"}),
             **shown,
             "singleSelectReply": texts({"selectedRowId": reply.get("id")}),
         }
     if kind == "nfm_reply":
         flow = texts({"name": reply.get("name"), "paramsJson": reply.get("response_json")})
         return "interactiveResponseMessage", {
+            **_without(reply, {"name", "response_json", "body"}),
             "body": texts({"text": reply.get("body")}),
             "nativeFlowResponseMessage": flow,
         }
@@ -330,7 +328,8 @@ def _other(kind: str, message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if kind == "order":
         products = items(content.pop("product_items", None))
         order = texts({"catalogId": content.get("catalog_id"), "message": content.get("text")})
-        return "orderMessage", {**order, "itemCount": len(products), "products": products}
+        rest = _without(content, {"catalog_id", "text"})
+        return "orderMessage", {**rest, **order, "itemCount": len(products), "products": products}
     if kind == "system" and (identity := mapping(message.get("identity"))):
         content["identity"] = identity
     if not _TYPE.fullmatch(kind):
@@ -477,6 +476,7 @@ _READ = frozenset(
         *("referral", "errors"),
     }
 )
+_READ_OF_FILE = frozenset({"id", "mime_type", "filename", "caption", "sha256", "voice", "animated", "url"})
 _READ_OF_CONTACT = frozenset({"profile", "username", "wa_id", "user_id"})
 _READ_OF_STATUS = frozenset(
     {

@@ -174,7 +174,7 @@ async def test_an_older_server_gets_the_events_that_it_knows(it: Setup) -> None:
     it.waha.known_events = (*OLD_EVENTS, "message", "state.change", "group.join")
     async with it.connected():
         [webhook] = it.webhooks()
-        assert sorted(webhook["events"]) == sorted(OLD_EVENTS)
+        assert sorted(webhook["events"]) == sorted((*OLD_EVENTS, "group.join"))  # it has no group.v2.join
         puts = len(await it.waha.wait_for_call("PUT", "/sessions/default"))
         await trio.sleep(600)
         assert len(await it.waha.wait_for_call("PUT", "/sessions/default")) == puts

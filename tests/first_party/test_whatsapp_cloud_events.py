@@ -309,6 +309,21 @@ def test_a_username_goes_along() -> None:
 
 
 def test_fields_that_hookgw_does_not_know_go_along() -> None:
+    field: dict[str, Any] = {"new_field": {"a": 1}}
+    for kind, name in (
+        ("image", "imageMessage"),
+        ("location", "locationMessage"),
+        ("button", "templateButtonReplyMessage"),
+        ("order", "orderMessage"),
+        ("hologram", "hologramMessage"),
+    ):
+        assert content(message(kind, field), name)["new_field"] == {"a": 1}
+    for kind, name in (
+        ("button_reply", "buttonsResponseMessage"),
+        ("list_reply", "listResponseMessage"),
+        ("nfm_reply", "interactiveResponseMessage"),
+    ):
+        assert content(interactive(kind, **field), name)["new_field"] == {"a": 1}
     person = {**contact(), "identity_key_hash": "h"}
     raw = text_message("hi", origin="contact_request/other", context={"id": "x", "topic": 3})
     data = received(raw, contacts=[person])
