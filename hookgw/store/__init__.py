@@ -8,7 +8,7 @@ from hookgw.store.protocol.history import History
 from hookgw.store.protocol.outbox import Outbox, StoreListener
 from hookgw.store.protocol.pending_changes import PendingChanges
 from hookgw.store.protocol.records import Records
-from hookgw.store.protocol.store import Audit, Backups, Store
+from hookgw.store.protocol.store import AuditLog, Backups, Store
 from hookgw.store.records import (
     Append,
     AuditPage,
@@ -44,7 +44,7 @@ else:
 
 __all__ = [
     "Append",
-    "Audit",
+    "AuditLog",
     "AuditPage",
     "AuditQuery",
     "Backups",

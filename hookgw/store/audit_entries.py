@@ -84,7 +84,7 @@ class AuditStatements(Protocol[C_contra, Tx_contra]):
 
 
 class SteppedAudit(Generic[C, Tx]):
-    """The audit; see :class:`hookgw.store.Audit`."""
+    """The audit; see :class:`hookgw.store.AuditLog`."""
 
     def __init__(
         self,

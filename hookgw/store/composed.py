@@ -10,7 +10,7 @@ from hookgw.store.protocol.history import History
 from hookgw.store.protocol.outbox import Outbox
 from hookgw.store.protocol.pending_changes import PendingChanges
 from hookgw.store.protocol.records import Records
-from hookgw.store.protocol.store import Audit, Backups
+from hookgw.store.protocol.store import AuditLog, Backups
 
 
 class Parts(NamedTuple):
@@ -18,7 +18,7 @@ class Parts(NamedTuple):
     changes: PendingChanges
     history: History
     records: Records
-    audit: Audit
+    audit: AuditLog
     backups: Backups
 
 

@@ -11,7 +11,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.records.deliveries import Attempt, Page, Position
 from hookgw.records.fleet import ShardEpoch
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import AppendJob, NewEvent, Tx
+from hookgw.store.commits.jobs import AppendedEvent, AppendRequest, Tx
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, PendingChange
 from hookgw.store.shelves import ShelvedRecords
@@ -74,7 +74,7 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         self.subscribe = commits.subscribe
 
     @abstractmethod
-    def _new_events(self, appends: Sequence[Append], now: float) -> list[NewEvent]:
+    def _new_events(self, appends: Sequence[Append], now: float) -> list[AppendedEvent]:
         """Return what is to be appended. Concurrent calls must not mix."""
 
     async def append(
@@ -86,7 +86,7 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
     ) -> list[bool]:
         news = self._new_events(appends, self._clock.steady())
         also = None if state is None else partial(self._records.write_state, state=state)
-        job = AppendJob(news, also)
+        job = AppendRequest(news, also)
         job.version, job.epoch = self._known_version(), epoch
         self._commits.append_nowait(job)
         await job.wait()

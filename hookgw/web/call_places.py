@@ -10,7 +10,7 @@ from collections.abc import Collection
 from enum import StrEnum
 
 
-class Place(StrEnum):
+class CallPlace(StrEnum):
     ANY = "any node, from the database or its own memory of the records"
     OWNER = "the node that has the instance in the path"
     OWNER_IN_BODY = "the node that has the instance in the body"
@@ -20,64 +20,64 @@ class Place(StrEnum):
 
 
 PLACES = {
-    "/": Place.ANY,
-    "/verify-creds": Place.ANY,
-    "/healthz": Place.THIS,
-    "/readyz": Place.THIS,
-    "/metrics": Place.THIS,
-    "/openapi.json": Place.ANY,
-    "/docs": Place.ANY,
-    "/operations/secret": Place.ANY,
-    "/instance/create": Place.OWNER_IN_BODY,
-    "/instance/fetchInstances": Place.ALL,
-    "/connector/list": Place.ANY,
-    "/connector/find": Place.THIS,
-    "/webhook/list": Place.ANY,
-    "/event/kinds": Place.ANY,
-    "/event/emit/<instance>": Place.ANY,
-    "/event/emit/<instance>/<kind>": Place.ANY,
-    "/delivery/list/<instance>": Place.ANY,
-    "/delivery/find/<instance>/<name>": Place.ANY,
-    "/lane/list": Place.ALL,
-    "/job/find/<job_id>": Place.ANY,
-    "/job/list": Place.ANY,
-    "/key/create": Place.ANY,
-    "/key/list": Place.ANY,
-    "/key/delete/<key_name>": Place.ANY,
-    "/audit/list": Place.ANY,
-    "/audit/list/<instance>": Place.ANY,
-    "/storage/backup": Place.THIS,
-    "/node/list": Place.ANY,
-    "/dashboard/": Place.ALL,
-    "/dashboard/live/overview": Place.ALL,
-    "/dashboard/login": Place.ANY,
-    "/dashboard/logout": Place.ANY,
-    "/dashboard/enter/<token>": Place.THIS,
-    "/dashboard/assets/<name>": Place.ANY,
-    "/dashboard/<path:rest>": Place.ANY,
-    "/dashboard/instances": Place.ALL,
-    "/dashboard/live/instances": Place.ALL,
-    "/dashboard/new-instance": Place.OWNER_IN_BODY,
-    "/dashboard/new-instance/options": Place.ANY,
-    "/dashboard/find-servers": Place.THIS,
-    "/dashboard/deliveries": Place.ANY,
-    "/dashboard/live/deliveries": Place.ANY,
-    "/dashboard/deliveries/resend": Place.ALL,
-    "/dashboard/deliveries/skip": Place.OWNER_IN_BODY,
-    "/dashboard/deliveries/replay": Place.OWNER_IN_BODY,
-    "/dashboard/lanes": Place.ALL,
-    "/dashboard/live/lanes": Place.ALL,
-    "/dashboard/lanes/resume": Place.OWNER_IN_BODY,
-    "/dashboard/kinds": Place.ANY,
-    "/dashboard/system": Place.NAMED,
-    "/dashboard/live/log": Place.NAMED,
-    "/dashboard/system/backup": Place.THIS,
-    "/dashboard/plugins/<plugin>/<path>": Place.ANY,
+    "/": CallPlace.ANY,
+    "/verify-creds": CallPlace.ANY,
+    "/healthz": CallPlace.THIS,
+    "/readyz": CallPlace.THIS,
+    "/metrics": CallPlace.THIS,
+    "/openapi.json": CallPlace.ANY,
+    "/docs": CallPlace.ANY,
+    "/operations/secret": CallPlace.ANY,
+    "/instance/create": CallPlace.OWNER_IN_BODY,
+    "/instance/fetchInstances": CallPlace.ALL,
+    "/connector/list": CallPlace.ANY,
+    "/connector/find": CallPlace.THIS,
+    "/webhook/list": CallPlace.ANY,
+    "/event/kinds": CallPlace.ANY,
+    "/event/emit/<instance>": CallPlace.ANY,
+    "/event/emit/<instance>/<kind>": CallPlace.ANY,
+    "/delivery/list/<instance>": CallPlace.ANY,
+    "/delivery/find/<instance>/<name>": CallPlace.ANY,
+    "/lane/list": CallPlace.ALL,
+    "/job/find/<job_id>": CallPlace.ANY,
+    "/job/list": CallPlace.ANY,
+    "/key/create": CallPlace.ANY,
+    "/key/list": CallPlace.ANY,
+    "/key/delete/<key_name>": CallPlace.ANY,
+    "/audit/list": CallPlace.ANY,
+    "/audit/list/<instance>": CallPlace.ANY,
+    "/storage/backup": CallPlace.THIS,
+    "/node/list": CallPlace.ANY,
+    "/dashboard/": CallPlace.ALL,
+    "/dashboard/live/overview": CallPlace.ALL,
+    "/dashboard/login": CallPlace.ANY,
+    "/dashboard/logout": CallPlace.ANY,
+    "/dashboard/enter/<token>": CallPlace.THIS,
+    "/dashboard/assets/<name>": CallPlace.ANY,
+    "/dashboard/<path:rest>": CallPlace.ANY,
+    "/dashboard/instances": CallPlace.ALL,
+    "/dashboard/live/instances": CallPlace.ALL,
+    "/dashboard/new-instance": CallPlace.OWNER_IN_BODY,
+    "/dashboard/new-instance/options": CallPlace.ANY,
+    "/dashboard/find-servers": CallPlace.THIS,
+    "/dashboard/deliveries": CallPlace.ANY,
+    "/dashboard/live/deliveries": CallPlace.ANY,
+    "/dashboard/deliveries/resend": CallPlace.ALL,
+    "/dashboard/deliveries/skip": CallPlace.OWNER_IN_BODY,
+    "/dashboard/deliveries/replay": CallPlace.OWNER_IN_BODY,
+    "/dashboard/lanes": CallPlace.ALL,
+    "/dashboard/live/lanes": CallPlace.ALL,
+    "/dashboard/lanes/resume": CallPlace.OWNER_IN_BODY,
+    "/dashboard/kinds": CallPlace.ANY,
+    "/dashboard/system": CallPlace.NAMED,
+    "/dashboard/live/log": CallPlace.NAMED,
+    "/dashboard/system/backup": CallPlace.THIS,
+    "/dashboard/plugins/<plugin>/<path>": CallPlace.ANY,
 }
 """By path: every route that names no instance, and the others that any node can answer."""
 
 
-def place_of(rule: str, variables: Collection[str]) -> Place:
+def place_of(rule: str, variables: Collection[str]) -> CallPlace:
     """Return which node answers a route.
 
     The owner of the instance in its path answers a plugin's route; without an instance, any node does.
@@ -85,4 +85,4 @@ def place_of(rule: str, variables: Collection[str]) -> Place:
     known = PLACES.get(rule)
     if known is not None:
         return known
-    return Place.OWNER if "instance" in variables else Place.ANY
+    return CallPlace.OWNER if "instance" in variables else CallPlace.ANY

@@ -20,7 +20,7 @@ from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooM
 from hookgw.kernel.json_text import decode_strict
 from hookgw.records.fleet import FleetMember
 from hookgw.records.shards import shard_of
-from hookgw.web.call_places import Place, place_of
+from hookgw.web.call_places import CallPlace, place_of
 from hookgw.web.request_body import MAX_VALUES, current_exchange, in_one_part, read_body
 from hookgw.web.server.errors import VERSION_HEADER
 from hookgw.web.server.exchange import BrokenOff, RequestResponse
@@ -131,11 +131,11 @@ class Forwarder:
             return None
         variables = request.view_args or {}
         place = place_of(rule.rule, rule.arguments)
-        if place is Place.OWNER:
+        if place is CallPlace.OWNER:
             return await self.forward_to_owner(variables["instance"])
-        if place is Place.NAMED:
+        if place is CallPlace.NAMED:
             return await self._forward_to_node(request.args.get("node", ""))
-        if place is Place.ANY and "instance" in rule.arguments:
+        if place is CallPlace.ANY and "instance" in rule.arguments:
             if self._gateway.instances.find(variables["instance"]) is None:
                 # Another node may have made it a moment ago.
                 with suppress(StorageUnavailable):

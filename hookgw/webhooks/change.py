@@ -27,7 +27,7 @@ from hookgw.records.registrations import (
     new_secret,
 )
 from hookgw.records.tls_identity import expired_part
-from hookgw.webhooks.fields import FIELDS, GRACE, READ_ONLY, Asked
+from hookgw.webhooks.fields import FIELDS, GRACE, READ_ONLY, AskedFields
 
 _STORED = {*Registration.__struct_fields__} - {"secrets"}
 
@@ -151,7 +151,7 @@ def read_change(
     """
     given = fields.find("enabled")
     enabled = (given[1] if given else stored_enabled) is not False
-    values = read_fields(FIELDS, fields, Asked(catalog, enabled), is_set=stored_enabled is None)
+    values = read_fields(FIELDS, fields, AskedFields(catalog, enabled), is_set=stored_enabled is None)
     given, secret, signature = fields.find("signature"), values["secret"], values["signature"]
     if given and secret is not UNSET and signature not in (UNSET, secret.signature):
         prefix = PRIVATE if signature is Signature.V1A else SYMMETRIC

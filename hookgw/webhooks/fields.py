@@ -60,7 +60,7 @@ MAX_SCHEDULE = 100
 MAX_PLUGINS = 100
 
 
-class Asked(NamedTuple):
+class AskedFields(NamedTuple):
     """What checks need besides the field; ``enabled`` is what the request says, or else what is stored."""
 
     catalog: Catalog

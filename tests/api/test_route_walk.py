@@ -17,7 +17,7 @@ from quart_trio import QuartTrio
 
 from hookgw import Gateway
 from hookgw.app import Dashboard, create_app
-from hookgw.web import PLACES, VERIFY_PATH, Place, place_of
+from hookgw.web import PLACES, VERIFY_PATH, CallPlace, place_of
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
@@ -277,8 +277,8 @@ async def test_every_route_has_a_place_in_a_fleet(gateway: Gateway) -> None:
     for rule in app.url_map.iter_rules():
         place = place_of(rule.rule, rule.arguments)
         if rule.rule.startswith("/dashboard/live/instance/"):
-            assert place is Place.OWNER
-        assert place in (Place.OWNER, Place.ANY) or "instance" not in rule.arguments
+            assert place is CallPlace.OWNER
+        assert place in (CallPlace.OWNER, CallPlace.ANY) or "instance" not in rule.arguments
     # Of plugins:
-    assert place_of("/crm/contacts/<instance>", {"instance"}) is Place.OWNER
-    assert place_of("/crm/export", ()) is Place.ANY
+    assert place_of("/crm/contacts/<instance>", {"instance"}) is CallPlace.OWNER
+    assert place_of("/crm/export", ()) is CallPlace.ANY

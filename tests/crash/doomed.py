@@ -22,7 +22,7 @@ from hookgw.command import main
 from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
 from hookgw.records import Settlement
-from hookgw.store import Group, GroupCommit, ShelvedRecords, steps
+from hookgw.store import CommitGroup, GroupCommit, ShelvedRecords, steps
 from hookgw.store.postgresql import Writer
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import history as postgresql_history
@@ -109,7 +109,11 @@ def commit(when: str, what: str) -> None:
     is_meant = False
 
     def doomed_transact(
-        self: Writer, connection: psycopg.Connection, groups: Sequence[Group[Any]], *more: Any, **named: Any
+        self: Writer,
+        connection: psycopg.Connection,
+        groups: Sequence[CommitGroup[Any]],
+        *more: Any,
+        **named: Any,
     ) -> Any:
         nonlocal is_meant
         if what == "appends":

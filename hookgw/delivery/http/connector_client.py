@@ -219,7 +219,7 @@ class _Shared:
         if len(self.idle) > MAX_IDLE:
             self.idle.pop(0)[3].close_nowait()
 
-    def drop_idle(self, until: float) -> None:
+    def close_idle(self, until: float) -> None:
         """Close the connections that have been idle since ``until`` or longer."""
         for entry in [entry for entry in self.idle if entry[2] <= until]:
             self.idle.remove(entry)
@@ -276,7 +276,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
 
     async def _exchange(self, request: httpx.Request, target: Target) -> httpx.Response:
         dialer, transport = self._dialer_for(target), None
-        self._shared.drop_idle(trio.current_time() - IDLE_TIME)
+        self._shared.close_idle(trio.current_time() - IDLE_TIME)
         if request.method in _REPEATABLE:
             transport = self._shared.take_idle(dialer, target.origin)
         if transport is None:
@@ -358,7 +358,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        self._shared.drop_idle(math.inf)
+        self._shared.close_idle(math.inf)
         await trio.lowlevel.checkpoint()
 
 

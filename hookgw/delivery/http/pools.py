@@ -36,7 +36,7 @@ A loan
 A lane that waits for a descriptor holds its place at the host, and never the other way round. It has reserved
 its memory before either (:mod:`hookgw.lanes.lane_queue`). As everything is taken in this order, no two lanes
 can wait for each other. Nothing in this module waits, except :meth:`ConnectionPools.run`: a lane waits for
-the event of its :class:`Place`, and calls :meth:`ConnectionPools.leave` however that wait ends (granted,
+the event of its :class:`PoolPlace`, and calls :meth:`ConnectionPools.leave` however that wait ends (granted,
 failed, paused, redirected, stopped or cancelled). So a slot cannot leak: either a lane has it and gives it
 back in a ``finally``, or a place has it and is left in a ``finally``.
 
@@ -173,7 +173,7 @@ class PooledTransport(LaneTransport):
             raise
 
 
-class HostPool(Share["Place"]):
+class HostPool(Share["PoolPlace"]):
     """The connections of one host. ``total`` is how many may be lent now.
 
     Attributes:
@@ -201,7 +201,7 @@ class HostPool(Share["Place"]):
         self.used_at = 0
 
 
-class Place:
+class PoolPlace:
     """A place in line for a connection.
 
     Attributes:
@@ -289,7 +289,7 @@ class ConnectionPools:
         # Of all pools, the oldest first.
         self._late: dict[PooledTransport, None] = {}
         self._most_descriptors = descriptors
-        self._descriptors: Share[Place] = Share(descriptors, RATIO, RESERVED)
+        self._descriptors: Share[PoolPlace] = Share(descriptors, RATIO, RESERVED)
         # Looks at idle connections are counted, so that not every loan must read the clock.
         self._looks = 0
         self._look_every = min(LOOK_EVERY, idle)
@@ -327,13 +327,13 @@ class ConnectionPools:
         descriptors.take(holder)
         return self._lend(pool, holder, preferred)
 
-    def line_up(self, origin: PoolKey, holder: str, preferred: PooledTransport | None = None) -> Place:
-        """Wait in line for a connection, after :meth:`borrow_nowait` found none. See :class:`Place`.
+    def line_up(self, origin: PoolKey, holder: str, preferred: PooledTransport | None = None) -> PoolPlace:
+        """Wait in line for a connection, after :meth:`borrow_nowait` found none. See :class:`PoolPlace`.
 
         Always call :meth:`leave` in the end.
         """
         pool = self._pool(origin, holder)
-        place = Place(self, pool, holder, preferred)
+        place = PoolPlace(self, pool, holder, preferred)
         if pool.fits(holder):  # it is a descriptor that is missing
             pool.take(holder)
             self.advance(place)
@@ -341,7 +341,7 @@ class ConnectionPools:
             pool.line_up(place)
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: PoolPlace) -> None:
         """Leave the line, or give back a connection that was granted and not collected."""
         if place.transport is not None:
             self.give_back(place.transport)
@@ -376,7 +376,7 @@ class ConnectionPools:
             del self._late[transport], transport.pool.late[transport]
             transport.close_nowait()
 
-    def advance(self, place: Place) -> None:
+    def advance(self, place: PoolPlace) -> None:
         """Lend the granted connection to a place, or let it wait for a descriptor."""
         if place.wants == "connection":
             place.wants = "descriptor"

@@ -32,10 +32,10 @@ class ChatLines:
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], trio.Event] = {}
 
-    def join(self, session: ConnectorSession, message: Message) -> Place:
+    def join(self, session: ConnectorSession, message: Message) -> ChatLinePlace:
         """Join the line of a message's chat. The caller must call the place's ``leave`` at the end."""
         chat = (session.instance_id, _chat_of(message.number))
-        place = Place(session, message, self._last.get(chat), partial(self._leave, chat))
+        place = ChatLinePlace(session, message, self._last.get(chat), partial(self._leave, chat))
         if place.must_wait:
             self._last[chat] = place.left
         return place
@@ -46,7 +46,7 @@ class ChatLines:
             del self._last[chat]
 
 
-class Place:
+class ChatLinePlace:
     """A message in line.
 
     Attributes:

@@ -20,7 +20,15 @@ from hookgw.concurrency.threads import SYSTEM_THREADS, Threads, Worker
 from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.records.deliveries import Delivery, Settlement
 from hookgw.store.commits.changes import Changes, Committed
-from hookgw.store.commits.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group, Job, Tx, appended_by
+from hookgw.store.commits.jobs import (
+    GROUP_ROWS,
+    AppendRequest,
+    CommitGroup,
+    CommitRequest,
+    FunctionRequest,
+    Tx,
+    appended_by,
+)
 from hookgw.store.protocol.outbox import StoreListener
 from hookgw.store.records import PendingChange, StoreObserver, StoreStatistics
 
@@ -49,7 +57,7 @@ CLOSE_GRACE = 5.0
 class Commits(Protocol[Tx]):
     """The part of the writer that the group commit uses."""
 
-    def commit(self, groups: list[Group[Tx]], *, probe: bool = False) -> Committed:
+    def commit(self, groups: list[CommitGroup[Tx]], *, probe: bool = False) -> Committed:
         """Write groups in one commit, and set the result or error of each job.
 
         Args:
@@ -116,8 +124,8 @@ class GroupCommit(Generic[Tx]):
         self._unusable = unusable
         self._failing_since = 0.0
         self._threads = threads
-        self._groups: deque[Group[Tx]] = deque()
-        self._taken: list[Group[Tx]] = []
+        self._groups: deque[CommitGroup[Tx]] = deque()
+        self._taken: list[CommitGroup[Tx]] = []
         self._work = trio.Event()
         self._urgent = trio.Event()
         self._room = trio.Event()
@@ -198,7 +206,7 @@ class GroupCommit(Generic[Tx]):
             self._work.set()
             self._urgent.set()
 
-    def append_nowait(self, job: AppendJob[Tx]) -> None:
+    def append_nowait(self, job: AppendRequest[Tx]) -> None:
         self.check_open()
         group = self._open_group()
         self._urgent.set()
@@ -207,7 +215,7 @@ class GroupCommit(Generic[Tx]):
         for new in job.news:
             group.rows += 1 + len(new.deliveries)
 
-    def call_nowait(self, job: FunctionJob[Tx]) -> None:
+    def call_nowait(self, job: FunctionRequest[Tx]) -> None:
         """Queue a function. It runs in the writer thread after everything that was queued before."""
         self.check_open()
         self._urgent.set()
@@ -219,7 +227,7 @@ class GroupCommit(Generic[Tx]):
         All other writes wait for the function, so it must be quick. It runs again if the commit has to be
         repeated. If it raises, its changes are undone, and nothing else is; the error comes out here.
         """
-        job = FunctionJob(function)
+        job = FunctionRequest(function)
         self.call_nowait(job)
         await job.wait()
         result: T = job.result
@@ -276,12 +284,12 @@ class GroupCommit(Generic[Tx]):
         )
 
     async def _flush(self) -> None:
-        job = Job()
+        job = CommitRequest()
         self._urgent.set()
         self._last_group().flushes.append(job)
         await job.wait()
 
-    def _open_group(self) -> Group[Tx]:
+    def _open_group(self) -> CommitGroup[Tx]:
         # A function sees everything that was requested before it, and nothing that was requested after it.
         if self._groups:
             group = self._groups[-1]
@@ -289,11 +297,11 @@ class GroupCommit(Generic[Tx]):
                 return group
         return self._new_group()
 
-    def _last_group(self) -> Group[Tx]:
+    def _last_group(self) -> CommitGroup[Tx]:
         return self._groups[-1] if self._groups else self._new_group()
 
-    def _new_group(self) -> Group[Tx]:
-        group: Group[Tx] = Group()
+    def _new_group(self) -> CommitGroup[Tx]:
+        group: CommitGroup[Tx] = CommitGroup()
         self._groups.append(group)
         # While the disk refuses, only the growing waits of run() start a commit, not each new settlement.
         if self.failing is None:

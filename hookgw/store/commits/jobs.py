@@ -20,14 +20,14 @@ Tx_contra = TypeVar("Tx_contra", bound=CountedTransaction, contravariant=True)
 GROUP_ROWS = 2048
 
 
-class NewEvent(msgspec.Struct, gc=False):
+class AppendedEvent(msgspec.Struct, gc=False):
     seq: int
     event: Event
     accepted_at: float
     deliveries: list[Delivery]
 
 
-class Job:
+class CommitRequest:
     """Something that one task waits for. ``error`` is what the waiter is to raise."""
 
     # Defaults of the class, and not an event, which costs twice as much: for each request of a producer.
@@ -61,7 +61,7 @@ class Job:
             trio.lowlevel.reschedule(waiter)
 
 
-class AppendJob(Job, Generic[Tx]):
+class AppendRequest(CommitRequest, Generic[Tx]):
     """One call of ``append``: all of it is stored, or nothing.
 
     Cancellation does not end :meth:`wait`: the caller cannot take the events back, and must count them. The
@@ -79,7 +79,7 @@ class AppendJob(Job, Generic[Tx]):
     epoch: ShardEpoch | None = None
     added: Set[int] = frozenset()
 
-    def __init__(self, news: list[NewEvent], also: Callable[[Tx], None] | None = None) -> None:
+    def __init__(self, news: list[AppendedEvent], also: Callable[[Tx], None] | None = None) -> None:
         self.news = news
         self.also = also
 
@@ -87,7 +87,7 @@ class AppendJob(Job, Generic[Tx]):
         return trio.lowlevel.Abort.FAILED
 
 
-class FunctionJob(Job, Generic[Tx]):
+class FunctionRequest(CommitRequest, Generic[Tx]):
     """A function that runs inside a commit; it may run again if the commit has to be repeated."""
 
     def __init__(self, function: Callable[[Tx], Any]) -> None:
@@ -95,7 +95,7 @@ class FunctionJob(Job, Generic[Tx]):
         self.result: Any = None
 
 
-class Group(Generic[Tx]):
+class CommitGroup(Generic[Tx]):
     """Jobs that are done in this order: appends, settlements, functions.
 
     The order between appends and settlements does not matter, because they never concern one delivery. A
@@ -104,10 +104,10 @@ class Group(Generic[Tx]):
     """
 
     def __init__(self) -> None:
-        self.appends: list[AppendJob[Tx]] = []
+        self.appends: list[AppendRequest[Tx]] = []
         self.settlements: list[Settlement] = []
-        self.functions: list[FunctionJob[Tx]] = []
-        self.flushes: list[Job] = []
+        self.functions: list[FunctionRequest[Tx]] = []
+        self.flushes: list[CommitRequest] = []
         self.rows = 0
 
     def finish(self, error: Callable[[], Exception] | None = None) -> None:
@@ -125,7 +125,7 @@ class Group(Generic[Tx]):
         self.rows = len(self.settlements)
 
 
-def appended_by(jobs: Iterable[AppendJob[Tx]]) -> Iterator[Delivery]:
+def appended_by(jobs: Iterable[AppendRequest[Tx]]) -> Iterator[Delivery]:
     return (
         delivery
         for job in jobs

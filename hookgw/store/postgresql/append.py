@@ -7,7 +7,7 @@ from typing import Any
 
 from psycopg import Connection, Cursor
 
-from hookgw.store.commits.jobs import NewEvent
+from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.records import micros
 
 # One statement tells what the next one needs, because each costs a way to the server and back.
@@ -45,13 +45,13 @@ _STORED = """SELECT e.seq FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS g
     JOIN instance_numbers i ON i.number = e.instance AND i.name = given.name"""
 
 
-def append(connection: Connection, xid: int, news: Sequence[NewEvent]) -> set[int]:
+def append(connection: Connection, xid: int, news: Sequence[AppendedEvent]) -> set[int]:
     """Add events and their deliveries, except duplicates; return the numbers of the added events."""
     prepared = prepare(connection, news)
     return set() if prepared is None else added(send(connection, xid, prepared, news))
 
 
-def prepare(connection: Connection, news: Sequence[NewEvent]) -> Cursor[Any] | None:
+def prepare(connection: Connection, news: Sequence[AppendedEvent]) -> Cursor[Any] | None:
     """Ask for the numbers that events and deliveries will have; ``None`` without events.
 
     This and :func:`send` are apart, so that what else a commit asks the server goes the same way.
@@ -64,7 +64,7 @@ def prepare(connection: Connection, news: Sequence[NewEvent]) -> Cursor[Any] | N
 
 
 def send(
-    connection: Connection, xid: int, prepared: Cursor[Any], news: Sequence[NewEvent]
+    connection: Connection, xid: int, prepared: Cursor[Any], news: Sequence[AppendedEvent]
 ) -> Cursor[Any] | None:
     """Add events and deliveries, which get their numbers here, in the order given, and their positions.
 
@@ -119,7 +119,7 @@ def added(answer: Cursor[Any] | None) -> set[int]:
     return set() if row is None else set(row[0])
 
 
-def find_stored(connection: Connection, news: Sequence[NewEvent]) -> set[int]:
+def find_stored(connection: Connection, news: Sequence[AppendedEvent]) -> set[int]:
     seqs, ids = [new.seq for new in news], [new.event.id for new in news]
     names = [new.event.instance for new in news]
     return {seq for (seq,) in connection.execute(_STORED, (seqs, ids, names))} if news else set()

@@ -18,7 +18,7 @@ from psycopg import Connection
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.store.fleet import BacklogNews
-from hookgw.store.postgresql.database import Reader, Server, Session, one_moment
+from hookgw.store.postgresql.database import DatabaseSession, Reader, Server, one_moment
 from hookgw.store.postgresql.outbox import pending_counts
 from hookgw.store.records import PendingChange
 
@@ -46,7 +46,7 @@ class PostgresqlBacklogs:
 
     def __init__(self, server: Server, background: Reader, threads: Threads = SYSTEM_THREADS) -> None:
         # For the exchange alone: it waits for no long read, and no heartbeat waits for it.
-        self.session = Session(server, PATIENCE)
+        self.session = DatabaseSession(server, PATIENCE)
         self.reader = Reader(self.session, threads=threads)
         self._background = background
 

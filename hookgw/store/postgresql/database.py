@@ -167,7 +167,7 @@ class Server:
         return StorageUnavailable(f"The database {self.place} cannot be used now: {reason_of(error)}")
 
 
-class Session:
+class DatabaseSession:
     """One connection for one thread at a time, opened at its first use and again after it was lost.
 
     Args:
@@ -256,7 +256,7 @@ class Session:
                 self._connection = None
 
 
-class Connections(NamedTuple):
+class DatabaseConnections(NamedTuple):
     """The sessions with one database, each used by one thread at a time.
 
     Attributes:
@@ -265,26 +265,26 @@ class Connections(NamedTuple):
         background: for all other reads.
     """
 
-    writer: Session
-    lanes: Session
-    lists: tuple[Session, ...]
-    background: Session
+    writer: DatabaseSession
+    lanes: DatabaseSession
+    lists: tuple[DatabaseSession, ...]
+    background: DatabaseSession
 
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[DatabaseSession]:
         return [self.writer, self.lanes, *self.lists, self.background]
 
 
-def make_connections(server: Server) -> Connections:
+def make_connections(server: Server) -> DatabaseConnections:
     """Return the sessions of a store; they connect when they are first used."""
-    return Connections(
-        Session(server, WRITE_PATIENCE),
-        Session(server),
-        tuple(Session(server) for _ in range(LIST_CONNECTIONS)),
-        Session(server, COUNT_PATIENCE),
+    return DatabaseConnections(
+        DatabaseSession(server, WRITE_PATIENCE),
+        DatabaseSession(server),
+        tuple(DatabaseSession(server) for _ in range(LIST_CONNECTIONS)),
+        DatabaseSession(server, COUNT_PATIENCE),
     )
 
 
-async def watch(sessions: Sequence[Session], interval: float = 0.5) -> None:
+async def watch(sessions: Sequence[DatabaseSession], interval: float = 0.5) -> None:
     """End connections whose calls take too long, until cancelled."""
     while True:
         await trio.sleep(interval)
@@ -301,7 +301,7 @@ class Reader(ConnectionReader[Connection]):
 
     def __init__(
         self,
-        *sessions: Session,
+        *sessions: DatabaseSession,
         failures: ReadFailures | None = None,
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
@@ -318,7 +318,7 @@ class Reader(ConnectionReader[Connection]):
             for _ in range(int(self._limiter.total_tokens)):
                 nursery.start_soon(connect)
 
-    def _call(self, one: Session, function: Callable[[Connection], T]) -> T:
+    def _call(self, one: DatabaseSession, function: Callable[[Connection], T]) -> T:
         with one.server.errors():
             was_connected = one.is_connected
             try:

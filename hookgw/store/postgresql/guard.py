@@ -15,7 +15,7 @@ from psycopg import Connection, Cursor
 
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.fleet import ShardEpoch
-from hookgw.store.commits.jobs import Group
+from hookgw.store.commits.jobs import CommitGroup
 from hookgw.store.fleet import RecordsChanged
 from hookgw.store.postgresql.nodes import FENCE, SHARD_FENCE, Nodes
 from hookgw.store.postgresql.record_changes import VERSION, lock_records
@@ -42,7 +42,7 @@ class Guard:
         self._nodes = nodes
         self._removed = removed
 
-    def ask(self, connection: Connection, groups: Sequence[Group[Transaction]]) -> Asked:
+    def ask(self, connection: Connection, groups: Sequence[CommitGroup[Transaction]]) -> Asked:
         """Ask what :meth:`admit` needs to know.
 
         Args:
@@ -64,7 +64,9 @@ class Guard:
             version = connection.execute(VERSION)
         return Asked(generation, member, shards, version)
 
-    def admit(self, asked: Asked, groups: Sequence[Group[Transaction]]) -> list[Group[Transaction]]:
+    def admit(
+        self, asked: Asked, groups: Sequence[CommitGroup[Transaction]]
+    ) -> list[CommitGroup[Transaction]]:
         """Return what is to be written; the other jobs get their errors."""
         is_member = asked.member is None or asked.member.fetchone() is not None
         if not is_member and asked.generation == self._nodes.generation:
@@ -75,7 +77,7 @@ class Guard:
         version: int = row[0] if row else 0
         admitted = []
         for group in groups:
-            kept: Group[Transaction] = Group()
+            kept: CommitGroup[Transaction] = CommitGroup()
             for job in group.appends:
                 if job.also is not None and not is_member:
                     job.error = _no_member()

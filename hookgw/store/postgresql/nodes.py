@@ -28,7 +28,7 @@ from hookgw.records.shards import share_targets
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
 from hookgw.store.postgresql.changed_records import read_changes
-from hookgw.store.postgresql.database import TOKEN_LENGTH, Reader, Server, Session
+from hookgw.store.postgresql.database import TOKEN_LENGTH, DatabaseSession, Reader, Server
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ class Nodes:
         self._switches = server.identity.switches
         self._epochs: dict[int, int] = {}
         self._cipher = cipher
-        self.session = Session(server, PATIENCE)
+        self.session = DatabaseSession(server, PATIENCE)
         self.reader = Reader(self.session, threads=threads)
         self._token = server.token
 

@@ -11,7 +11,7 @@ from hookgw.records.deliveries import Delivery, Page
 from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
-from hookgw.store.commits.jobs import NewEvent
+from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.outbox import PAGE_BYTES, CommittedOutbox
 from hookgw.store.postgresql.append import parts_of, position
 from hookgw.store.postgresql.history import last_attempt
@@ -143,10 +143,10 @@ def count_pending(connection: Connection, lane: str | None = None) -> int:
 
 
 class PostgresqlOutbox(CommittedOutbox[Connection, Transaction]):
-    def _new_events(self, appends: Sequence[Append], now: float) -> list[NewEvent]:
+    def _new_events(self, appends: Sequence[Append], now: float) -> list[AppendedEvent]:
         # The commit gives the numbers and positions: all nodes take them from the same sequences.
         return [
-            NewEvent(
+            AppendedEvent(
                 0,
                 append.event,
                 now,

@@ -27,10 +27,10 @@ from hookgw.store.postgresql import audit, history, outbox, pending_changes, she
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
     COUNT_PATIENCE,
-    Connections,
+    DatabaseConnections,
+    DatabaseSession,
     Reader,
     Server,
-    Session,
     check_pooler,
     is_pooled,
     make_connections,
@@ -255,7 +255,7 @@ async def open_store(
             session.close()
 
 
-async def _watch(sessions: Sequence[Session], scope: trio.CancelScope) -> None:
+async def _watch(sessions: Sequence[DatabaseSession], scope: trio.CancelScope) -> None:
     with scope:
         await watch(sessions)
 
@@ -343,7 +343,7 @@ class _Opened(NamedTuple):
     feed: Feed
 
 
-def _open(server: Server, connections: Connections, keys: MasterKeys) -> _Opened:
+def _open(server: Server, connections: DatabaseConnections, keys: MasterKeys) -> _Opened:
     def prepare(connection: psycopg.Connection) -> _Opened:
         check_server(connection, server.place)
         migrate(connection, server.schema, server.place)

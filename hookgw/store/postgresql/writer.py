@@ -14,9 +14,9 @@ from psycopg import Connection, sql
 from hookgw.kernel.errors import Invalid
 from hookgw.records.deliveries import Delivery, Settlement
 from hookgw.store.commits.changes import Changes, Committed, replace
-from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group, NewEvent, appended_by
+from hookgw.store.commits.jobs import AppendedEvent, AppendRequest, CommitGroup, FunctionRequest, appended_by
 from hookgw.store.postgresql.append import added, append, find_stored, prepare, send
-from hookgw.store.postgresql.database import CONFLICTS, TOKEN_LENGTH, Session, is_server_error
+from hookgw.store.postgresql.database import CONFLICTS, TOKEN_LENGTH, DatabaseSession, is_server_error
 from hookgw.store.postgresql.feed import Feed, News
 from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.schema import XID, raise_sequences
@@ -62,7 +62,7 @@ class _Unacknowledged(Exception):
     def __init__(
         self,
         transaction: Transaction,
-        jobs: Sequence[AppendJob[Transaction]],
+        jobs: Sequence[AppendRequest[Transaction]],
         error: psycopg.Error,
         *,
         is_counted: bool,
@@ -85,7 +85,7 @@ class Writer:
         backend: the server's number of the connection that writes; 0 before the first commit.
     """
 
-    def __init__(self, session: Session, feed: Feed, *, keep_history: bool = True) -> None:
+    def __init__(self, session: DatabaseSession, feed: Feed, *, keep_history: bool = True) -> None:
         self.guard: Guard | None = None
         self.backend = 0
         self._marks = _FIRST_MARK + secrets.randbelow(2**31 - _FIRST_MARK)
@@ -95,7 +95,7 @@ class Writer:
         self._switches = session.server.identity.switches
         self._keep_history = keep_history
 
-    def commit(self, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
+    def commit(self, groups: Sequence[CommitGroup[Transaction]], *, probe: bool = False) -> Committed:
         """Commit, as :class:`hookgw.store.commits.group_commit.Commits` says.
 
         With what was done comes what the feed has found since. ``StorageUnavailable`` may also mean that the
@@ -143,7 +143,7 @@ class Writer:
         return news
 
     def _write(  # noqa: C901 -- one answer for each kind of failure
-        self, groups: Sequence[Group[Transaction]], probe: bool
+        self, groups: Sequence[CommitGroup[Transaction]], probe: bool
     ) -> _Written:
         is_careful = False
         tries = 0
@@ -180,7 +180,11 @@ class Writer:
                 is_careful = True
 
     def transact(  # noqa: C901 -- reads once from top to bottom
-        self, connection: Connection, groups: Sequence[Group[Transaction]], probe: bool, is_careful: bool
+        self,
+        connection: Connection,
+        groups: Sequence[CommitGroup[Transaction]],
+        probe: bool,
+        is_careful: bool,
     ) -> _Written:
         """Write groups in one transaction.
 
@@ -259,7 +263,7 @@ class Writer:
                 raise _Unacknowledged(transaction, appends, error, is_counted=True, mark=mark) from error
         return _written(transaction, appends)
 
-    def _append_together(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
+    def _append_together(self, transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]) -> None:
         found = append(transaction.connection, transaction.xid, _news_of(jobs))
         for job in jobs:
             job.error = None
@@ -267,21 +271,23 @@ class Writer:
                 job.also(transaction)
         _count_added(transaction, jobs, found)
 
-    def _append_one_by_one(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
+    def _append_one_by_one(
+        self, transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]
+    ) -> None:
         for job in jobs:
             self._run_alone(transaction, job)
             if isinstance(job.error, _BAD_VALUES):
                 job.error = Invalid(f"An event holds a value that cannot be stored: {job.error}.")
 
     def _run_alone(
-        self, transaction: Transaction, job: AppendJob[Transaction] | FunctionJob[Transaction]
+        self, transaction: Transaction, job: AppendRequest[Transaction] | FunctionRequest[Transaction]
     ) -> None:
         """Run a job in a savepoint: if it fails, it is undone, and the other jobs of the commit are not."""
         before = transaction.changes
         job.error = None
         try:
             with transaction.connection.transaction():
-                if isinstance(job, AppendJob):
+                if isinstance(job, AppendRequest):
                     self._append_together(transaction, [job])
                 else:
                     job.result = job.function(transaction)
@@ -319,19 +325,21 @@ def touch(transaction: Transaction) -> None:
     )
 
 
-def _appends_of(groups: Sequence[Group[Transaction]]) -> list[AppendJob[Transaction]]:
+def _appends_of(groups: Sequence[CommitGroup[Transaction]]) -> list[AppendRequest[Transaction]]:
     return [job for group in groups for job in group.appends]
 
 
-def _news_of(jobs: Sequence[AppendJob[Transaction]]) -> list[NewEvent]:
+def _news_of(jobs: Sequence[AppendRequest[Transaction]]) -> list[AppendedEvent]:
     return [new for job in jobs for new in job.news]
 
 
-def _settlements_of(groups: Sequence[Group[Transaction]]) -> list[Settlement]:
+def _settlements_of(groups: Sequence[CommitGroup[Transaction]]) -> list[Settlement]:
     return [settlement for group in groups for settlement in group.settlements]
 
 
-def _count_added(transaction: Transaction, jobs: Sequence[AppendJob[Transaction]], found: set[int]) -> None:
+def _count_added(
+    transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]], found: set[int]
+) -> None:
     deliveries = 0
     for job in jobs:
         job.added = found
@@ -339,6 +347,6 @@ def _count_added(transaction: Transaction, jobs: Sequence[AppendJob[Transaction]
     transaction.count_appended(len(found), deliveries)
 
 
-def _written(transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> _Written:
+def _written(transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]) -> _Written:
     appended = list(appended_by(jobs))
     return _Written(transaction.xid, transaction.changes, appended)

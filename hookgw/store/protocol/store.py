@@ -15,7 +15,7 @@ from hookgw.store.protocol.records import Records
 from hookgw.store.records import AuditPage, AuditQuery, DiskSpace, StoreStatistics
 
 
-class Audit(Protocol):
+class AuditLog(Protocol):
     """Who changed what: entries that are written with the changes, and kept for a while."""
 
     async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
@@ -64,7 +64,7 @@ class Backups(Protocol):
         """
 
 
-class Store(Outbox, PendingChanges, History, Records, Audit, Backups, Protocol):
+class Store(Outbox, PendingChanges, History, Records, AuditLog, Backups, Protocol):
     """Everything that lasts."""
 
     @property

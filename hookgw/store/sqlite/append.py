@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hookgw.store.commits.jobs import NewEvent
+from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.records import micros
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import NameIds, of_instance
@@ -31,7 +31,7 @@ _STORED_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? A
 _numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
-def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEvent]) -> set[int]:
+def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[AppendedEvent]) -> set[int]:
     """Add events and their deliveries, except duplicates; return the numbers of the added events."""
     if not news:
         return set()

@@ -17,7 +17,7 @@ import trio
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.store.sqlite.database import WAL_PAGES, Connections, sync_log
+from hookgw.store.sqlite.database import WAL_PAGES, DatabaseConnections, sync_log
 from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
 
 # The least time between two checkpoints, in seconds. What is written in that time bounds the work of a
@@ -38,7 +38,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        connections: Connections,
+        connections: DatabaseConnections,
         writing: trio.CapacityLimiter,
         in_use: threading.Lock,
         threads: Threads = SYSTEM_THREADS,

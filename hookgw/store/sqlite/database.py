@@ -49,7 +49,7 @@ WAL_PAGES = 4000
 CHECK_SECONDS = 2.0
 
 
-class Connections(NamedTuple):
+class DatabaseConnections(NamedTuple):
     """The connections to one data file, each used by one thread at a time.
 
     Attributes:
@@ -68,7 +68,7 @@ class Connections(NamedTuple):
 
 
 @contextmanager
-def open_database(path: Path) -> Iterator[Connections]:
+def open_database(path: Path) -> Iterator[DatabaseConnections]:
     """Lock, create and migrate a data file, and hold connections to it for the length of a block.
 
     A missing directory is created with mode 0700, a missing file with 0600. At the end the write-ahead log
@@ -122,7 +122,7 @@ def open_database(path: Path) -> Iterator[Connections]:
             lock.note_open(path.stat(), os.fstat(log))
             closing_note.callback(_note_closed, lock, path)
         try:
-            yield Connections(writer, lanes, tuple(lists), background, checkpoints, file)
+            yield DatabaseConnections(writer, lanes, tuple(lists), background, checkpoints, file)
         finally:
             file.examine()
             if file.lost is not None:

@@ -21,7 +21,7 @@ import trio
 
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import FunctionJob
+from hookgw.store.commits.jobs import FunctionRequest
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -105,7 +105,7 @@ class NamePruning:
         finally:
             # Only to free memory: the next walk begins anew in any case.
             with suppress(StorageUnavailable):
-                self._commits.call_nowait(FunctionJob(lambda transaction: transaction.names.end_walk()))
+                self._commits.call_nowait(FunctionRequest(lambda transaction: transaction.names.end_walk()))
 
 
 def _count(connection: sqlite3.Connection) -> int:

@@ -14,7 +14,7 @@ from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import NewEvent
+from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.outbox import PAGE_BYTES, CommittedOutbox, OutboxStatements
 from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 from hookgw.store.sqlite.database import Reader
@@ -266,7 +266,7 @@ class SqliteOutbox(CommittedOutbox[sqlite3.Connection, Transaction]):
         super().__init__(commits, lanes, background, clock, records, statements)
         self._numbers = numbers
 
-    def _new_events(self, appends: Sequence[Append], now: float) -> list[NewEvent]:
+    def _new_events(self, appends: Sequence[Append], now: float) -> list[AppendedEvent]:
         # A call that is refused now leaves a gap in the numbers, which does no harm.
         numbers = self._numbers
         news = []
@@ -286,5 +286,5 @@ class SqliteOutbox(CommittedOutbox[sqlite3.Connection, Transaction]):
                     )
                 )
             numbers.newest_event += 1
-            news.append(NewEvent(numbers.newest_event, append.event, now, deliveries))
+            news.append(AppendedEvent(numbers.newest_event, append.event, now, deliveries))
         return news

@@ -26,7 +26,13 @@ from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
 from hookgw.store.sqlite import audit, history, outbox, pending_changes, shelves
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
-from hookgw.store.sqlite.database import Connections, Reader, measure_disk_space, open_database, start_errors
+from hookgw.store.sqlite.database import (
+    DatabaseConnections,
+    Reader,
+    measure_disk_space,
+    open_database,
+    start_errors,
+)
 from hookgw.store.sqlite.file_watch import FileWatch
 from hookgw.store.sqlite.history import SqliteHistory
 from hookgw.store.sqlite.outbox import SqliteOutbox, count_pending
@@ -149,7 +155,7 @@ async def open_store(
 class _Opened(NamedTuple):
     """The data file, ready for use, and what the start read from it."""
 
-    connections: Connections
+    connections: DatabaseConnections
     numbers: SequenceNumbers
     pending: int
     cipher: RecordCipher | None

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from hookgw.kernel.errors import Invalid
 from hookgw.store.commits.changes import Changes, Committed
-from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group
+from hookgw.store.commits.jobs import AppendRequest, CommitGroup, FunctionRequest
 from hookgw.store.sqlite.append import append
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
@@ -50,7 +50,7 @@ class Writer:
         self._file = file
         self._names = NameIds(connection)
 
-    def commit(self, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
+    def commit(self, groups: Sequence[CommitGroup[Transaction]], *, probe: bool = False) -> Committed:
         """See :class:`~hookgw.store.commits.group_commit.Commits`; raise ``StorageLost`` for another file."""
         started = time.perf_counter()
         with self._in_use, self._file.errors():
@@ -65,9 +65,9 @@ class Writer:
 
     def _transact(
         self,
-        groups: Sequence[Group[Transaction]],
+        groups: Sequence[CommitGroup[Transaction]],
         probe: bool,
-        append_jobs: Callable[[Transaction, Sequence[AppendJob[Transaction]]], None],
+        append_jobs: Callable[[Transaction, Sequence[AppendRequest[Transaction]]], None],
     ) -> Changes:
         connection = self._connection
         transaction = Transaction(connection, self._names)
@@ -98,7 +98,7 @@ class Writer:
             raise
         return transaction.changes
 
-    def _append_together(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
+    def _append_together(self, transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]) -> None:
         news = [new for job in jobs for new in job.news]
         added = append(self._connection, self._names, news)
         for job in jobs:
@@ -107,21 +107,23 @@ class Writer:
                 job.also(transaction)
         transaction.count_appended(len(added), sum([len(new.deliveries) for new in news if new.seq in added]))
 
-    def _append_one_by_one(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
+    def _append_one_by_one(
+        self, transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]
+    ) -> None:
         for job in jobs:
             self._run_alone(transaction, job)
             if isinstance(job.error, _BAD_VALUES):
                 job.error = Invalid(f"An event holds a value that cannot be stored: {job.error}.")
 
     def _run_alone(
-        self, transaction: Transaction, job: AppendJob[Transaction] | FunctionJob[Transaction]
+        self, transaction: Transaction, job: AppendRequest[Transaction] | FunctionRequest[Transaction]
     ) -> None:
         """Run a job in a savepoint: if it fails, it is undone, and the other jobs of the commit are not."""
         before = transaction.changes
         job.error = None
         self._connection.execute("SAVEPOINT one")
         try:
-            if isinstance(job, AppendJob):
+            if isinstance(job, AppendRequest):
                 self._append_together(transaction, [job])
             else:
                 job.result = job.function(transaction)

@@ -26,10 +26,10 @@ from hookgw.delivery import (
     Dialer,
     OutgoingConnection,
     OutOfDescriptors,
-    Place,
     PlainStream,
     PooledTransport,
     PoolKey,
+    PoolPlace,
     RequestHead,
     TimedOut,
 )
@@ -84,7 +84,7 @@ def borrow(
     return transport
 
 
-def try_borrow(pools: ConnectionPools, holder: str, origin: PoolKey = HOST) -> Fake | Place:
+def try_borrow(pools: ConnectionPools, holder: str, origin: PoolKey = HOST) -> Fake | PoolPlace:
     if (transport := pools.borrow_nowait(origin, holder)) is not None:
         assert isinstance(transport, Fake)
         return transport
@@ -100,7 +100,7 @@ def borrow_all(pools: ConnectionPools, holder: str, origin: PoolKey = HOST) -> l
     return found
 
 
-def collect(pools: ConnectionPools, place: Place) -> Fake:
+def collect(pools: ConnectionPools, place: PoolPlace) -> Fake:
     assert place.event.is_set()
     transport, place.transport = place.transport, None
     pools.leave(place)
@@ -201,7 +201,7 @@ async def test_instances_take_turns_then_their_lanes() -> None:
     order = []
     for _ in range(4):
         pools.give_back(lent)
-        [place] = [place for place in places if isinstance(place, Place) and place.event.is_set()]
+        [place] = [place for place in places if isinstance(place, PoolPlace) and place.event.is_set()]
         places.remove(place)
         order.append(place.holder)
         assert collect(pools, place) is lent
@@ -215,8 +215,8 @@ async def test_a_lane_waits_for_a_descriptor_and_keeps_its_place_at_the_host() -
     pools = make_pools(host_connections=1, descriptors=1)
     lent = borrow(pools)
     place, behind = try_borrow(pools, "bank", OTHER), try_borrow(pools, "bank", OTHER)
-    assert isinstance(place, Place)
-    assert isinstance(behind, Place)
+    assert isinstance(place, PoolPlace)
+    assert isinstance(behind, PoolPlace)
     assert (place.wants, behind.wants) == ("descriptor", "connection")
     statistics = pools.statistics(5)
     assert (statistics.waiting_for_descriptors, statistics.waiting, statistics.lent) == (1, 1, 1)
@@ -250,7 +250,7 @@ async def test_a_refused_socket_lowers_the_number_of_connections_for_a_while(
         assert not any(transport.opened for transport in idle)  # theirs are free now
         assert pools.statistics().descriptors == 19
         waits = try_borrow(pools, "late")
-        assert isinstance(waits, Place)
+        assert isinstance(waits, PoolPlace)
         await trio.sleep(LOOK_EVERY + 1)
         assert pools.statistics().descriptors == 23
         assert waits.event.is_set()
@@ -307,12 +307,12 @@ async def test_after_a_connect_failure_one_connection_probes_and_each_success_do
         for transport in opening:
             transport.opened = True
             pools.connected(transport.pool)
-        granted = [place for place in places if isinstance(place, Place) and place.event.is_set()]
+        granted = [place for place in places if isinstance(place, PoolPlace) and place.event.is_set()]
         for place in granted:
             places.remove(place)
         return [collect(pools, place) for place in granted]
 
-    assert all(isinstance(place, Place) for place in places)
+    assert all(isinstance(place, PoolPlace) for place in places)
     second = open_connections([probe])
     assert len(second) == 1
     assert len(open_connections(second)) == 2
@@ -327,15 +327,15 @@ async def test_lanes_that_wait_share_the_failure_of_a_probe_and_of_nothing_else(
     first, second = (cast("Fake", pools.borrow_nowait(HOST, "shop")) for _ in range(2))
     places = [try_borrow(pools, f"instance {number}") for number in range(3)]
     fail(pools, first)
-    assert not any(isinstance(place, Place) and place.event.is_set() for place in places)
+    assert not any(isinstance(place, PoolPlace) and place.event.is_set() for place in places)
     fail(pools, second)
     probing, *waiting = places
-    assert isinstance(probing, Place)
+    assert isinstance(probing, PoolPlace)
     probe = collect(pools, probing)
-    assert not any(isinstance(place, Place) and place.event.is_set() for place in waiting)
+    assert not any(isinstance(place, PoolPlace) and place.event.is_set() for place in waiting)
     fail(pools, probe, REFUSED)
     for place in waiting:
-        assert isinstance(place, Place)
+        assert isinstance(place, PoolPlace)
         assert place.event.is_set()
         assert (place.failure, place.transport) == (REFUSED, None)
         pools.leave(place)
@@ -545,7 +545,7 @@ async def test_at_random_no_slot_leaks(seed: int) -> None:  # noqa: C901 -- all 
     pools = ConnectionPools(make, host_connections=limit, descriptors=descriptors)
     origins = [HOST, OTHER, THIRD]
     lent: list[Fake] = []
-    places: list[Place] = []
+    places: list[PoolPlace] = []
     for _ in range(3000):
         match chance.randrange(8):
             case 0 | 1 | 2:

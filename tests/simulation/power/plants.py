@@ -14,7 +14,7 @@ import trio
 
 from hookgw.config import sync_folder
 from hookgw.records import Job
-from hookgw.store import AppendJob, ParkStep
+from hookgw.store import AppendRequest, ParkStep
 from hookgw.store.sqlite import (
     OpenFile,
     SqlitePendingChanges,
@@ -118,10 +118,10 @@ def _backup_name_unsynced() -> None:
 def _answer_early() -> None:
     """Answer before the commit."""
 
-    async def wait(self: AppendJob[Any]) -> None:
+    async def wait(self: AppendRequest[Any]) -> None:
         await trio.lowlevel.checkpoint()
 
-    _replace(AppendJob, "wait", wait)
+    _replace(AppendRequest, "wait", wait)
 
 
 def _job_apart() -> None:

@@ -13,7 +13,7 @@ import trio
 
 from hookgw.concurrency import Clock
 from hookgw.kernel import StartError, StorageUnavailable
-from hookgw.store.postgresql import Reader, Server, Session, is_server_error, open_store, watch
+from hookgw.store.postgresql import DatabaseSession, Reader, Server, is_server_error, open_store, watch
 from tests.store.support import ids_of, listed, to
 from tests.support.poolers import needs_pgbouncer, pooled_url, run_pgbouncer
 from tests.support.postgres import PostgresServer
@@ -56,19 +56,19 @@ def test_a_bad_url_is_not_shown(url: str) -> None:
 
 
 @pytest.fixture
-def session(postgres: PostgresServer) -> Iterator[Session]:
-    with closing(Session(Server(postgres.url()))) as session:
+def session(postgres: PostgresServer) -> Iterator[DatabaseSession]:
+    with closing(DatabaseSession(Server(postgres.url()))) as session:
         yield session
 
 
-def lose(session: Session, postgres: PostgresServer) -> None:
+def lose(session: DatabaseSession, postgres: PostgresServer) -> None:
     """End the session's connection from the other side, as a restart does."""
     pid = session.call(lambda connection: connection.info.backend_pid)
     postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
 
 
 async def test_a_read_goes_on_after_the_server_was_restarted(
-    session: Session, postgres: PostgresServer
+    session: DatabaseSession, postgres: PostgresServer
 ) -> None:
     reader = Reader(session)
     lose(session, postgres)
@@ -76,18 +76,18 @@ async def test_a_read_goes_on_after_the_server_was_restarted(
 
 
 async def test_a_server_that_is_gone() -> None:
-    reader = Reader(Session(Server("postgresql://me:hush@127.0.0.1:1/hooks")))
+    reader = Reader(DatabaseSession(Server("postgresql://me:hush@127.0.0.1:1/hooks")))
     with pytest.raises(StorageUnavailable, match=r"127\.0\.0\.1:1/hooks cannot be used now") as caught:
         await reader.run(lambda connection: connection.execute("SELECT 1"))
     assert "hush" not in str(caught.value)
 
 
 async def test_bugs_are_not_taken_for_a_lost_server(database: Server) -> None:
-    with closing(Session(database)) as session, pytest.raises(psycopg.errors.UndefinedTable):
+    with closing(DatabaseSession(database)) as session, pytest.raises(psycopg.errors.UndefinedTable):
         await Reader(session).run(lambda connection: connection.execute("SELECT * FROM nothing"))
 
 
-def test_a_function_that_fails_in_a_transaction_leaves_none(session: Session) -> None:
+def test_a_function_that_fails_in_a_transaction_leaves_none(session: DatabaseSession) -> None:
     def fail(connection: psycopg.Connection) -> None:
         connection.execute("BEGIN")
         connection.execute("CREATE TABLE public.left_over (a int)")
@@ -102,7 +102,7 @@ def test_a_function_that_fails_in_a_transaction_leaves_none(session: Session) ->
 
 async def test_a_server_that_does_not_answer_is_given_up(postgres: PostgresServer) -> None:
     # It answers, but only after its own limit: the connection is broken off from this side.
-    session = Session(Server(postgres.url()), patience=0.2)
+    session = DatabaseSession(Server(postgres.url()), patience=0.2)
     with closing(session):
         session.call(lambda connection: connection.execute("SET statement_timeout = 0"))
         server_process = session.call(lambda connection: connection.info.backend_pid)
@@ -117,13 +117,13 @@ async def test_a_server_that_does_not_answer_is_given_up(postgres: PostgresServe
 
 
 async def test_the_server_ends_a_statement_of_its_own_accord(postgres: PostgresServer) -> None:
-    with closing(Session(Server(postgres.url()), patience=0.05)) as session:
+    with closing(DatabaseSession(Server(postgres.url()), patience=0.05)) as session:
         with pytest.raises(StorageUnavailable, match="statement timeout"):
             await Reader(session).run(lambda connection: connection.execute("SELECT pg_sleep(60)"))
         assert session.is_connected
 
 
-def test_only_calls_that_last_too_long_are_broken_off(session: Session) -> None:
+def test_only_calls_that_last_too_long_are_broken_off(session: DatabaseSession) -> None:
     session.break_off(time.monotonic() + 1000)  # there is none
     begun, looked = threading.Event(), threading.Event()
 
@@ -162,7 +162,7 @@ def test_what_the_server_is_to_blame_for(error: Exception, expected: bool) -> No
     assert is_server_error(error) == expected
 
 
-def test_a_server_that_accepts_no_writes_any_more_gets_a_new_connection(session: Session) -> None:
+def test_a_server_that_accepts_no_writes_any_more_gets_a_new_connection(session: DatabaseSession) -> None:
     """The URL may name several servers: only a new connection finds the one that was promoted."""
     session.call(lambda connection: connection.execute("SET default_transaction_read_only = on"))
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
@@ -171,14 +171,14 @@ def test_a_server_that_accepts_no_writes_any_more_gets_a_new_connection(session:
     session.call(lambda connection: connection.execute("CREATE TEMPORARY TABLE found (a int)"))
 
 
-def test_other_errors_keep_the_connection(session: Session) -> None:
+def test_other_errors_keep_the_connection(session: DatabaseSession) -> None:
     with pytest.raises(psycopg.errors.DivisionByZero):
         session.call(lambda connection: connection.execute("SELECT 1 / 0"))
     assert session.is_connected
 
 
 async def test_tables_that_vanish_are_no_bug_of_hookgw(database: Server, postgres: PostgresServer) -> None:
-    with closing(Session(database)) as session:
+    with closing(DatabaseSession(database)) as session:
         count = Reader(session)
         postgres.execute(f"ALTER TABLE {database.schema}.bodies RENAME TO elsewhere")
         with pytest.raises(
@@ -217,7 +217,7 @@ async def test_a_pooler_without_a_free_connection_is_not_waited_for(postgres: Po
         closing(psycopg.connect(pooled_url(port))) as one,
     ):
         one.execute("SELECT 1")
-        session = Session(Server(pooled_url(port)), patience=0.5)
+        session = DatabaseSession(Server(pooled_url(port)), patience=0.5)
         with closing(session):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch, [session], 0.1)

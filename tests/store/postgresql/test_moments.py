@@ -12,7 +12,7 @@ from psycopg import Connection
 from hookgw import Delivery, DeliveryState, Invalid
 from hookgw.concurrency import Clock
 from hookgw.records import LaneRule, Ordering
-from hookgw.store import Append, CancelQuery, NewEvent, ReplayQuery, Store, steps
+from hookgw.store import Append, AppendedEvent, CancelQuery, ReplayQuery, Store, steps
 from hookgw.store import history as pruning
 from hookgw.store.postgresql import (
     XID,
@@ -71,7 +71,7 @@ def transaction(connection: Connection) -> Iterator[Transaction]:
 
 def append_to(transaction: Transaction, appends: Sequence[Append]) -> None:
     news = [
-        NewEvent(
+        AppendedEvent(
             0,
             one.event,
             1.0,

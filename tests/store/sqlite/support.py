@@ -14,7 +14,7 @@ import pytest
 
 from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
-from hookgw.store import Committed, Group, Store, StoreObserver, open_store
+from hookgw.store import CommitGroup, Committed, Store, StoreObserver, open_store
 from hookgw.store.sqlite import Transaction, Writer
 from tests.support.stores import connection_of
 
@@ -51,7 +51,7 @@ def hold_commits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, thre
     """Make the disk slow: a commit sets the first event and waits for the second."""
     commit, began, disk = Writer.commit, threading.Event(), threading.Event()
 
-    def slow(self: Writer, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
+    def slow(self: Writer, groups: Sequence[CommitGroup[Transaction]], *, probe: bool = False) -> Committed:
         began.set()
         assert disk.wait(30)
         return commit(self, groups, probe=probe)

@@ -12,14 +12,14 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.store.sqlite import INTERVAL, WAL_PAGES, Checkpoints, Connections, fold, open_database
+from hookgw.store.sqlite import INTERVAL, WAL_PAGES, Checkpoints, DatabaseConnections, fold, open_database
 from hookgw.store.sqlite import checkpoints as checkpoints_module
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import ids_of, to
 
 
 @pytest.fixture
-def connections(path: Path) -> Iterator[Connections]:
+def connections(path: Path) -> Iterator[DatabaseConnections]:
     with open_database(path) as connections:
         yield connections
 
@@ -44,13 +44,13 @@ async def settled() -> None:
         await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_no_commit_folds_the_log(connections: Connections) -> None:
+async def test_no_commit_folds_the_log(connections: DatabaseConnections) -> None:
     for connection in (connections.writer, connections.checkpoints):  # the others cannot write
         assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
 
 
 async def test_commits_of_one_interval_share_a_checkpoint(
-    connections: Connections, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+    connections: DatabaseConnections, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
 ) -> None:
     folds = Folds(monkeypatch)
     checkpoints = Checkpoints(connections, trio.CapacityLimiter(1), threading.Lock())
@@ -75,7 +75,7 @@ async def test_commits_of_one_interval_share_a_checkpoint(
 
 
 async def test_the_writer_folds_the_rest_of_a_long_log_between_two_commits(
-    connections: Connections, monkeypatch: pytest.MonkeyPatch
+    connections: DatabaseConnections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folds = Folds(monkeypatch, WAL_PAGES)
     writing = trio.CapacityLimiter(1)
@@ -92,7 +92,7 @@ async def test_the_writer_folds_the_rest_of_a_long_log_between_two_commits(
 
 
 async def test_a_log_that_is_short_is_no_business_of_the_writer(
-    connections: Connections, monkeypatch: pytest.MonkeyPatch
+    connections: DatabaseConnections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folds = Folds(monkeypatch, WAL_PAGES - 1)
     checkpoints = Checkpoints(connections, trio.CapacityLimiter(1), threading.Lock())
@@ -104,7 +104,7 @@ async def test_a_log_that_is_short_is_no_business_of_the_writer(
         nursery.cancel_scope.cancel()
 
 
-async def test_folding_goes_on_beside_an_open_transaction(connections: Connections) -> None:
+async def test_folding_goes_on_beside_an_open_transaction(connections: DatabaseConnections) -> None:
     writer = connections.writer
     writer.execute("INSERT INTO probe VALUES (1, 1)")
     writer.execute("BEGIN IMMEDIATE")
@@ -115,7 +115,7 @@ async def test_folding_goes_on_beside_an_open_transaction(connections: Connectio
     assert fold(connections.checkpoints, connections.file) > pages
 
 
-async def test_a_log_that_is_folded_begins_anew(connections: Connections) -> None:
+async def test_a_log_that_is_folded_begins_anew(connections: DatabaseConnections) -> None:
     for connection in (connections.checkpoints, connections.writer):
         connections.writer.execute("REPLACE INTO bodies VALUES (1, zeroblob(100000))")
         before = fold(connection, connections.file)
@@ -123,14 +123,14 @@ async def test_a_log_that_is_folded_begins_anew(connections: Connections) -> Non
         assert fold(connections.checkpoints, connections.file) < before
 
 
-def test_a_disk_that_refuses_folds_nothing(connections: Connections, tmp_path: Path) -> None:
+def test_a_disk_that_refuses_folds_nothing(connections: DatabaseConnections, tmp_path: Path) -> None:
     file = tmp_path / "noise.db"
     file.write_bytes(b"this is no database" * 1000)
     with closing(sqlite3.connect(file)) as connection:
         assert fold(connection, connections.file) == 0
 
 
-def test_a_bug_is_raised(connections: Connections) -> None:
+def test_a_bug_is_raised(connections: DatabaseConnections) -> None:
     connection = sqlite3.connect(":memory:")
     connection.close()
     with pytest.raises(sqlite3.ProgrammingError):

@@ -22,13 +22,13 @@ from hookgw.store import (
     LAST_RETRY,
     SETTLE_AT_ONCE,
     SETTLE_DELAY,
-    AppendJob,
+    AppendedEvent,
+    AppendRequest,
     Changes,
+    CommitGroup,
     Committed,
-    FunctionJob,
-    Group,
+    FunctionRequest,
     GroupCommit,
-    NewEvent,
     Store,
 )
 from hookgw.store.sqlite import Transaction
@@ -41,7 +41,7 @@ class Gate:
     """A writer that notes what it is given, and may be held or told to refuse."""
 
     def __init__(self) -> None:
-        self.batches: list[list[Group[Transaction]]] = []
+        self.batches: list[list[CommitGroup[Transaction]]] = []
         self.probes: list[bool] = []
         self.refusal: StorageUnavailable | None = None
         self.free = threading.Event()
@@ -49,7 +49,7 @@ class Gate:
         self.began = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
 
-    def commit(self, groups: list[Group[Transaction]], *, probe: bool = False) -> Committed:
+    def commit(self, groups: list[CommitGroup[Transaction]], *, probe: bool = False) -> Committed:
         self.batches.append(list(groups))
         self.probes.append(probe)
         self._token.run_sync_soon(self.began.set)
@@ -75,7 +75,7 @@ async def committing(
             await commits.close()
 
 
-def append_job(seq: int, rows: int = 1) -> AppendJob[Transaction]:
+def append_job(seq: int, rows: int = 1) -> AppendRequest[Transaction]:
     deliveries = [
         Delivery(
             seq=seq + n,
@@ -88,7 +88,7 @@ def append_job(seq: int, rows: int = 1) -> AppendJob[Transaction]:
         )
         for n in range(rows)
     ]
-    return AppendJob([NewEvent(seq, event("e"), 0.0, deliveries)])
+    return AppendRequest([AppendedEvent(seq, event("e"), 0.0, deliveries)])
 
 
 async def hold(gate: Gate, commits: GroupCommit[Transaction]) -> None:
@@ -208,7 +208,7 @@ async def test_functions_run_after_what_was_asked_before_and_before_what_comes_a
     gate = Gate()
     async with committing(gate) as commits:
         await hold(gate, commits)
-        function: FunctionJob[Transaction] = FunctionJob(lambda _: None)
+        function: FunctionRequest[Transaction] = FunctionRequest(lambda _: None)
         commits.settle_nowait(delivered(1))
         commits.call_nowait(function)
         commits.settle_nowait(delivered(2))
@@ -224,7 +224,7 @@ async def test_statistics_tell_what_waits_and_what_was_done() -> None:
     async with committing(gate) as commits:
         await hold(gate, commits)
         commits.settle_nowait(delivered(1))
-        commits.call_nowait(FunctionJob(lambda _: None))
+        commits.call_nowait(FunctionRequest(lambda _: None))
         assert commits.statistics().waiting == 4  # an event, its delivery, a settlement, a function
         gate.free.set()
         await commits.flush()
@@ -270,7 +270,7 @@ async def test_a_refusing_disk_fails_who_waits_and_keeps_settlements(
         await hold(gate, commits)
         gate.refusal = StorageUnavailable("The data file x is full.")
         append = append_job(2)
-        function: FunctionJob[Transaction] = FunctionJob(lambda _: None)
+        function: FunctionRequest[Transaction] = FunctionRequest(lambda _: None)
         commits.append_nowait(append)
         commits.settle_nowait(delivered(1))
         commits.call_nowait(function)
