@@ -7,6 +7,10 @@ partitions contain a colon.
 The generation counts the changes of a registration's ordering and concurrency. Deliveries whose lane has
 another generation than their registration were appended before such a change. They are re-partitioned before
 anything of the registration is sent, so that the order per key holds across the change.
+
+For partitions by chat, the generation ends with the version of the rule that says which chat an event is
+about (``reg_1:3.c2:5``). An upgrade to another rule makes all former lanes outdated, whichever process and
+whichever engine wrote them, and at whatever step of their re-partition it was killed.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ import msgspec
 
 from hookgw.records.events import Event
 from hookgw.records.registrations import Ordering, Registration
+
+# The result of :attr:`hookgw.records.events.Event.chat_hash` is on disk. If it changes, raise this number.
+_BY_CHAT = ".c2"
 
 
 class LaneRule(msgspec.Struct, frozen=True):
@@ -35,7 +42,8 @@ class LaneRule(msgspec.Struct, frozen=True):
     @property
     def generation_prefix(self) -> str:
         """The key of the registration's only lane, or the beginning of the keys of its partitions."""
-        return f"{self.registration}:{self.generation}"
+        rule = _BY_CHAT if self.ordering is Ordering.CHAT and self.concurrency > 1 else ""
+        return f"{self.registration}:{self.generation}{rule}"
 
     @property
     def divides_events(self) -> bool:
@@ -51,7 +59,6 @@ class LaneRule(msgspec.Struct, frozen=True):
         if self.concurrency <= 1:
             return lane
         # By the chat alone: a chat has one partition on all instances, so its order on each of them holds.
-        # The result is on disk. Another key or hash would break the order of pending deliveries.
         hashed = zlib.crc32(event.id.encode()) if self.ordering is Ordering.NONE else event.chat_hash
         return f"{lane}:{hashed % self.concurrency}"
 

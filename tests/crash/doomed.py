@@ -11,6 +11,7 @@ import os
 import signal
 import sqlite3
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ import psycopg
 from hookgw.command.group import main
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.operations import history_pruning
+from hookgw.records import lanes
 from hookgw.records.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.records.events import Event
 from hookgw.store import steps
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Group
@@ -85,6 +88,17 @@ def repartition() -> None:
     steps.STEP = 100
     for module in (pending_changes, postgresql_pending_changes):
         _make_deadly(module, "repartition", after=2)
+
+
+def former_chats() -> None:
+    """Nothing is deadly: lanes by chat are those of the version that knew one name for each chat."""
+
+    def chat_hash(self: Event) -> int:
+        data = self.data if isinstance(self.data, dict) else {}
+        return zlib.crc32(str(data.get("key", {}).get("remoteJid", "")).encode())
+
+    lanes._BY_CHAT = ""
+    Event.chat_hash = property(chat_hash)  # type: ignore[assignment]
 
 
 def parking() -> None:
@@ -222,7 +236,7 @@ MOMENTS: dict[str, Callable[..., None]] = {
     moment.__name__: moment
     for moment in (
         *(dispatch, settle, replay, erasure, prune, repartition, parking, state, commit),
-        *(creation, upgrade),
+        *(creation, upgrade, former_chats),
     )
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -32,7 +33,7 @@ from tests.simulation.history import (
     Requeued,
     Skipped,
 )
-from tests.simulation.operators import Operators
+from tests.simulation.operators import PERSONS, Operators
 from tests.simulation.scenario import GLOBAL_KEY, KINDS
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ class Clients:
             ids = [f"e{self._events + number}" for number in range(1, count + 1)]
             self._events += count
         kind = chance.choice(KINDS)
-        chats = [f"c{chance.randrange(3)}@s" for _ in ids]
+        chats = [PERSONS[chance.randrange(3)] for _ in ids]
         events = [
             Event(
                 id=event,
@@ -488,4 +489,14 @@ class Clients:
 
 
 def _payload(event: str, chat: str, size: int) -> bytes:
-    return msgspec.json.encode({"key": {"remoteJid": chat, "id": event}, "text": "x" * size})
+    """Return a message of a person, who has several names."""
+    user = chat.partition("@")[0]
+    text = {"text": "x" * size}
+    spellings: list[Any] = [
+        {"key": {"remoteJid": chat, "id": event}, **text},
+        {"key": {"remoteJid": f"{user}:90@s.whatsapp.net", "id": event}, **text},
+        {"key": {"remoteJid": f"{user}@c.us", "id": event}, **text},
+        {"key": {"remoteJid": f"77{user}@lid", "remoteJidAlt": chat, "id": event}, **text},
+        [{"remoteJid": chat, **text}, {"id": f"{user}:2@c.us"}],
+    ]
+    return msgspec.json.encode(spellings[zlib.crc32(event.encode()) % len(spellings)])
