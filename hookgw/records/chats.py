@@ -21,6 +21,9 @@ HIDDEN = "@lid"
 SPELLINGS = {"s.whatsapp.net": (NUMBER, "@c.us", "@hosted"), "lid": (HIDDEN, "@hosted.lid")}
 """The ends with which gateways spell these names, the plain one first."""
 
+MOST_PARTS = 100
+"""A list about more chats is not split: it would be a flood of events."""
+
 _ENDS = {spelling[1:]: ends[0] for ends in SPELLINGS.values() for spelling in ends}
 # Behind the user may be an agent (_1) and a device (:90).
 _PERSON = re.compile(rf"(\d+)(?:_\d+)?(?::\d+)?@({'|'.join(map(re.escape, _ENDS))})", re.ASCII)
@@ -84,9 +87,10 @@ class _Payload(msgspec.Struct):
 
 _Value = str | bool | int | float | None
 # float: msgspec's own takes 20 µs for a number such as 1.5e300.
-_decode = msgspec.json.Decoder(
-    _Payload | list[_Payload | list[Any] | _Value] | _Value, float_hook=float
-).decode
+_Entry = _Payload | list[Any] | _Value
+_decode = msgspec.json.Decoder(_Payload | list[_Entry] | _Value, float_hook=float).decode
+_decode_entry = msgspec.json.Decoder(_Entry, float_hook=float).decode
+_entries_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def chats_in(data_json: bytes) -> tuple[str, ...]:
@@ -100,6 +104,21 @@ def chats_in(data_json: bytes) -> tuple[str, ...]:
         return tuple(dict.fromkeys(chat for entry in decoded if (chat := _chat_of(entry))))
     chat = _chat_of(decoded) if isinstance(decoded, _Payload) else ""
     return (chat,) if chat else ()
+
+
+def split_by_chat(data_json: bytes) -> dict[str, bytes]:
+    """Return the parts of a list about several chats, by chat, with the bytes of its entries, in order.
+
+    Entries without a chat are a part of their own, under an empty name. The result is empty if the payload is
+    no such list, or is about more than :data:`MOST_PARTS` chats.
+    """
+    if not 1 < len(chats_in(data_json)) <= MOST_PARTS:
+        return {}
+    parts: dict[str, list[bytes]] = {}
+    for raw in _entries_of(data_json):
+        entry = bytes(raw)
+        parts.setdefault(_chat_of(_decode_entry(entry)), []).append(entry)
+    return {chat: b"[" + b",".join(entries) + b"]" for chat, entries in parts.items()}
 
 
 def _chat_of(entry: Any) -> str:

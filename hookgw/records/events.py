@@ -71,9 +71,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return decode_json(self.data_json)
 
     @cached_property
-    def chat_hash(self) -> int:
-        """The CRC-32 of the chat, which chooses a partition. It does not keep the chat in memory."""
+    def chat_hash(self) -> int | None:
+        """The CRC-32 of the chat, which chooses a partition; ``None`` if there are several chats.
+
+        It does not keep the chat in memory.
+        """
         chats = self.chats
+        if len(chats) > 1:
+            return None
         return zlib.crc32(chats[0].encode("utf-8", "surrogatepass") if chats else b"")
 
     @property

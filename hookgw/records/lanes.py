@@ -24,6 +24,8 @@ from hookgw.records.registrations import Ordering, Registration
 
 # The result of :attr:`hookgw.records.events.Event.chat_hash` is on disk. If it changes, raise this number.
 _BY_CHAT = ".c2"
+# The partition of events about several chats; see hookgw/lanes/chat_order.py.
+_SEVERAL = "all"
 
 
 class LaneRule(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ class LaneRule(msgspec.Struct, frozen=True):
             return lane
         # By the chat alone: a chat has one partition on all instances, so its order on each of them holds.
         hashed = zlib.crc32(event.id.encode()) if self.ordering is Ordering.NONE else event.chat_hash
-        return f"{lane}:{hashed % self.concurrency}"
+        return f"{lane}:{_SEVERAL if hashed is None else hashed % self.concurrency}"
 
     def lane_of_instance(self, instance: str) -> str | None:
         """Return the key of an instance's lane; ``None`` if instances have no separate lanes."""
@@ -76,11 +78,22 @@ def lane_rule(registration: Registration) -> LaneRule:
     return LaneRule(registration.id, registration.generation, registration.ordering, registration.concurrency)
 
 
+def order_of(lane: str) -> str | None:
+    """Return what the partitions by chat of one registration and generation share; ``None`` for other lanes."""
+    parts = lane.split(":", 2)
+    return ":".join(parts[:2]) if len(parts) == 3 and parts[1].endswith(_BY_CHAT) else None
+
+
+def is_wide(lane: str) -> bool:
+    """Return whether a lane, one of those by chat, is for events about several chats."""
+    return partition_of(lane) == _SEVERAL
+
+
 def registration_of(lane: str) -> str:
     return lane.partition(":")[0]
 
 
 def partition_of(lane: str) -> str | None:
-    """Return a lane's partition: a number, or an instance's name; ``None`` for a registration's only lane."""
+    """Return a lane's partition: a number, ``all``, or an instance's name; ``None`` for an only lane."""
     parts = lane.split(":", 2)
     return parts[2] if len(parts) == 3 else None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.records.chats import chats_in, plain_jid
+from hookgw.records.chats import MOST_PARTS, chats_in, plain_jid, split_by_chat
 
 ANA = "5516988887777@s.whatsapp.net"
 BOB = "5516988886666@s.whatsapp.net"
@@ -98,3 +98,27 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_payload_can_be_asked(data: Any) -> None:
     assert all(isinstance(chat, str) for chat in chats_in(msgspec.json.encode(data)))
+
+
+def test_a_list_about_several_chats_is_split_with_its_bytes() -> None:
+    data = (
+        b'[ {"remoteJid": "55:1@c.us", "n": 1.50}, {"remoteJid":"66@c.us"} ,\n'
+        b'{"name":"nobody"}, {"key":{"remoteJid":"55@s.whatsapp.net"}} , 5]'
+    )
+    assert split_by_chat(data) == {
+        "55@s.whatsapp.net": b'[{"remoteJid": "55:1@c.us", "n": 1.50},{"key":{"remoteJid":"55@s.whatsapp.net"}}]',
+        "66@s.whatsapp.net": b'[{"remoteJid":"66@c.us"}]',
+        "": b'[{"name":"nobody"},5]',
+    }
+
+
+@pytest.mark.parametrize(
+    "data", [None, {}, [], [{"remoteJid": ANA}], [{"remoteJid": ANA}, {}], {"key": {"remoteJid": ANA}}]
+)
+def test_what_is_about_one_chat_stays_whole(data: Any) -> None:
+    assert split_by_chat(msgspec.json.encode(data)) == {}
+
+
+@pytest.mark.parametrize(("chats", "parts"), [(MOST_PARTS, MOST_PARTS), (MOST_PARTS + 1, 0)])
+def test_a_list_about_very_many_chats_stays_whole(chats: int, parts: int) -> None:
+    assert len(split_by_chat(msgspec.json.encode([f"{number}@c.us" for number in range(chats)]))) == parts

@@ -217,7 +217,7 @@ class Clients:
             ids = [f"e{self._events + number}" for number in range(1, count + 1)]
             self._events += count
         kind = chance.choice(KINDS)
-        chats = [PERSONS[chance.randrange(3)] for _ in ids]
+        chats = [chance.choice((*PERSONS, *PERSONS, *PERSONS, " ".join(PERSONS[:2]))) for _ in ids]
         events = [
             Event(
                 id=event,
@@ -489,7 +489,9 @@ class Clients:
 
 
 def _payload(event: str, chat: str, size: int) -> bytes:
-    """Return a message of a person, who has several names."""
+    """Return a message of a person, who has several names, or a list about several."""
+    if " " in chat:
+        return msgspec.json.encode([{"remoteJid": one, "text": "x" * size} for one in chat.split()])
     user = chat.partition("@")[0]
     text = {"text": "x" * size}
     spellings: list[Any] = [
