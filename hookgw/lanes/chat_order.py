@@ -5,8 +5,8 @@ pending in any partition, and nothing that was accepted after it begins before i
 what came before: they are numbers of the whole outbox, not of a lane.
 
 A lane with pending deliveries always runs, and says from which position on it may have some
-(:attr:`Ordered.frontier`). A lane that must wait drops its deliveries from memory: otherwise those for which it
-waits might not find any.
+(:attr:`Ordered.frontier`). A lane that must wait drops its deliveries from memory: otherwise those for which
+it waits might not find any.
 """
 
 from __future__ import annotations

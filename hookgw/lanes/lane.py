@@ -501,11 +501,6 @@ class Lane:
                     await self._wait_for_head(delivery)
                     if self._must_refresh or self._must_stop or self._deferred:
                         break
-                # A head that was tried, and listens for a late response, had its turn.
-                if self._order is not None and self._late is None:
-                    await self._leave_to_others(delivery, self._order)
-                    if self._must_refresh or self._must_stop or self._deferred:
-                        break
                 if self._late is not None and self._late.attempt is not None:
                     await self._settle_late(delivery, self._late.plan, self._late.attempt)
                 elif self._attempt_limit is None:
@@ -589,10 +584,8 @@ class Lane:
         self._end_wait()
         self._must_try = False
 
-    async def _leave_to_others(self, delivery: Delivery, order: ChatOrder) -> None:
-        """Defer the head if something in another partition must be sent before it."""
-        if order.may_begin(self, delivery.position):
-            return
+    async def _leave_to_others(self, delivery: Delivery) -> None:
+        """Defer the head: something in another partition must be sent before it."""
         # Its attempts, if there are some, are read again with it.
         await self._services.outbox.flush()
         if not (self._must_refresh or self._must_stop):
@@ -604,6 +597,7 @@ class Lane:
                 delivery.next_at,
                 is_out_of_turn=True,
             )
+            self._head = None
             self._queue.put_back()
 
     async def _wait_for_turn(self, head: _Deferred) -> None:
@@ -734,6 +728,10 @@ class Lane:
 
     async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:  # noqa: C901 -- one step a time
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
+        # A head that was tried, and listens for a late response, had its turn.
+        if self._late is None and self._order and not self._order.may_begin(self, delivery.position):
+            await self._leave_to_others(delivery)
+            return
         sender, pools, registration = self._services.sender, self._services.pools, plan.registration
         number, body = delivery.attempts + 1, delivery.body
         headers: dict[str, str] | None = None

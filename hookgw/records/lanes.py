@@ -79,7 +79,7 @@ def lane_rule(registration: Registration) -> LaneRule:
 
 
 def order_of(lane: str) -> str | None:
-    """Return what the partitions by chat of one registration and generation share; ``None`` for other lanes."""
+    """Return what the partitions by chat of one generation share; ``None`` for other lanes."""
     parts = lane.split(":", 2)
     return ":".join(parts[:2]) if len(parts) == 3 and parts[1].endswith(_BY_CHAT) else None
 

@@ -97,7 +97,7 @@ async def test_the_order_of_each_chat_holds_through_failures_and_restarts(
             for _ in range(30):
                 people = chance.sample(range(len(PEOPLE)), chance.choice((1, 1, 1, 1, 2, 3)))
                 sent.append((f"e{len(sent)}", people))
-                await emit(kit, *((sent[-1][0]), *people))
+                await emit(kit, sent[-1][0], *people)
                 if chance.random() < 0.2:
                     await trio.testing.wait_all_tasks_blocked(0.001)
                 if chance.random() < 0.05:

@@ -106,7 +106,9 @@ def test_a_list_about_several_chats_is_split_with_its_bytes() -> None:
         b'{"name":"nobody"}, {"key":{"remoteJid":"55@s.whatsapp.net"}} , 5]'
     )
     assert split_by_chat(data) == {
-        "55@s.whatsapp.net": b'[{"remoteJid": "55:1@c.us", "n": 1.50},{"key":{"remoteJid":"55@s.whatsapp.net"}}]',
+        "55@s.whatsapp.net": (
+            b'[{"remoteJid": "55:1@c.us", "n": 1.50},{"key":{"remoteJid":"55@s.whatsapp.net"}}]'
+        ),
         "66@s.whatsapp.net": b'[{"remoteJid":"66@c.us"}]',
         "": b'[{"name":"nobody"},5]',
     }

@@ -260,15 +260,16 @@ class ConnectorSession:
             raise Invalid(f"The data of an event is not JSON: {error}.") from None
 
     def _accepted(self, events: Sequence[NewEvent]) -> Generator[None, None, list[Event]]:
-        now, accepted = self._clock.wall(), []
+        now = self._clock.wall()
+        accepted: list[Event] = []
         for event in events:
             data_json = self._encode(event)
             # Partitions by chat would wait for each other, for a list about several chats.
             is_list = data_json[:_SHORT].lstrip().startswith(b"[")
             parts = split_by_chat(data_json) if is_list and len(accepted) < _MOST_SPLIT else {}
-            for chat, part in (parts or {None: data_json}).items():
+            for chat, part in parts.items() or [("", data_json)]:
                 event_id = event.event_id
-                if event_id is not None and chat is not None:
+                if event_id is not None and parts:
                     event_id = event_id_of(event_id, chat)
                 accepted.append(
                     Event(
