@@ -126,7 +126,7 @@ def _chat_of(entry: Any) -> str:
         return plain_jid(entry) if "@" in entry else ""
     if not isinstance(entry, _Payload):
         return ""
-    # Most payloads, seven times as fast.
+    # Most payloads: quicker than all names of the chat.
     jid = entry.key.get("remoteJid") if isinstance(entry.key, dict) else None
     if isinstance(jid, str) and jid and not (plain := plain_jid(jid)).endswith(HIDDEN):
         return plain
