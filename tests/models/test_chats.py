@@ -100,6 +100,22 @@ def test_any_payload_can_be_asked(data: Any) -> None:
     assert all(isinstance(chat, str) for chat in chats_in(msgspec.json.encode(data)))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" + b"9" * 5000 + b', {"remoteJid": "1@c.us"}]',
+        b"9" * 5000,
+        b'{"id": ' + b"9" * 5000 + b"}",
+        b"[1.5e300, 18446744073709551616, -1e400]",
+        b'{"key": ' + b"[" * 400 + b"]" * 400 + b"}",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_odd_numbers_and_depths_are_about_nothing(text: bytes) -> None:
+    assert chats_in(text) == ()
+    assert split_by_chat(text) == {}
+
+
 def test_a_list_about_several_chats_is_split_with_its_bytes() -> None:
     data = (
         b'[ {"remoteJid": "55:1@c.us", "n": 1.50}, {"remoteJid":"66@c.us"} ,\n'
