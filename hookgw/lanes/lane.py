@@ -43,6 +43,9 @@ over then repeats one delivery at most.
 
 If the registration has a rate (:mod:`hookgw.lanes.rate_limit`), the lane waits for it first, like for the
 time of a retry. It takes its token with the connection, and waits again if another lane was faster.
+
+A partition by chat looks before each attempt whether an event about several chats comes first, in whichever
+partition (:mod:`hookgw.lanes.chat_order`). If so, it drops its head from memory until its turn has come.
 """
 
 from __future__ import annotations
