@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hookgw.kernel.recent import Recent
     from hookgw.plugins.gateway_protocol import PluginGateway
     from hookgw.plugins.hookspecs import hookimpl
+    from hookgw.records.chats import chat_names, jids_of, plain_jid
     from hookgw.records.connectors import (
         ConnectionState,
         Connector,
@@ -111,6 +112,7 @@ _HOMES = {
     "hookgw.kernel.recent": ("Recent",),
     "hookgw.records.registrations": ("Registration",),
     "hookgw.kernel.network_json": ("NetworkEvents", "decode_json"),
+    "hookgw.records.chats": ("chat_names", "jids_of", "plain_jid"),
     "hookgw.connectors.whatsapp_numbers": ("whatsapp_chat_of", "whatsapp_number_of"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -163,10 +165,13 @@ __all__ = [
     "TooLarge",
     "Unavailable",
     "__version__",
+    "chat_names",
     "decode_json",
     "describes",
     "event_id_of",
     "hookimpl",
+    "jids_of",
+    "plain_jid",
     "whatsapp_chat_of",
     "whatsapp_number_of",
 ]

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from hookgw import Event, Registration, hookimpl
+from hookgw import Event, Registration, chat_names, hookimpl, jids_of, plain_jid
 
 NAME = "message_filters"
 # The chat in which the status updates of contacts arrive.
@@ -39,15 +39,16 @@ Patterns = Annotated[tuple[Pattern, ...], Meta(max_length=1000)]
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The block of a registration. An event must pass all options.
+    """The block of a registration. An event must pass all options; a list, one of its entries.
 
     Attributes:
         from_me: ``true`` for the account's own messages only, ``false`` for those of others only.
         groups: whether messages in groups pass.
         status_broadcasts: whether status updates of contacts pass.
         allow: JIDs that pass, as patterns (``*``, ``?``, ``[…]``); empty for all. A message has the JID of
-            its chat and, in a group, that of its sender; one match is enough. At most 100 may be wildcards,
-            with at most 3 stars each and 4,096 characters together.
+            its chat and, in a group, that of its sender, each by all names that it has for them, and without
+            a device; one match is enough. At most 100 may be wildcards, with at most 3 stars each and 4,096
+            characters together.
         deny: JIDs that do not pass, as patterns. It overrides ``allow``.
         message_types: the ``messageType``s that pass; empty for all. Events without a type pass.
     """
@@ -68,6 +69,11 @@ class Patterned:
     """
 
     def __init__(self, name: str, patterns: tuple[str, ...]) -> None:
+        # As events name people: "*@c.us" is another spelling, too.
+        patterns = tuple(
+            f"{one.removesuffix('@c.us')}@s.whatsapp.net" if one.endswith("@c.us") else plain_jid(one)
+            for one in patterns
+        )
         wildcards = [pattern for pattern in patterns if any(sign in pattern for sign in "*?[")]
         if len(wildcards) > MAX_WILDCARDS:
             raise ValueError(f"{name} has {len(wildcards)} wildcards; at most {MAX_WILDCARDS} are allowed")
@@ -97,12 +103,16 @@ class Message(msgspec.Struct, frozen=True):
     key: Any = None
     fromMe: Any = None  # noqa: N815 -- the name in the payload
     remoteJid: Any = None  # noqa: N815
+    remoteJidAlt: Any = None  # noqa: N815
     participant: Any = None
+    participantAlt: Any = None  # noqa: N815
+    chatId: Any = None  # noqa: N815
+    id: Any = None
     messageType: Any = None  # noqa: N815
 
 
 # float: msgspec's own takes 20 µs for a number such as 1.5e300.
-_message_of = msgspec.json.Decoder(Message, float_hook=float).decode
+_messages_of = msgspec.json.Decoder(Message | list[Message], float_hook=float).decode
 
 
 class Filter:
@@ -116,25 +126,31 @@ class Filter:
     def passes(self, data_json: bytes) -> bool:
         """Return whether an event with this payload goes to the registration."""
         try:
-            data = _message_of(data_json)
-        except msgspec.ValidationError:  # not an object
+            data = _messages_of(data_json)
+        except msgspec.ValidationError:  # no object, and no list of them
             return True
+        if not isinstance(data, list):
+            return self._passes(data)
+        return not data or any(map(self._passes, data))
+
+    def _passes(self, data: Message) -> bool:
+        fields = msgspec.structs.asdict(data)
         # MESSAGES_UPSERT has these fields in "key", MESSAGES_UPDATE at the top.
-        key = data.key if isinstance(data.key, dict) else msgspec.structs.asdict(data)
+        key = data.key if isinstance(data.key, dict) else fields
         options = self._options
         # A producer may send anything: a field of another type counts as missing.
-        from_me, chat, kind = key.get("fromMe"), key.get("remoteJid"), data.messageType
+        from_me, kind, jids = key.get("fromMe"), data.messageType, chat_names(fields)
         if isinstance(from_me, bool) and options.from_me not in (None, from_me):
             return False
         if isinstance(kind, str) and options.message_types and kind not in options.message_types:
             return False
-        if not isinstance(chat, str):
+        if not jids:
             return True
-        if chat == STATUS and not options.status_broadcasts:
+        if STATUS in jids and not options.status_broadcasts:
             return False
-        if chat.endswith("@g.us") and not options.groups:
+        if jids[0].endswith("@g.us") and not options.groups:
             return False
-        jids = [jid for jid in (chat, key.get("participant")) if isinstance(jid, str)]
+        jids += jids_of(key, "participant")
         if any(map(self._deny.match, jids)):
             return False
         return not self._allow or any(map(self._allow.match, jids))

@@ -70,7 +70,7 @@ class Survey(msgspec.Struct):
     backlog: dict[LaneState, int] = msgspec.field(default_factory=lambda: dict.fromkeys(LaneState, 0))
     oldest: dict[LaneState, float] = msgspec.field(default_factory=lambda: dict.fromkeys(LaneState, 0.0))
     waiting: dict[WaitsFor, int] = msgspec.field(
-        default_factory=lambda: {"rate": 0, "memory": 0, "connection": 0, "descriptor": 0}
+        default_factory=lambda: {"rate": 0, "memory": 0, "connection": 0, "descriptor": 0, "order": 0}
     )
     worst_lanes: list[LaneStatistics] = []
     registrations: Ranked = []

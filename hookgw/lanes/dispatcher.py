@@ -20,13 +20,14 @@ import trio
 from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed, run_contained
 from hookgw.config.settings import DeliverySettings
 from hookgw.fair import PerHolder
+from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane import Lane
 from hookgw.lanes.retired_lanes import RetiredLanes
 from hookgw.lanes.services import LaneServices
 from hookgw.records.deliveries import Delivery, LaneState, LaneStatistics
-from hookgw.records.lanes import partition_of, registration_of
+from hookgw.records.lanes import is_wide, order_of, partition_of, registration_of
 from hookgw.records.registrations import Ordering
 
 RETIRE_AFTER = 5.0
@@ -55,6 +56,7 @@ class Dispatcher:
         self._pauses = PerHolder[str]()
         self._redirected: set[str] = set()
         self._attempt_limits: dict[str, trio.CapacityLimiter] = {}
+        self._orders: dict[str, ChatOrder] = {}
         self._recovering: set[str] = set()
         self._running: tuple[LaneServices, trio.Nursery] | None = None
         self._is_stopping = False
@@ -376,14 +378,19 @@ class Dispatcher:
             if limit is None:
                 limit = trio.CapacityLimiter(registration.concurrency)
                 self._attempt_limits[registration_id] = limit
+        shared = order_of(key)
+        order = None if shared is None else self._orders.setdefault(shared, ChatOrder())
         lane = self._lanes[key] = Lane(
             key,
             services,
             self._idle,
             attempt_limit=limit,
+            order=order,
             backlog=backlog,
             memory=self._retired.take(key),
         )
+        if order is not None:
+            order.add(lane, is_wide=is_wide(key))
         self._keys.setdefault(registration_id, set()).add(key)
         if registration_id in self._redirected:
             lane.redirect()
@@ -412,6 +419,8 @@ class Dispatcher:
                         self._recovering.discard(lane.key)
         finally:
             del self._lanes[lane.key]
+            if (shared := order_of(lane.key)) is not None and self._orders[shared].remove(lane):
+                del self._orders[shared]
             self._lane_endings.unpark_all()
             if memory is None:
                 self._forget(lane.key)

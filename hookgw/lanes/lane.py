@@ -43,6 +43,9 @@ over then repeats one delivery at most.
 
 If the registration has a rate (:mod:`hookgw.lanes.rate_limit`), the lane waits for it first, like for the
 time of a retry. It takes its token with the connection, and waits again if another lane was faster.
+
+A partition by chat looks before each attempt whether an event about several chats comes first, in whichever
+partition (:mod:`hookgw.lanes.chat_order`). If so, it drops its head from memory until its turn has come.
 """
 
 from __future__ import annotations
@@ -59,6 +62,7 @@ from hookgw.delivery.http.errors import DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.pools import PooledTransport
 from hookgw.delivery.sender import AttemptResult
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
+from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.hanging import died_unanswered
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane_memory import LaneMemory
@@ -75,6 +79,7 @@ from hookgw.records.deliveries import (
     LaneState,
     LaneStatistics,
     Outcome,
+    Position,
     Settlement,
     WaitsFor,
 )
@@ -102,9 +107,11 @@ class _Deferred(NamedTuple):
     """A head that waits on disk, with the facts that are shown of it."""
 
     seq: int
+    position: Position
     instance: str
     queued_at: float
     next_at: float
+    is_out_of_turn: bool = False
 
 
 class Lane:
@@ -112,6 +119,7 @@ class Lane:
 
     Args:
         attempt_limit: held during an attempt, by lanes that share a limit on attempts; ``None`` for no limit.
+        order: of the registration's partitions by chat.
         backlog: how many deliveries are pending on disk.
         memory: left by the lane's last task, if the lane was retired.
     """
@@ -126,6 +134,7 @@ class Lane:
         "_in_flight",
         "_in_flight_ended",
         "_is_cut_off",
+        "_is_drained",
         "_is_paused",
         "_is_retired",
         "_is_sending",
@@ -136,6 +145,7 @@ class Lane:
         "_must_refresh",
         "_must_stop",
         "_must_try",
+        "_order",
         "_plan",
         "_queue",
         "_rate_waited_for",
@@ -161,6 +171,7 @@ class Lane:
         idle_lanes: IdleLanes,
         *,
         attempt_limit: trio.CapacityLimiter | None = None,
+        order: ChatOrder | None = None,
         backlog: int = 0,
         memory: LaneMemory | None = None,
     ) -> None:
@@ -169,6 +180,8 @@ class Lane:
         self._services = services
         self._idle_lanes = idle_lanes
         self._attempt_limit = attempt_limit
+        self._order = order
+        self._is_drained = False
         self._backlog = backlog
         self._plan: DeliveryPlan | None = None
         self._head: Delivery | None = None
@@ -207,6 +220,7 @@ class Lane:
     # Called by the dispatcher. None of these methods waits.
 
     def offer(self, delivery: Delivery) -> None:
+        self._is_drained = False
         self._backlog += 1
         self._queue.offer(delivery)
 
@@ -215,13 +229,14 @@ class Lane:
         # The dispatcher calls this before it offers what the same commit appended. So their positions are
         # greater than all that the lane has taken or has in its channel, and reading on from
         # ``LaneMemory.last`` finds them. A page that is being read now may lack them; the next one has them.
+        self._is_drained = False
         self._backlog += count
         self._queue.behind = True
         self._queue.wake()
 
     def refresh(self) -> None:
         """Drop everything from memory, and read the outbox from the start."""
-        self._must_refresh = True
+        self._must_refresh, self._is_drained = True, False
         self._wake_up()
 
     def pause(self) -> None:
@@ -278,6 +293,16 @@ class Lane:
         if self._is_sending:
             self._is_cut_off = True
             self._scope.cancel()
+
+    @property
+    def frontier(self) -> Position | None:
+        """The lane has no pending delivery before this position; ``None`` if it has none at all."""
+        if self._must_refresh:
+            return FIRST
+        if self._is_drained:
+            return None
+        head = self._head or self._deferred
+        return FIRST if head is None else head.position
 
     @property
     def is_in_flight(self) -> bool:
@@ -342,7 +367,10 @@ class Lane:
                 if self._must_refresh:
                     await self._start_over()
                 elif self._deferred is not None:
-                    await self._wait_for_deferred(self._deferred)
+                    if self._deferred.is_out_of_turn:
+                        await self._wait_for_turn(self._deferred)
+                    else:
+                        await self._wait_for_deferred(self._deferred)
                 elif (delivery := self._queue.take()) is not None:
                     self._is_retired = False
                     if self._late is not None and self._late.seq != delivery.seq:
@@ -356,6 +384,9 @@ class Lane:
                 else:
                     self._state, self._backlog = LaneState.IDLE, 0
                     self._stop_listening()
+                    self._is_drained = True
+                    if self._order is not None:
+                        self._order.advanced()
                     idle_since = self._idle_lanes.begin(self)
                     self._memory.until = idle_since + self._services.settings.lane_idle
                     try:
@@ -379,7 +410,7 @@ class Lane:
         # What the memory says may be wrong, and the plan may be what fails.
         self._plan, self._head, self._waiting_until = None, None, None
         self._deferred = self._waited = self._wake = None
-        self._is_retired, self._must_refresh = False, True
+        self._is_retired, self._must_refresh, self._is_drained = False, True, False
         self._memory.error = f"An error in hookgw ended the lane, which starts again: {failure}"
         self._state = LaneState.PAUSED
         with trio.move_on_after(wait):
@@ -463,6 +494,8 @@ class Lane:
         if delivery.next_at or delivery.queued_at > self._read_at or self._waited is not None:
             self._correct_times(delivery)
         self._head = delivery
+        if self._order is not None:
+            self._order.advanced()
         try:
             if delivery.attempts and self._memory.outcome is None:
                 await self._recall_last_attempt(delivery)
@@ -541,7 +574,11 @@ class Lane:
                 if is_long and await self._flush_or_listen():
                     self._wake = None
                     self._deferred = _Deferred(
-                        delivery.seq, delivery.event.instance, delivery.queued_at, delivery.next_at
+                        delivery.seq,
+                        delivery.position,
+                        delivery.event.instance,
+                        delivery.queued_at,
+                        delivery.next_at,
                     )
                     self._queue.put_back()
                     return
@@ -549,6 +586,43 @@ class Lane:
                     await self._listen()
         self._end_wait()
         self._must_try = False
+
+    async def _leave_to_others(self, delivery: Delivery) -> None:
+        """Defer the head: something in another partition must be sent before it."""
+        # Its attempts, if there are some, are read again with it.
+        await self._services.outbox.flush()
+        if not (self._must_refresh or self._must_stop):
+            self._deferred = _Deferred(
+                delivery.seq,
+                delivery.position,
+                delivery.event.instance,
+                delivery.queued_at,
+                delivery.next_at,
+                is_out_of_turn=True,
+            )
+            self._head = None
+            self._queue.put_back()
+
+    async def _wait_for_turn(self, head: _Deferred) -> None:
+        """Wait until nothing in another partition comes before the head, or a flag is set."""
+        assert self._order is not None  # noqa: S101 -- or it would not be out of turn
+        self._state, self._waits_for = LaneState.WAITING, "order"
+        with trio.CancelScope() as scope:
+
+            def wake() -> None:
+                self._waits_for = None  # at once: the lane is no longer at rest
+                scope.cancel()
+
+            self._wake = wake
+            self._order.wait(self, head.position, wake)
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._order.leave(self)
+                self._wake = self._waits_for = None
+        self._deferred = None
+        if not (self._must_refresh or self._must_stop):
+            self._waited = head
 
     async def _flush_or_listen(self) -> bool:
         """Wait until all is on disk; return false if a late response settles the head before."""
@@ -657,6 +731,10 @@ class Lane:
 
     async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:  # noqa: C901 -- one step a time
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
+        # A head that was tried, and listens for a late response, had its turn.
+        if self._late is None and self._order and not self._order.may_begin(self, delivery.position):
+            await self._leave_to_others(delivery)
+            return
         sender, pools, registration = self._services.sender, self._services.pools, plan.registration
         number, body = delivery.attempts + 1, delivery.body
         headers: dict[str, str] | None = None

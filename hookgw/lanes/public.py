@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hookgw.lanes import idle_lanes, lane_queue, retired_lanes, store_retry
+from hookgw.lanes.chat_order import *
 from hookgw.lanes.dispatcher import *
 from hookgw.lanes.held_shards import *
 from hookgw.lanes.idle_lanes import *

@@ -7,7 +7,7 @@ wanted them, are not known here. A search ends after a while: it finds the most 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence, Sized
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import trio
@@ -17,7 +17,7 @@ from hookgw.core.long_work import run_in_slices
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
-from hookgw.records.erased_persons import person_of
+from hookgw.records.chats import HIDDEN, NUMBER, jids_of, plain_jid
 from hookgw.records.events import Event
 
 SEARCH_SECONDS = 1.0
@@ -36,6 +36,7 @@ MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
 """The kinds of events with one message."""
 _CONTACTS = ("CONTACTS_UPSERT", "CONTACTS_UPDATE", "CONTACTS_SET")
 _GROUP = "@g.us"
+_PERSON = (NUMBER, HIDDEN)
 
 
 class LastMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -97,17 +98,27 @@ class _Key(msgspec.Struct, rename="camel"):
     from_me: bool = False
     participant: str | None = None
     remote_jid_alt: Any = None
+    participant_alt: Any = None
 
     @property
-    def member(self) -> str | None:
-        """Return the author of a message in a group; ``None`` in a chat with a person.
+    def chats(self) -> tuple[str, ...]:
+        """All names of the chat, the one to list it under first."""
+        return jids_of({"remoteJid": self.remote_jid, "remoteJidAlt": self.remote_jid_alt})
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """All names of the author of a message in a group; empty in a chat with a person.
 
         Some networks name that person as the participant, too, perhaps with a device or in another spelling.
         """
-        if not self.participant:
-            return None
-        chat = {person_of(jid) for jid in (self.remote_jid, self.remote_jid_alt) if isinstance(jid, str)}
-        return None if person_of(self.participant) in chat else self.participant
+        chats, authors = self.chats, self.authors
+        return () if chats[0].endswith(_PERSON) or set(authors).intersection(chats) else authors
+
+    @property
+    def authors(self) -> tuple[str, ...]:
+        """All names of whom the message names as its author."""
+        named = {"participant": self.participant, "participantAlt": self.participant_alt}
+        return jids_of(named, "participant")
 
 
 # Fields that no list needs are not checked: events may hold anything.
@@ -125,6 +136,54 @@ _message_of = msgspec.json.Decoder(_Message, float_hook=float).decode
 _list_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
+T = TypeVar("T", Chat, Contact)
+
+
+class _Found(Generic[T]):
+    """What a search has found, by plain name, the newest first."""
+
+    def __init__(self, is_wanted: Callable[[str], bool]) -> None:
+        self._is_wanted = is_wanted
+        self._found: dict[str, T] = {}
+        # The numbers of people whose messages have them at times only.
+        self._numbers: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def take(self, jids: tuple[str, ...], new: T) -> T | None:
+        """Add something, or find it again; ``None`` if nobody wants it.
+
+        Args:
+            jids: all of its names, as :func:`jids_of` returns them.
+        """
+        jid = jids[0]
+        if jid.endswith(NUMBER):
+            self._numbers.update((other, jid) for other in jids if other.endswith(HIDDEN))
+        # Somebody without a number may turn out to be wanted.
+        if jid in self._found or jid.endswith(HIDDEN) or any(map(self._is_wanted, jids)):
+            return self._found.setdefault(jid, new)
+        return None
+
+    def people(self, merge: Callable[[T, T], None]) -> list[T]:
+        """Return everything that is wanted; a person once, under the number if it is known.
+
+        Args:
+            merge: adds what is known from an older entry to a newer one of the same person.
+        """
+        people: dict[str, T] = {}
+        for jid, one in self._found.items():
+            one.jid = self._numbers.get(jid, jid)
+            if (newer := people.setdefault(one.jid, one)) is not one:
+                merge(newer, one)
+        hidden = {number: jid for jid, number in self._numbers.items()}
+        return [
+            one
+            for jid, one in people.items()
+            if self._is_wanted(jid) or (jid in hidden and self._is_wanted(hidden[jid]))
+        ]
+
+
 class ChatSearch:
     """Finds chats and contacts, with a few reads of an instance at a time."""
 
@@ -138,62 +197,72 @@ class ChatSearch:
             TooManyRequests: too many reads of the instance are in progress.
             StorageUnavailable: the disk refuses.
         """
-        found: dict[str, Chat] = {}
+        found = _Found[Chat](is_wanted)
 
         def take(event: Event) -> Generator[None, None, None]:
             yield
             message = _read_message(event)
-            if message is None or not is_wanted(message.key.remote_jid):
+            if message is None:
                 return
-            key = message.key
-            chat = found.get(key.remote_jid)
-            if chat is None:
-                chat = found[key.remote_jid] = Chat(
-                    jid=key.remote_jid,
+            key, jids = message.key, message.key.chats
+            chat = found.take(
+                jids,
+                Chat(
+                    jid=jids[0],
                     name=None,
-                    is_group=key.remote_jid.endswith(_GROUP),
+                    is_group=jids[0].endswith(_GROUP),
                     updated_at=event.time,
                     last_message=_last_message(message),
-                )
-            if key.member:
+                ),
+            )
+            if chat is None:
+                return
+            if key.members:
                 chat.is_group, chat.name = True, None
             elif chat.name is None and not key.from_me and not chat.is_group:
                 chat.name = _text(message.push_name)
 
+        def merge(newer: Chat, older: Chat) -> None:
+            newer.name = newer.name or older.name
+
         await self._search(instance, MESSAGES, found, take)
-        return list(found.values())
+        return found.people(merge)
 
     async def contacts(self, instance: str, is_wanted: Callable[[str], bool]) -> list[Contact]:
         """Return the people and groups that wrote to an instance or were written to; see :meth:`chats`."""
-        found: dict[str, Contact] = {}
+        found = _Found[Contact](is_wanted)
 
         def take(event: Event) -> Generator[None, None, None]:
             for seen in _contacts_in(event):
                 yield  # one event may have tens of thousands
-                if seen is not None and is_wanted(seen.jid):
-                    known = found.setdefault(seen.jid, seen)
-                    known.name = known.name or seen.name
-                    known.picture_url = known.picture_url or seen.picture_url
-                    known.is_group = known.is_group or seen.is_group
+                if seen is not None:
+                    jids, contact = seen
+                    if (known := found.take(jids, contact)) is not None:
+                        merge(known, contact)
+
+        def merge(newer: Contact, older: Contact) -> None:
+            newer.name = newer.name or older.name
+            newer.picture_url = newer.picture_url or older.picture_url
+            newer.is_group = newer.is_group or older.is_group
 
         await self._search(instance, (*MESSAGES, *_CONTACTS), found, take)
-        return list(found.values())
+        return found.people(merge)
 
     async def known_numbers(self, instance: str, numbers: Sequence[str]) -> list[dict[str, Any]] | None:
         """Return ``{"number", "exists", "jid"}`` of each number; ``None`` if the history lacks one."""
-        people = [person_of(_chat_of(number)) for number in numbers]
+        people = [plain_jid(_chat_of(number)) for number in numbers]
         wanted = set(people)
-        found: dict[tuple[str, str], str] = {}
+        found: dict[str, str] = {}
 
         def take(event: Event) -> Generator[None, None, None]:
             yield
             message = _read_message(event)
-            key = message.key if message is not None else None
-            for jid in (key.remote_jid, key.remote_jid_alt, key.participant) if key is not None else ():
-                if isinstance(jid, str) and jid:
-                    # The part before the "@" is enough, as in findChats.
-                    for person in wanted & {person_of(jid), (jid.partition("@")[0], "")}:
-                        found.setdefault(person, jid)
+            if message is None:
+                return
+            for jid in (*message.key.chats, *message.key.authors):
+                # The part before the "@" is enough, as in findChats.
+                for person in wanted & {jid, jid.partition("@")[0]}:
+                    found.setdefault(person, jid)
 
         await search_events(self._history, instance, MESSAGES, take, lambda: wanted <= found.keys())
         if not wanted <= found.keys():
@@ -258,7 +327,7 @@ def _last_message(message: _Message) -> LastMessage:
     content = message.message
     is_shown = len(bytes(content)) <= MOST_MESSAGE
     key = msgspec.to_builtins(message.key)
-    del key["remoteJidAlt"]
+    del key["remoteJidAlt"], key["participantAlt"]
     if key["participant"] is None:
         del key["participant"]
     stamp = message.message_timestamp
@@ -281,39 +350,46 @@ def _entries_of(data: bytes) -> list[msgspec.Raw]:
         return [msgspec.Raw(data)]
 
 
-def _contacts_in(event: Event) -> Iterator[Contact | None]:
-    """Yield the contacts in an event, and ``None`` for an entry without an id: the caller pauses at each."""
+def _contacts_in(event: Event) -> Iterator[tuple[tuple[str, ...], Contact] | None]:
+    """Yield the contacts in an event, each with all of its names.
+
+    ``None`` is an entry without an id: the caller pauses at each.
+    """
     if event.kind in _CONTACTS:
         # One by one: decoding tens of thousands at once would hold up everything else.
         for text in _entries_of(event.data_json):
             item = decode_json(bytes(text)) if len(memoryview(text)) <= MOST_CONTACT else None
-            jid = _field(item, "remoteJid", "id")
-            if not jid:
+            jids = (jids_of(item) or jids_of(item, "id")) if isinstance(item, dict) else ()
+            if not jids:
                 yield None
                 continue
-            yield Contact(
-                jid=jid,
+            contact = Contact(
+                jid=jids[0],
                 name=_field(item, "pushName", "name", "notify"),
                 picture_url=_field(item, "profilePicUrl", "profilePictureUrl", "imgUrl"),
-                is_group=jid.endswith(_GROUP),
+                is_group=jids[0].endswith(_GROUP),
                 updated_at=event.time,
             )
+            yield jids, contact
         return
     message = _read_message(event)
     if message is None:
         return
     key = message.key
     name = None if key.from_me else _text(message.push_name)
-    is_group = bool(key.member) or key.remote_jid.endswith(_GROUP)
-    yield Contact(
-        jid=key.remote_jid,
+    jids, members = key.chats, key.members
+    is_group = bool(members) or jids[0].endswith(_GROUP)
+    contact = Contact(
+        jid=jids[0],
         name=None if is_group else name,
         picture_url=None,
         is_group=is_group,
         updated_at=event.time,
     )
-    if key.member and not key.from_me:
-        yield Contact(jid=key.member, name=name, picture_url=None, is_group=False, updated_at=event.time)
+    yield jids, contact
+    if members and not key.from_me:
+        member = Contact(jid=members[0], name=name, picture_url=None, is_group=False, updated_at=event.time)
+        yield members, member
 
 
 def _chat_of(number: str) -> str:

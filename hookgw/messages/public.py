@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hookgw.messages.chats import *
 from hookgw.messages.media import *
+from hookgw.messages.requests import ChatQuery as ChatQuery
 from hookgw.messages.requests import parse_audio_message as parse_audio_message
 from hookgw.messages.requests import parse_chat_query as parse_chat_query
 from hookgw.messages.requests import parse_contact_message as parse_contact_message

@@ -28,6 +28,7 @@ from hookgw.kernel.json_fields import (
     text_up_to,
     whole_number,
 )
+from hookgw.records.chats import plain_jid
 from hookgw.records.messages import (
     Contact,
     ContactMessage,
@@ -103,8 +104,8 @@ class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
     skip: int = 0
 
     def wants(self, chat: str) -> bool:
-        """Return whether a chat is to be listed, as far as its id says."""
-        return self.chat is None or self.chat in (chat, chat.partition("@")[0])
+        """Return whether a chat is to be listed, as far as its plain name says."""
+        return self.chat is None or plain_jid(self.chat) in (chat, chat.partition("@")[0])
 
     @property
     def page_slice(self) -> slice:

@@ -16,7 +16,7 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.messages.chats import MESSAGES, search_events
 from hookgw.messages.media import MediaDownloads
-from hookgw.records.erased_persons import person_of
+from hookgw.records.chats import jids_of, plain_jid
 from hookgw.records.events import Event
 from hookgw.records.messages import MessageKey, MessageQuery
 
@@ -262,9 +262,8 @@ def _is_wanted(content: _Content, query: MessageQuery) -> bool:
         return False
     if query.chat is None:
         return True
-    jids = [jid for jid in (key.get("remoteJid"), key.get("remoteJidAlt")) if isinstance(jid, str)]
-    wanted = person_of(query.chat)
-    return any(query.chat in (jid, jid.partition("@")[0]) or person_of(jid) == wanted for jid in jids if jid)
+    wanted = plain_jid(query.chat)
+    return any(wanted in (jid, jid.partition("@")[0]) for jid in jids_of(key))
 
 
 def _shown(content: _Content, statuses: list[str], room: int) -> StoredMessage:

@@ -252,7 +252,8 @@ class Session(Protocol):
         """Store events, and with them the connector's state, in one commit: all of it or nothing.
 
         After a kill, a connector that continues from its state repeats nothing and misses nothing. Events
-        with ids that were stored before are left out; the state is stored all the same.
+        with ids that were stored before are left out; the state is stored all the same. A list about several
+        chats is stored as an event for each, with an id that follows from that of the list.
 
         Args:
             events: in their order; may be empty.

@@ -212,7 +212,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     __repr__ = repr_without("headers")
 
 
-WaitsFor: TypeAlias = Literal["rate", "memory", "connection", "descriptor"]
+WaitsFor: TypeAlias = Literal["rate", "memory", "connection", "descriptor", "order"]
 """What a lane may wait for, beside the time of a retry."""
 
 
@@ -235,8 +235,8 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
         waiting_until: the time of the next attempt, or of the next look at the rate (steady clock); ``None``
             unless the lane is waiting.
         waits_for: the ``rate`` of its registration, ``memory`` to read its next delivery, ``connection`` of
-            the host of its URL, or file ``descriptor`` for that connection; ``None`` if it waits for none of
-            them.
+            the host of its URL, file ``descriptor`` for that connection, or the ``order`` with other
+            partitions by chat; ``None`` if it waits for none of them.
         last_outcome: the outcome of the last attempt.
         last_error: why the last attempt did not deliver.
     """

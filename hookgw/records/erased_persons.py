@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from hookgw.records.chats import plain_jid
 from hookgw.records.instances import Instance
 
 _LONGEST = 1024
@@ -52,16 +53,9 @@ def _names_in(value: Any) -> Iterator[str]:
 def _names(text: str) -> Iterable[str]:
     if not text or len(text) > _LONGEST:
         return ()
-    # Without the device, and in one spelling.
-    return {text, "@".join(person_of(text))} if "@" in text else {text}
+    return {text, plain_jid(text)}
 
 
 def _digest(instance: Instance, name: str) -> str:
     key = instance.id.encode()[: hashlib.blake2b.MAX_KEY_SIZE]
     return hashlib.blake2b(name.encode("utf-8", "replace"), key=key, digest_size=16).hexdigest()
-
-
-def person_of(jid: str) -> tuple[str, str]:
-    """Return a person's id without the device, in any spelling of the network: ``5511…:3@c.us``."""
-    user, _, server = jid.partition("@")
-    return user.partition(":")[0], "s.whatsapp.net" if server == "c.us" else server

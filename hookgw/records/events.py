@@ -21,6 +21,7 @@ import msgspec
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.kernel.times import rfc3339
+from hookgw.records.chats import chats_in
 
 # No ".": Standard Webhooks signs "<id>.<timestamp>.<body>", and a dot in the id would let two different
 # deliveries have the same signature.
@@ -70,20 +71,23 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return decode_json(self.data_json)
 
     @cached_property
-    def chat_hash(self) -> int:
-        """The CRC-32 of :attr:`chat`, which chooses a partition. It does not keep the chat in memory."""
-        return zlib.crc32(self.chat.encode())
+    def chat_hash(self) -> int | None:
+        """The CRC-32 of the chat, which chooses a partition; ``None`` if there are several chats.
+
+        It does not keep the chat in memory.
+        """
+        chats = self.chats
+        if len(chats) > 1:
+            return None
+        return zlib.crc32(chats[0].encode("utf-8", "surrogatepass") if chats else b"")
 
     @property
-    def chat(self) -> str:
-        """``data.key.remoteJid``, or ``data.remoteJid``; empty if there is none."""
-        # Not self.data: that takes much longer for a large payload, and keeps all of it in memory.
-        try:
-            chat = _chat_of(self.data_json)
-        except msgspec.ValidationError:  # not an object
-            return ""
-        jid = chat.key.get("remoteJid") if isinstance(chat.key, dict) else chat.remoteJid
-        return jid if isinstance(jid, str) else ""
+    def chats(self) -> tuple[str, ...]:
+        """The chats that the payload is about: none, one, or in a list several.
+
+        A person on WhatsApp has one name here, whatever the payload calls them; see docs/http.md.
+        """
+        return chats_in(self.data_json)
 
     @property
     def date_time(self) -> str:
@@ -107,14 +111,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         data_json = self.data_json if data is msgspec.UNSET else self.encode(data)
         return msgspec.structs.replace(self, data_json=data_json, kind=kind or self.kind)
-
-
-class _Chat(msgspec.Struct):
-    key: Any = None
-    remoteJid: Any = None  # noqa: N815 -- the name in the payload
-
-
-_chat_of = msgspec.json.Decoder(_Chat, float_hook=float).decode
 
 
 def new_event_id(now: float) -> str:

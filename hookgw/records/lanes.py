@@ -7,6 +7,10 @@ partitions contain a colon.
 The generation counts the changes of a registration's ordering and concurrency. Deliveries whose lane has
 another generation than their registration were appended before such a change. They are re-partitioned before
 anything of the registration is sent, so that the order per key holds across the change.
+
+For partitions by chat, the generation ends with the version of the rule that says which chat an event is
+about (``reg_1:3.c2:5``). An upgrade to another rule makes all former lanes outdated, whichever process and
+whichever engine wrote them, and at whatever step of their re-partition it was killed.
 """
 
 from __future__ import annotations
@@ -17,6 +21,11 @@ import msgspec
 
 from hookgw.records.events import Event
 from hookgw.records.registrations import Ordering, Registration
+
+# The result of :attr:`hookgw.records.events.Event.chat_hash` is on disk. If it changes, raise this number.
+_BY_CHAT = ".c2"
+# The partition of events about several chats; see hookgw/lanes/chat_order.py.
+_SEVERAL = "all"
 
 
 class LaneRule(msgspec.Struct, frozen=True):
@@ -35,7 +44,8 @@ class LaneRule(msgspec.Struct, frozen=True):
     @property
     def generation_prefix(self) -> str:
         """The key of the registration's only lane, or the beginning of the keys of its partitions."""
-        return f"{self.registration}:{self.generation}"
+        rule = _BY_CHAT if self.ordering is Ordering.CHAT and self.concurrency > 1 else ""
+        return f"{self.registration}:{self.generation}{rule}"
 
     @property
     def divides_events(self) -> bool:
@@ -51,9 +61,8 @@ class LaneRule(msgspec.Struct, frozen=True):
         if self.concurrency <= 1:
             return lane
         # By the chat alone: a chat has one partition on all instances, so its order on each of them holds.
-        # The result is on disk. Another key or hash would break the order of pending deliveries.
         hashed = zlib.crc32(event.id.encode()) if self.ordering is Ordering.NONE else event.chat_hash
-        return f"{lane}:{hashed % self.concurrency}"
+        return f"{lane}:{_SEVERAL if hashed is None else hashed % self.concurrency}"
 
     def lane_of_instance(self, instance: str) -> str | None:
         """Return the key of an instance's lane; ``None`` if instances have no separate lanes."""
@@ -69,11 +78,22 @@ def lane_rule(registration: Registration) -> LaneRule:
     return LaneRule(registration.id, registration.generation, registration.ordering, registration.concurrency)
 
 
+def order_of(lane: str) -> str | None:
+    """Return what the partitions by chat of one generation share; ``None`` for other lanes."""
+    parts = lane.split(":", 2)
+    return ":".join(parts[:2]) if len(parts) == 3 and parts[1].endswith(_BY_CHAT) else None
+
+
+def is_wide(lane: str) -> bool:
+    """Return whether a lane, one of those by chat, is for events about several chats."""
+    return partition_of(lane) == _SEVERAL
+
+
 def registration_of(lane: str) -> str:
     return lane.partition(":")[0]
 
 
 def partition_of(lane: str) -> str | None:
-    """Return a lane's partition: a number, or an instance's name; ``None`` for a registration's only lane."""
+    """Return a lane's partition: a number, ``all``, or an instance's name; ``None`` for an only lane."""
     parts = lane.split(":", 2)
     return parts[2] if len(parts) == 3 else None

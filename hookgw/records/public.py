@@ -5,6 +5,7 @@ from __future__ import annotations
 from hookgw.records.api_keys import *
 from hookgw.records.audit import *
 from hookgw.records.browser_sessions import *
+from hookgw.records.chats import *
 from hookgw.records.connectors import *
 from hookgw.records.deliveries import *
 from hookgw.records.erased_persons import *

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# "5511…:7@s.whatsapp.net" is a device of "5511…@s.whatsapp.net".
-_OF_WHATSAPP = re.compile(r"(\d+)(?::\d+)?@([a-z.]+)", re.ASCII)
+from hookgw.records.chats import SPELLINGS, plain_jid
+
 _WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
 
 
@@ -15,14 +15,15 @@ class Person(NamedTuple):
 
     Attributes:
         value: a payload has it as a string, or as the name of a member.
-        device: the beginning and the end of what the person's devices are called; ``None`` if there are none.
+        others: patterns (GLOB) of the person's names with all spellings and devices, after one of their
+            beginning; empty if there are none. They find what has this value as its ``plain_jid``.
         part: what every payload has that names the person without escapes: of an identifier of WhatsApp, the
             number.
         escape: what a payload has if its spelling of the value may have escapes.
     """
 
     value: str
-    device: tuple[str, str] | None
+    others: tuple[str, ...]
     part: str
     escape: str
 
@@ -34,9 +35,11 @@ class Person(NamedTuple):
 
 def person(value: str) -> Person:
     """Return by which texts to look for the person whom an identifier names."""
-    match = _OF_WHATSAPP.fullmatch(value)
+    plain = plain_jid(value)
+    user, _, server = plain.partition("@")
     # Few payloads have an escaped character, many an escaped line end, which spells none of these texts.
     escape = "\\" if set('"/\\').intersection(value) or not value.isprintable() else "\\u"
-    if match is None:
-        return Person(value, None, value, escape)
-    return Person(f"{match[1]}@{match[2]}", (f"{match[1]}:", f"@{match[2]}"), match[1], escape)
+    if not user.isdecimal() or server not in SPELLINGS:
+        return Person(value, (), value, escape)
+    others = [f"{user}{device}{end}" for end in SPELLINGS[server] for device in ("", "[:_]*")]
+    return Person(plain, (f"{user}[:_@]*", *others), user, escape)

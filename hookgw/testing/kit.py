@@ -265,6 +265,8 @@ class GatewayKit:
 
     def _is_at_rest(self, lane: LaneStatistics, now: float) -> bool:
         if lane.state is LaneState.WAITING:
+            if lane.waits_for == "order":  # with another lane, which is at rest or not
+                return True
             # A lane can wait until a time in the past: it is due, and its task has not run yet.
             return lane.waiting_until is not None and lane.waiting_until > now
         if lane.state is LaneState.PAUSED:  # a pause of the gateway itself ends soon, its owner's does not

@@ -47,8 +47,8 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
         instance: the registration's instance; `*` for a webhook of the configuration, `null` if the
             registration was deleted.
         label: the registration's label; `null` if it was deleted.
-        partition: a number, or with ordering `instance` an instance's name; `null` for a registration's
-            only lane.
+        partition: a number, with ordering `chat` also `all` (for events about several chats), or with
+            ordering `instance` an instance's name; `null` for a registration's only lane.
         url: the registration's URL, without user and password; `null` if it was deleted.
         state: its state.
         backlog: the number of pending deliveries.
@@ -59,7 +59,7 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
         head_age: the age of the oldest pending delivery, in seconds.
         waiting_until: the time of the next attempt, while the lane waits.
         waits_for: what the lane waits for, if not for the time of a retry: the `rate` of its registration,
-            `memory`, a `connection` of its host, or a file `descriptor`.
+            `memory`, a `connection` of its host, a file `descriptor`, or the `order` with other partitions.
         last_outcome: the outcome of its last attempt.
         last_error: why that attempt failed.
         advice: what holds the lane up and what to do, if its head has been tried for more than 10 minutes and

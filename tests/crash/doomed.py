@@ -11,17 +11,18 @@ import os
 import signal
 import sqlite3
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from hookgw import Delivery, DeliveryState
+from hookgw import Delivery, DeliveryState, Event
 from hookgw.command import main
 from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
-from hookgw.records import Settlement
+from hookgw.records import LaneRule, Settlement
 from hookgw.store import CommitGroup, GroupCommit, ShelvedRecords, steps
 from hookgw.store.postgresql import Writer
 from hookgw.store.postgresql import erase as postgresql_erase
@@ -83,6 +84,18 @@ def repartition() -> None:
     steps.STEP = 100
     for module in (pending_changes, postgresql_pending_changes):
         _make_deadly(module, "repartition", after=2)
+
+
+def former_chats() -> None:
+    """Nothing is deadly: lanes by chat are those of the version that knew one name for each chat."""
+
+    def chat_hash(self: Event) -> int:
+        data = self.data if isinstance(self.data, dict) else {}
+        return zlib.crc32(str(data.get("key", {}).get("remoteJid", "")).encode())
+
+    prefix = property(lambda self: f"{self.registration}:{self.generation}")
+    LaneRule.generation_prefix = prefix  # type: ignore[assignment,method-assign]
+    Event.chat_hash = property(chat_hash)  # type: ignore[assignment]
 
 
 def parking() -> None:
@@ -224,7 +237,7 @@ MOMENTS: dict[str, Callable[..., None]] = {
     moment.__name__: moment
     for moment in (
         *(dispatch, settle, replay, erasure, prune, repartition, parking, state, commit),
-        *(creation, upgrade),
+        *(creation, upgrade, former_chats),
     )
 }
 

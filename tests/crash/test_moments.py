@@ -307,6 +307,48 @@ async def test_during_a_repartition_that_is_killed_again(tmp_path: Path, storage
         assert set(stage.receiver.ids[seen:]) == set(ids(batch(1000)))
 
 
+def of_person(number: int) -> dict[str, Any]:
+    """Return one of a thousand events of five people, each of whom is named in five ways."""
+    digits = f"551698888000{number % 5}"
+    plain = f"{digits}@s.whatsapp.net"
+    named: list[Any] = [
+        {"key": {"remoteJid": plain}},
+        {"key": {"remoteJid": f"{digits}:90@s.whatsapp.net"}},
+        {"key": {"remoteJid": f"{digits}@c.us"}},
+        {"key": {"remoteJid": f"77{digits}@lid", "remoteJidAlt": plain}},
+        [{"key": {"remoteJid": plain}}, {"key": {"remoteJid": f"{digits}:3@c.us"}}],
+    ]
+    return {"event": "CALL", "id": f"e{number}", "data": named[number // 5 % 5]}
+
+
+@pytest.mark.parametrize("kills", [0, 1, 3])
+async def test_an_upgrade_of_lanes_by_chat(tmp_path: Path, storage: Storage, kills: int) -> None:
+    """What an earlier version left moves to its lanes before any is sent, however often it is killed."""
+    events = [of_person(number) for number in range(1000)]
+    async with staged(tmp_path, storage) as stage:
+        stage.receiver.default = answer(503)
+        await stage.start("former_chats")
+        by_chat = {"url": stage.receiver.url, "ordering": "chat", "concurrency": 4}
+        await stage.call("POST", "/webhook/set/shop", by_chat)
+        await stage.call("POST", "/event/emit/shop", events)
+        await stage.target.kill()
+        seen = len(stage.receiver.requests)
+        stage.receiver.default = answer()
+        for _ in range(kills):
+            with suppress(AssertionError):  # it may not live until it is ready
+                await stage.start("repartition")
+            await stage.target.died()
+            assert len(stage.receiver.requests) == seen
+        await stage.start()
+        await stage.call("POST", "/event/emit/shop", [{**of_person(0), "id": "e1000"}])
+        await stage.drained()
+        arrived = [int(str(name)[1:]) for name in stage.receiver.ids[seen:]]
+        assert sorted(arrived) == list(range(1001))
+        for person in range(5):
+            theirs = [number for number in arrived if number % 5 == person]
+            assert theirs == sorted(theirs)
+
+
 async def test_right_after_a_change_of_the_url(tmp_path: Path, storage: Storage) -> None:
     """What is pending goes to the new URL at the next start, at once and in order."""
     async with staged(tmp_path, storage) as stage, open_receiver() as other:

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from hookgw import Event
 from hookgw.core import LONG_WORK, SLICE, LongWork
-from hookgw.messages import MOST_MESSAGE, MOST_PAGES, Chat, ChatSearch, Contact
+from hookgw.messages import MOST_MESSAGE, MOST_PAGES, Chat, ChatQuery, ChatSearch, Contact
 from hookgw.store import EventPage
 
 
@@ -95,6 +95,9 @@ async def test_a_group_has_no_persons_name(group: dict[str, str]) -> None:
         {"participant": "55@c.us"},
         {"participant": "7@lid", "remoteJidAlt": "7@lid"},
         {"participant": "", "remoteJidAlt": 5},
+        {"participant": "55@s.whatsapp.net", "fromMe": False},
+        {"participant": "7@lid", "participantAlt": "55@s.whatsapp.net"},
+        {"participant": "99@s.whatsapp.net"},  # the own account, as some gateways have it
     ],
 )
 async def test_a_person_who_is_named_twice_is_no_group(key: dict[str, Any]) -> None:
@@ -104,6 +107,53 @@ async def test_a_person_who_is_named_twice_is_no_group(key: dict[str, Any]) -> N
     assert "remoteJidAlt" not in chat.last_message.key
     (contact,) = await contacts(written)
     assert (contact.jid, contact.name, contact.is_group) == ("55@s.whatsapp.net", "Ana", False)
+
+
+SPELLINGS: list[dict[str, Any]] = [
+    {"chat": "55@s.whatsapp.net"},
+    {"chat": "55:90@s.whatsapp.net"},
+    {"chat": "55@c.us"},
+    {"chat": "7@lid", "remoteJidAlt": "55@s.whatsapp.net"},
+    {"chat": "55@s.whatsapp.net", "remoteJidAlt": "7:2@lid"},
+]
+
+
+@pytest.mark.parametrize(
+    "other", [*SPELLINGS, {"chat": "7:4@lid"}, {"chat": "7@lid", "participant": "7@lid"}]
+)
+@pytest.mark.parametrize("is_newer", [False, True])
+async def test_a_person_is_one_chat_under_the_number(other: dict[str, Any], is_newer: bool) -> None:
+    """Also if some of the messages have no number."""
+    written = [message(**one, text=str(index)) for index, one in enumerate(SPELLINGS)]
+    written.insert(len(written) * is_newer, message(**other, name="Ana", text="other"))
+    (chat,) = await chats(*written)
+    assert (chat.jid, chat.name, chat.is_group) == ("55@s.whatsapp.net", "Ana", False)
+    assert chat.last_message.id == ("other" if is_newer else "4")
+    assert chat.updated_at == written[-1].time
+    (contact,) = await contacts(*written)
+    assert (contact.jid, contact.name, contact.is_group) == ("55@s.whatsapp.net", "Ana", False)
+
+
+async def test_people_without_a_number_are_apart() -> None:
+    found = await chats(message("7@lid"), message("8@lid"), message("7:1@lid"))
+    assert [chat.jid for chat in found] == ["7@lid", "8@lid"]
+
+
+@pytest.mark.parametrize("wanted", ["55", "55@s.whatsapp.net", "55:3@c.us", "7", "7@lid"])
+async def test_a_person_is_found_by_every_name(wanted: str) -> None:
+    history = History(
+        message("66@s.whatsapp.net"),
+        message("7@lid", remoteJidAlt="55@s.whatsapp.net"),
+        message("8@lid"),
+        message("7@lid", text="newest"),
+        message("1@g.us", "Ana", participant="7@lid", participantAlt="55@s.whatsapp.net"),
+    )
+    search = ChatSearch(history)  # type: ignore[arg-type]
+    query = ChatQuery(chat=wanted)
+    (chat,) = await search.chats("shop", query.wants)
+    assert (chat.jid, chat.last_message.id) == ("55@s.whatsapp.net", "newest")
+    (contact,) = await search.contacts("shop", query.wants)
+    assert (contact.jid, contact.name) == ("55@s.whatsapp.net", "Ana")
 
 
 async def test_a_large_message_is_left_out_of_the_list() -> None:

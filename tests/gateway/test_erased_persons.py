@@ -23,6 +23,7 @@ def message(**fields: Any) -> dict[str, Any]:
         message(key={"remoteJid": ANA}),
         message(key={"remoteJid": "1@lid", "remoteJidAlt": "5511988887777:7@s.whatsapp.net"}),
         message(participant="5511988887777@c.us"),
+        message(participant="5511988887777_1:7@hosted"),
         message(message={"extendedTextMessage": {"contextInfo": {"mentionedJid": ["x", ANA]}}}),
         message(names={ANA: "Ana"}),
         message(key={"remoteJid": ANA}, messageTimestamp=None),

@@ -69,25 +69,6 @@ class TestSecrets:
         assert both.secrets_in_force(NOW + 1) == (new,)
 
 
-@pytest.mark.parametrize(
-    ("data", "chat"),
-    [
-        ({"key": {"remoteJid": "a@s"}}, "a@s"),
-        ({"remoteJid": "b@s"}, "b@s"),
-        ({"key": {"remoteJid": "a@s"}, "remoteJid": "b@s"}, "a@s"),
-        ({"key": "x", "remoteJid": "b@s"}, "b@s"),
-        ({"key": {"id": "1"}, "remoteJid": 5}, ""),
-        ({"key": {"remoteJid": None}}, ""),
-        ({}, ""),
-        ([{"remoteJid": "a@s"}], ""),
-        ("a@s", ""),
-        (None, ""),
-    ],
-)
-def test_the_chat_of_an_event(data: object, chat: str) -> None:
-    assert event(data=data).chat == chat
-
-
 class TestChange:
     def test_from_nothing_it_makes_a_registration_with_an_id_and_a_secret(self) -> None:
         made = RegistrationChange(url=URL).apply(None, instance="loja1", label="crm", now=NOW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -20,7 +21,7 @@ from hookgw.webhooks import RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
 from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued, Skipped
-from tests.simulation.operators import Operators
+from tests.simulation.operators import PERSONS, Operators
 from tests.simulation.scenario import GLOBAL_KEY, KINDS
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class Clients:
             ids = [f"e{self._events + number}" for number in range(1, count + 1)]
             self._events += count
         kind = chance.choice(KINDS)
-        chats = [f"c{chance.randrange(3)}@s" for _ in ids]
+        chats = [chance.choice((*PERSONS, *PERSONS, *PERSONS, " ".join(PERSONS[:2]))) for _ in ids]
         events = [
             Event(
                 id=event,
@@ -476,4 +477,16 @@ class Clients:
 
 
 def _payload(event: str, chat: str, size: int) -> bytes:
-    return msgspec.json.encode({"key": {"remoteJid": chat, "id": event}, "text": "x" * size})
+    """Return a message of a person, who has several names, or a list about several."""
+    if " " in chat:
+        return msgspec.json.encode([{"remoteJid": one, "text": "x" * size} for one in chat.split()])
+    user = chat.partition("@")[0]
+    text = {"text": "x" * size}
+    spellings: list[Any] = [
+        {"key": {"remoteJid": chat, "id": event}, **text},
+        {"key": {"remoteJid": f"{user}:90@s.whatsapp.net", "id": event}, **text},
+        {"key": {"remoteJid": f"{user}@c.us", "id": event}, **text},
+        {"key": {"remoteJid": f"77{user}@lid", "remoteJidAlt": chat, "id": event}, **text},
+        [{"remoteJid": chat, **text}, {"id": f"{user}:2@c.us"}],
+    ]
+    return msgspec.json.encode(spellings[zlib.crc32(event.encode()) % len(spellings)])

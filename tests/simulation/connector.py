@@ -14,6 +14,7 @@ from tests.simulation.history import Accepted, Resumed
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+CHAT = "5511900000000@s.whatsapp.net"
 INSTANCE = "phone"
 MOST = 12
 """Events of a run."""
@@ -68,7 +69,7 @@ class SimulatedConnector:
                     began=began,
                     events=tuple(str(event.event_id) for event in events),
                     instance=INSTANCE,
-                    chats=("c0@s",) * count,
+                    chats=(CHAT,) * count,
                     wanted=tuple(sorted(key for key, found in before.items() if after.get(key) == found)),
                 )
             )
@@ -80,5 +81,5 @@ class SimulatedConnector:
         raise NotImplementedError
 
     def _event(self, number: int) -> NewEvent:
-        data = {"key": {"remoteJid": "c0@s", "id": f"n{number}"}, "message": {}}
+        data = {"key": {"remoteJid": CHAT, "id": f"n{number}"}, "message": {}}
         return NewEvent(kind="MESSAGES_UPSERT", data=data, event_id=f"n{number}")

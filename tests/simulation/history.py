@@ -116,7 +116,7 @@ class Accepted(Record, frozen=True, kw_only=True):
         began: when the call began; ``at`` is when it was answered.
         events: in order, without duplicates.
         instance: of all of them.
-        chats: the chat of each.
+        chats: the chat of each; of a list about several, all of them with spaces between.
         wanted: the registrations that certainly wanted all of them: before, during and after the call.
         maybe: those that wanted them before or after it.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation.clients import Clients
     from tests.simulation.world import World
 
-PERSONS = ("c0@s", "c1@s", "c2@s")
+PERSONS = tuple(f"551190000000{number}@s.whatsapp.net" for number in range(3))
 
 
 class Operators:

@@ -26,8 +26,9 @@ from hookgw.kernel.masking import mask_secrets
 from hookgw.kernel.network_json import PART, LeftOut, read_network_json
 from hookgw.kernel.units import Size
 from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.records.chats import split_by_chat
 from hookgw.records.connectors import MAX_STATE, ConnectionState, FetchedFile, Missed, NewEvent, QRCode
-from hookgw.records.events import Catalog, Event, new_event_id
+from hookgw.records.events import Catalog, Event, event_id_of, new_event_id
 from hookgw.records.inline_media import unmarked
 from hookgw.records.instances import Instance, InstanceSettings
 from hookgw.store import ConnectorState
@@ -44,6 +45,8 @@ LOGGED_OUT = 401
 """The reason of CONNECTION_UPDATE, known from Baileys, after which receivers want a new login."""
 _FEW, _SHORT = 10, 4096
 """So many events, of so many bytes in all, are encoded without a pause."""
+_MOST_SPLIT = 1_000
+"""So many events of one call may come of lists about several chats; the next lists stay whole."""
 _NO_REASON = 200
 """The reason if a connector gives none."""
 
@@ -266,19 +269,27 @@ class ConnectorSession:
             raise Invalid(f"The data of an event is not JSON: {error}.") from None
 
     def _accepted(self, events: Sequence[NewEvent]) -> Generator[None, None, list[Event]]:
-        now, accepted = self._clock.wall(), []
+        now = self._clock.wall()
+        accepted: list[Event] = []
         for event in events:
             data_json = self._encode(event)
-            accepted.append(
-                Event(
-                    id=event.event_id or new_event_id(now),
-                    kind=event.kind,
-                    instance=self.instance,
-                    data_json=data_json,
-                    time=now if event.time is None else event.time,
-                    sender=event.sender or self.sender,
+            # Partitions by chat would wait for each other, for a list about several chats.
+            is_list = data_json[:_SHORT].lstrip().startswith(b"[")
+            parts = split_by_chat(data_json) if is_list and len(accepted) < _MOST_SPLIT else {}
+            for chat, part in parts.items() or [("", data_json)]:
+                event_id = event.event_id
+                if event_id is not None and parts:
+                    event_id = event_id_of(event_id, chat)
+                accepted.append(
+                    Event(
+                        id=event_id or new_event_id(now),
+                        kind=event.kind,
+                        instance=self.instance,
+                        data_json=part,
+                        time=now if event.time is None else event.time,
+                        sender=event.sender or self.sender,
+                    )
                 )
-            )
             if len(data_json) > _SHORT:
                 yield
         return accepted

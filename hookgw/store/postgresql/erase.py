@@ -19,6 +19,7 @@ import structlog
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable, QueryCanceled
 
+from hookgw.records.chats import plain_jid
 from hookgw.store.persons import Person, person
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.event_ids import forget_ids_with
@@ -110,7 +111,7 @@ def concerns(data: bytes, named: Person) -> bool:
     while left:
         one = left.pop()
         if isinstance(one, str):
-            if one == named.value or _is_device(one, named):
+            if one == named.value or (named.others and plain_jid(one) == named.value):
                 return True
         elif isinstance(one, (list, tuple)):
             left.extend(one)
@@ -126,13 +127,6 @@ def remove_events(
 ) -> None:
     remove(connection, seqs, events)
     forget_ids_with(connection, events, named)
-
-
-def _is_device(text: str, named: Person) -> bool:
-    if named.device is None:
-        return False
-    begin, end = named.device
-    return len(text) >= len(begin) + len(end) and text.startswith(begin) and text.endswith(end)
 
 
 def remove_dead_rows(server: Server) -> bool:

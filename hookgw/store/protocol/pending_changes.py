@@ -114,8 +114,8 @@ class PendingChanges(Protocol):
 
         Args:
             value: what names the person. The payload has it as a string, or as the name of a member, at any
-                depth. Of an identifier of WhatsApp (``5511…@s.whatsapp.net``), the devices
-                (``5511…:7@s.whatsapp.net``) count, too.
+                depth. Of a person on WhatsApp, all names with the same ``plain_jid`` count
+                (``5511…:7@s.whatsapp.net``, ``5511…@c.us``).
             cursor: from :meth:`cancel_cursor`, then what the step before returned: later events are not
                 found. The first cursor may be used again.
             pending: only events with pending deliveries.

@@ -44,8 +44,10 @@ SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen), (SELECT 
     WHERE (instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:escape AS BLOB)))
         AND CASE WHEN json_valid(CAST(e.data AS TEXT)) THEN EXISTS (
             SELECT 1 FROM json_tree(CAST(e.data AS TEXT)) t
-            WHERE t.key = :value OR t.key GLOB :device
-                OR (t.type = 'text' AND (t.atom = :value OR t.atom GLOB :device)))
+            WHERE t.key = :value OR (t.type = 'text' AND t.atom = :value)
+                OR (t.key GLOB :begin AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.key GLOB value))
+                OR (t.type = 'text' AND t.atom GLOB :begin
+                    AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.atom GLOB value)))
         ELSE instr(e.data, CAST(:part AS BLOB)) END)"""
 _DELIVERIES = """
     SELECT json_group_array(json_array(d.event, d.seq, d.state, r.name, substr(i.name, 2), d.size))
@@ -65,7 +67,8 @@ def find_concerned(
     given = {
         "instance": of_instance(instance),
         "value": sought.value,
-        "device": sought.device and "*".join(sought.device),
+        "begin": sought.others[0] if sought.others else None,
+        "others": msgspec.json.encode(sought.others[1:]).decode(),
         "part": sought.part,
         "escape": sought.escape,
         "after": after,

@@ -115,8 +115,9 @@ async def test_messages_are_found_as_evolution_api_shows_them(
         ({"where": {}, "page": 0, "offset": 0}, "DCBA"),
         ({"where": {"key": {"remoteJid": ANA}}}, "DCA"),
         ({"where": {"key": {"remoteJid": "5511988887777@c.us"}}}, "DCA"),
-        ({"where": {"remoteJid": "5511988887777"}}, "DA"),
+        ({"where": {"remoteJid": "5511988887777"}}, "DCA"),
         ({"where": {"key": {"remoteJid": "1@lid"}}}, "D"),
+        ({"where": {"key": {"remoteJid": "1:9@lid"}}}, "D"),
         ({"where": {"key": {"fromMe": True}}}, "C"),
         ({"where": {"key": {"fromMe": False}}}, "DBA"),
         ({"where": {"messageType": "imageMessage"}}, "B"),
@@ -362,10 +363,12 @@ async def test_the_history_knows_numbers_of_a_closed_instance(
     async def ask(*numbers: str) -> httpx.Response:
         return await client.post("/chat/whatsappNumbers/loja1", json={"numbers": list(numbers)})
 
-    known = await ask("+55 11 98888-7777", "5511988887777", GROUP)
+    known = await ask("+55 11 98888-7777", "5511988887777", "5511988887777:3@c.us", "1:9@lid", GROUP)
     assert known.json() == [
         {"number": "+55 11 98888-7777", "exists": True, "jid": ANA},
         {"number": "5511988887777", "exists": True, "jid": ANA},
+        {"number": "5511988887777:3@c.us", "exists": True, "jid": ANA},
+        {"number": "1:9@lid", "exists": True, "jid": "1@lid"},
         {"number": GROUP, "exists": True, "jid": GROUP},
     ]
     assert (await ask("5511988887777", "5511900000000")).status_code == 409

@@ -160,6 +160,49 @@ async def test_data_json_stays_byte_for_byte(hookgw_gateway: GatewayKit, hookgw_
     assert BYTES in request.body
 
 
+ANA, BOB = "5516988887777@s.whatsapp.net", "5516988886666@s.whatsapp.net"
+
+
+@pytest.mark.parametrize("event_id", ["list", None])
+async def test_a_list_about_several_chats_becomes_an_event_for_each(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, event_id: str | None
+) -> None:
+    """With the bytes of its entries, and ids that follow from the list's."""
+    await hookgw_gateway.register(hookgw_receiver.url)
+    text = f' [{{"remoteJid": "{ANA}", "n": 1.50}}, {{"remoteJid":"{BOB}"}},{{"id": "5516988887777:3@c.us"}}]'
+    whole = f'[{{"remoteJid": "{ANA}"}}, {{"id": "5516988887777:3@c.us"}}]'.encode()
+    session = session_of(hookgw_gateway)
+    for _ in range(2):
+        await session.emit_all(
+            [
+                NewEvent(kind=KIND, data_json=text.encode(), event_id=event_id),
+                NewEvent(kind=KIND, data_json=whole, event_id="one"),
+            ]
+        )
+    await hookgw_gateway.settled()
+    bodies = [request.body for request in hookgw_receiver.requests]
+    parts = [
+        f'[{{"remoteJid": "{ANA}", "n": 1.50}},{{"id": "5516988887777:3@c.us"}}]'.encode(),
+        f'[{{"remoteJid":"{BOB}"}}]'.encode(),
+        whole,
+    ]
+    expected = parts if event_id else [*parts, *parts[:2]]
+    assert len(bodies) == len(expected)
+    assert all(part in body for part, body in zip(expected, bodies, strict=True))
+    assert len(set(hookgw_receiver.ids)) == len(bodies)
+
+
+async def test_few_of_very_many_lists_in_one_call_are_split(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """A call makes no more events than it may."""
+    await hookgw_gateway.register(hookgw_receiver.url)
+    people = [f"55169888{number:05d}@c.us" for number in range(100)]
+    await session_of(hookgw_gateway).emit_all([NewEvent(kind=KIND, data=people) for _ in range(15)])
+    await hookgw_gateway.settled()
+    assert len(hookgw_receiver.requests) == 10 * 100 + 5
+
+
 async def test_data_json_cannot_pass_for_a_payload_with_a_file(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:

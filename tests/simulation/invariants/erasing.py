@@ -46,7 +46,7 @@ def _concerned(index: Index, erased: Erased) -> set[str]:
         if accepted.instance == erased.instance
         and since < accepted.began
         and accepted.at < erased.began
-        and accepted.chats[accepted.events.index(event)] == erased.person
+        and erased.person in accepted.chats[accepted.events.index(event)].split()
     }
 
 

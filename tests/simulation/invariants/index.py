@@ -129,8 +129,12 @@ class Index:
         accepted = self.accepted.get(event)
         if accepted is None or not self.erasures:
             return False
-        chat = accepted.chats[accepted.events.index(event)]
-        return any(accepted.began <= one.at for one in self.erasures.get((accepted.instance, chat), ()))
+        chats = accepted.chats[accepted.events.index(event)].split()
+        return any(
+            accepted.began <= one.at
+            for chat in chats
+            for one in self.erasures.get((accepted.instance, chat), ())
+        )
 
     @cached_property
     def _commits(self) -> list[float]:

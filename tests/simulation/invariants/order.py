@@ -33,24 +33,28 @@ def check(index: Index) -> Iterator[Violation]:
             ):
                 continue
             place = accepted.events.index(event)
-            key: tuple[str, ...] = (accepted.instance,) if orderings - {"url"} else ()
+            keys: list[tuple[str, ...]] = [(accepted.instance,) if orderings - {"url"} else ()]
             if "chat" in orderings:
-                key = (accepted.instance, accepted.chats[place])
-            # Of the arrivals so far, the one whose call began last.
-            before = newest.get(key)
-            # What a plugin gave up may be there again, too, if the disk refused that until the stop.
-            is_back = before is not None and index.rules.alters and index.was_lost(before[3], at)
-            if (
-                before is not None
-                and not is_back
-                and (accepted.at < before[0] or (accepted.began == before[0] and _same(index, event, before)))
-            ):
-                yield Violation(
-                    "order",
-                    f"{registration} got {before[2]} before {event}, which was accepted before it",
-                    frozenset({registration, event, before[2]}),
-                )
-            newest[key] = max(before or (-1.0, -1, "", 0.0), (accepted.began, place, event, at))
+                keys = [(accepted.instance, chat) for chat in accepted.chats[place].split()]
+            for key in keys:
+                # Of the arrivals so far, the one whose call began last.
+                before = newest.get(key)
+                # What a plugin gave up may be there again, too, if the disk refused that until the stop.
+                is_back = before is not None and index.rules.alters and index.was_lost(before[3], at)
+                if (
+                    before is not None
+                    and not is_back
+                    and (
+                        accepted.at < before[0]
+                        or (accepted.began == before[0] and _same(index, event, before))
+                    )
+                ):
+                    yield Violation(
+                        "order",
+                        f"{registration} got {before[2]} before {event}, which was accepted before it",
+                        frozenset({registration, event, before[2]}),
+                    )
+                newest[key] = max(before or (-1.0, -1, "", 0.0), (accepted.began, place, event, at))
 
 
 def _same(index: Index, event: str, before: tuple[float, int, str, float]) -> bool:

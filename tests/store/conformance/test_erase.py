@@ -51,6 +51,17 @@ CONCERNS: dict[str, tuple[Any, bool]] = {
     "the writer in a group": ({"key": {"remoteJid": "1@g.us", "participant": ANA}}, True),
     "an alternative": ({"key": {"remoteJid": "7@lid", "remoteJidAlt": ANA}}, True),
     "a device": ({"key": {"participant": "5511988887777:12@s.whatsapp.net"}}, True),
+    "a device of an alternative": (
+        {"key": {"remoteJid": "7@lid", "remoteJidAlt": "5511988887777:3@s.whatsapp.net"}},
+        True,
+    ),
+    "the writer's alternative": (
+        {"key": {"remoteJid": "1@g.us", "participant": "7@lid", "participantAlt": ANA}},
+        True,
+    ),
+    "another spelling": ({"key": {"remoteJid": "5511988887777@c.us"}}, True),
+    "a device in another spelling": ({"presences": {"5511988887777:12@c.us": {}}}, True),
+    "an agent": ({"key": {"participant": "5511988887777_1:12@s.whatsapp.net"}}, True),
     "a contact in a list": ([{"remoteJid": "2@s.whatsapp.net"}, {"id": ANA}], True),
     "a member of a group": ({"participants": [{"id": "2@s.whatsapp.net"}, {"id": ANA}]}, True),
     "a member in a list": ({"participants": ["2@s.whatsapp.net", ANA]}, True),
@@ -59,6 +70,8 @@ CONCERNS: dict[str, tuple[Any, bool]] = {
     "the writer of what is quoted": ({"message": {"contextInfo": {"participant": ANA}}}, True),
     "another one": ({"key": {"remoteJid": "5511988887778@s.whatsapp.net"}}, False),
     "a longer number": ({"key": {"remoteJid": "15511988887777@s.whatsapp.net"}}, False),
+    "an id with the same digits": ({"key": {"remoteJid": "5511988887777@lid"}}, False),
+    "a group with the same digits": ({"key": {"remoteJid": "5511988887777-14000@g.us"}}, False),
     "a text": ({"message": {"conversation": f"call {ANA}"}}, False),
     "a number": ({"n": 5511988887777}, False),
     "nothing": (None, False),
@@ -82,7 +95,7 @@ async def test_escapes_in_the_payload_hide_nobody(store: Store) -> None:
     assert len(await found(store, "josé/1")) == 2
 
 
-@pytest.mark.parametrize("value", [ANA, "5511988887777:3@s.whatsapp.net"])
+@pytest.mark.parametrize("value", [ANA, "5511988887777:3@s.whatsapp.net", "5511988887777@c.us"])
 async def test_everything_of_the_event_goes(store: Store, value: str) -> None:
     theirs = event("e1", data=json.dumps({"key": {"remoteJid": ANA}}))
     await store.append([Append(theirs, (("reg_1", "reg_1:0"), ("reg_2", "reg_2:0")))])

@@ -94,9 +94,9 @@ async def test_a_further_change_in_the_middle(engine: Engine, store: Store, chan
         pass
     await check_lanes(store, next_generation(RULES[2], 2), batch)
     for chat in map(str, range(5)):
-        [lane] = {next_generation(RULES[2], 2).lane(one) for one in batch if one.chat == chat}
-        order = [name for name in await ids_of(store, lane) if event_of(batch, name).chat == chat]
-        assert order == [one.id for one in batch if one.chat == chat]
+        [lane] = {next_generation(RULES[2], 2).lane(one) for one in batch if one.chats == (chat,)}
+        order = [name for name in await ids_of(store, lane) if event_of(batch, name).chats == (chat,)]
+        assert order == [one.id for one in batch if one.chats == (chat,)]
 
 
 def event_of(batch: list[Event], name: str) -> Event:
@@ -120,8 +120,21 @@ async def test_lanes_of_the_present_generation_are_left_alone(store: Store) -> N
     batch = events()
     await store.append([Append(one, (("reg_1", RULES[2].lane(one)),)) for one in batch])
     lanes = await store.pending_lanes()
-    assert await store.repartition_step(RULE) is False
+    assert await store.repartition_step(RULES[2]) is False
     assert await store.pending_lanes() == lanes
+
+
+@pytest.mark.parametrize("step", [5, 2500])
+async def test_lanes_of_the_former_rule_about_chats(engine: Engine, store: Store, step: int) -> None:
+    """As an earlier version left them: of the same generation."""
+    engine.set_step(step)
+    batch = events()
+    for number, one in enumerate(batch):
+        await store.append([Append(one, (("reg_1", f"reg_1:0:{number % 3}"),))])
+    await store.append(to("other", registration="reg_2"))
+    while await store.repartition_step(RULES[2]):
+        pass
+    await check_lanes(store, RULES[2], batch)
 
 
 async def test_lanes_of_earlier_and_later_generations(store: Store) -> None:

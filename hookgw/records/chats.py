@@ -1,0 +1,137 @@
+"""Which chats a payload is about, by the payload alone. No I/O.
+
+The one rule for lanes, filters, lists of chats and erasures. A person on WhatsApp has several names: devices
+(``5511988887777:90@s.whatsapp.net``), the spelling of some gateways (``5511988887777@c.us``), and an id that
+hides the number (``…@lid``). A payload may have that id beside the number, as ``remoteJid`` and
+``remoteJidAlt``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+NUMBER = "@s.whatsapp.net"
+HIDDEN = "@lid"
+"""The ends of the names of people on WhatsApp: with the number, and without it."""
+
+SPELLINGS = {"s.whatsapp.net": (NUMBER, "@c.us", "@hosted"), "lid": (HIDDEN, "@hosted.lid")}
+"""The ends with which gateways spell these names, the plain one first."""
+
+MOST_PARTS = 100
+"""A list about more chats is not split: it would be a flood of events."""
+
+_ENDS = {spelling[1:]: ends[0] for ends in SPELLINGS.values() for spelling in ends}
+# Behind the user may be an agent (_1) and a device (:90).
+_PERSON = re.compile(rf"(\d+)(?:_\d+)?(?::\d+)?@({'|'.join(map(re.escape, _ENDS))})", re.ASCII)
+
+
+def plain_jid(jid: str) -> str:
+    """Return the plain name of a person on WhatsApp: without a device, and never with ``@c.us``.
+
+    Names of everything else, and of other networks, are returned as they are.
+    """
+    found = _PERSON.fullmatch(jid)
+    return jid if found is None else found[1] + _ENDS[found[2]]
+
+
+def jids_of(key: Mapping[str, Any], field: str = "remoteJid") -> tuple[str, ...]:
+    """Return all names that a payload has for one chat or person, the one to know it by first.
+
+    That is the plain one (:func:`plain_jid`), and the number before an ``@lid``. The others are as plain
+    names and as the payload spells them.
+
+    Args:
+        key: the ``key`` of a message, or another object of a payload. Fields of wrong types count as missing.
+        field: has the name; the field with ``Alt`` after it has another one of the same person.
+    """
+    given = [jid for jid in (key.get(field), key.get(f"{field}Alt")) if isinstance(jid, str) and jid]
+    plain = [plain_jid(jid) for jid in given]
+    if len(plain) > 1 and plain[0].endswith(HIDDEN) and plain[1].endswith(NUMBER):
+        plain.reverse()
+    return tuple(dict.fromkeys([*plain, *given]))
+
+
+def chat_names(payload: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return all names of the chat that a payload is about, as :func:`jids_of` does; empty if there is none.
+
+    The chat is ``remoteJid``, in ``key`` or at the top; or else ``chatId``, or an ``id`` with an ``@``.
+
+    Args:
+        payload: the ``data`` of an event, or an entry of it if it is a list.
+    """
+    key = payload.get("key")
+    if (
+        names := (jids_of(key) if isinstance(key, dict) else ())
+        or jids_of(payload)
+        or jids_of(payload, "chatId")
+    ):
+        return names
+    # Of a message, or of a record of the sender's, "id" is something else.
+    id_ = payload.get("id")
+    return jids_of(payload, "id") if isinstance(id_, str) and "@" in id_ else ()
+
+
+class _Payload(msgspec.Struct):
+    """A payload, or an entry of a list. The rest of it is not decoded."""
+
+    key: Any = None
+    remoteJid: Any = None  # noqa: N815 -- the names in the payload
+    remoteJidAlt: Any = None  # noqa: N815
+    chatId: Any = None  # noqa: N815
+    id: Any = None
+
+
+_Value = str | bool | int | float | None
+# float: msgspec's own takes 20 µs for a number such as 1.5e300.
+_Entry = _Payload | list[Any] | _Value
+_decode = msgspec.json.Decoder(_Payload | list[_Entry] | _Value, float_hook=float).decode
+_decode_entry = msgspec.json.Decoder(_Entry, float_hook=float).decode
+_entries_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def chats_in(data_json: bytes) -> tuple[str, ...]:
+    """Return the chats that a payload is about, each once: of a list, those of its entries in order.
+
+    An entry may be the name of the chat itself.
+    """
+    # Not the whole payload: that takes much longer for a large one.
+    try:
+        decoded = _decode(data_json)
+    except msgspec.ValidationError:  # a number of thousands of digits
+        return ()
+    if isinstance(decoded, list):
+        return tuple(dict.fromkeys(chat for entry in decoded if (chat := _chat_of(entry))))
+    chat = _chat_of(decoded) if isinstance(decoded, _Payload) else ""
+    return (chat,) if chat else ()
+
+
+def split_by_chat(data_json: bytes) -> dict[str, bytes]:
+    """Return the parts of a list about several chats, by chat, with the bytes of its entries, in order.
+
+    Entries without a chat are a part of their own, under an empty name. The result is empty if the payload is
+    no such list, or is about more than :data:`MOST_PARTS` chats.
+    """
+    if not 1 < len(chats_in(data_json)) <= MOST_PARTS:
+        return {}
+    parts: dict[str, list[bytes]] = {}
+    for raw in _entries_of(data_json):
+        entry = bytes(raw)
+        parts.setdefault(_chat_of(_decode_entry(entry)), []).append(entry)
+    return {chat: b"[" + b",".join(entries) + b"]" for chat, entries in parts.items()}
+
+
+def _chat_of(entry: Any) -> str:
+    if isinstance(entry, str):
+        return plain_jid(entry) if "@" in entry else ""
+    if not isinstance(entry, _Payload):
+        return ""
+    # Most payloads: quicker than all names of the chat.
+    jid = entry.key.get("remoteJid") if isinstance(entry.key, dict) else None
+    if isinstance(jid, str) and jid and not (plain := plain_jid(jid)).endswith(HIDDEN):
+        return plain
+    names = chat_names(msgspec.structs.asdict(entry))
+    return names[0] if names else ""

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgw import plain_jid
+from hookgw.records import MOST_PARTS, chats_in, split_by_chat
+
+ANA = "5516988887777@s.whatsapp.net"
+BOB = "5516988886666@s.whatsapp.net"
+LID = "187654321098765@lid"
+GROUP = "120363040000000000@g.us"
+
+
+@pytest.mark.parametrize(
+    ("jid", "plain"),
+    [
+        ("5516988887777:90@s.whatsapp.net", ANA),
+        ("5516988887777_1:90@s.whatsapp.net", ANA),
+        ("5516988887777@c.us", ANA),
+        ("5516988887777:0@c.us", ANA),
+        ("5516988887777:99@hosted", ANA),
+        ("187654321098765:3@lid", LID),
+        ("187654321098765:99@hosted.lid", LID),
+        # no persons of WhatsApp
+        (GROUP, GROUP),
+        ("5516988887777-1400000000@g.us", "5516988887777-1400000000@g.us"),
+        ("status@broadcast", "status@broadcast"),
+        ("120363040000000000@newsletter", "120363040000000000@newsletter"),
+        ("!room:example.org", "!room:example.org"),
+        ("@ana:example.org", "@ana:example.org"),
+        ("-1001234567890", "-1001234567890"),
+        ("55:1@s.whatsapp.net.", "55:1@s.whatsapp.net."),
+        ("٥:1@c.us", "٥:1@c.us"),
+        ("", ""),
+    ],
+)
+def test_a_person_has_one_plain_name(jid: str, plain: str) -> None:
+    assert plain_jid(jid) == plain
+    assert plain_jid(plain) == plain
+
+
+ABOUT: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "a message": ({"key": {"remoteJid": ANA}}, (ANA,)),
+    "a device": ({"key": {"remoteJid": "5516988887777:90@s.whatsapp.net"}}, (ANA,)),
+    "another spelling": ({"key": {"remoteJid": "5516988887777@c.us"}}, (ANA,)),
+    "a status": ({"keyId": "A", "remoteJid": ANA}, (ANA,)),
+    "a number behind an id": ({"key": {"remoteJid": LID, "remoteJidAlt": ANA}}, (ANA,)),
+    "an id behind a number": ({"key": {"remoteJid": ANA, "remoteJidAlt": LID}}, (ANA,)),
+    "a status with both": ({"remoteJid": LID, "remoteJidAlt": "5516988887777:3@s.whatsapp.net"}, (ANA,)),
+    "an id alone": ({"key": {"remoteJid": LID}}, (LID,)),
+    "an id twice": ({"key": {"remoteJid": LID, "remoteJidAlt": "1@lid"}}, (LID,)),
+    "a member of a group": ({"key": {"remoteJid": GROUP, "participant": ANA}}, (GROUP,)),
+    "a group with an Alt": ({"key": {"remoteJid": GROUP, "remoteJidAlt": ANA}}, (GROUP,)),
+    "only an Alt": ({"key": {"remoteJidAlt": ANA}}, (ANA,)),
+    "a key without a chat": ({"key": {"id": "A"}, "remoteJid": ANA}, (ANA,)),
+    "a key that is none": ({"key": "A", "remoteJid": ANA}, (ANA,)),
+    "a label": ({"labelId": "6", "chatId": "5516988887777@c.us"}, (ANA,)),
+    "who is writing": ({"id": "5516988887777@c.us", "presences": {}}, (ANA,)),
+    "members of a group": ({"id": GROUP, "participants": [ANA]}, (GROUP,)),
+    "a record's id": ({"id": "cm4x8y0"}, ()),
+    "a list": ([{"key": {"remoteJid": ANA}}], (ANA,)),
+    "a list about one": ([{"remoteJid": ANA}, {"id": "5516988887777:1@s.whatsapp.net"}], (ANA,)),
+    "a list about several": ([{"remoteJid": BOB}, {"remoteJid": ANA}, {"remoteJid": BOB}], (BOB, ANA)),
+    "a list of names": (["5516988887777@c.us", GROUP, "text"], (ANA, GROUP)),
+    "a list with something else": ([None, 5, 1.5, True, [], {}, {"remoteJid": ANA}], (ANA,)),
+    "an empty list": ([], ()),
+    "a connection": ({"instance": "shop", "state": "open"}, ()),
+    "wrong types": (
+        {"key": {"remoteJid": 5, "remoteJidAlt": []}, "remoteJid": None, "chatId": {}, "id": 7},
+        (),
+    ),
+    "an empty name": ({"key": {"remoteJid": ""}}, ()),
+    "nothing": (None, ()),
+    "a text": ("5516988887777@c.us", ()),
+    "a number": (1.5, ()),
+}
+
+
+@pytest.mark.parametrize("name", ABOUT)
+def test_what_a_payload_is_about(name: str) -> None:
+    data, chats = ABOUT[name]
+    assert chats_in(msgspec.json.encode(data)) == chats
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text(),
+    lambda part: (
+        st.lists(part, max_size=4)
+        | st.dictionaries(st.sampled_from(["key", "remoteJid", "remoteJidAlt", "chatId", "id"]), part)
+    ),
+)
+
+
+@given(JSON)
+def test_any_payload_can_be_asked(data: Any) -> None:
+    assert all(isinstance(chat, str) for chat in chats_in(msgspec.json.encode(data)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" + b"9" * 5000 + b', {"remoteJid": "1@c.us"}]',
+        b"9" * 5000,
+        b'{"id": ' + b"9" * 5000 + b"}",
+        b"[1.5e300, 18446744073709551616, -1e400]",
+        b'{"key": ' + b"[" * 400 + b"]" * 400 + b"}",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_odd_numbers_and_depths_are_about_nothing(text: bytes) -> None:
+    assert chats_in(text) == ()
+    assert split_by_chat(text) == {}
+
+
+def test_a_list_about_several_chats_is_split_with_its_bytes() -> None:
+    data = (
+        b'[ {"remoteJid": "55:1@c.us", "n": 1.50}, {"remoteJid":"66@c.us"} ,\n'
+        b'{"name":"nobody"}, {"key":{"remoteJid":"55@s.whatsapp.net"}} , 5]'
+    )
+    assert split_by_chat(data) == {
+        "55@s.whatsapp.net": (
+            b'[{"remoteJid": "55:1@c.us", "n": 1.50},{"key":{"remoteJid":"55@s.whatsapp.net"}}]'
+        ),
+        "66@s.whatsapp.net": b'[{"remoteJid":"66@c.us"}]',
+        "": b'[{"name":"nobody"},5]',
+    }
+
+
+@pytest.mark.parametrize(
+    "data", [None, {}, [], [{"remoteJid": ANA}], [{"remoteJid": ANA}, {}], {"key": {"remoteJid": ANA}}]
+)
+def test_what_is_about_one_chat_stays_whole(data: Any) -> None:
+    assert split_by_chat(msgspec.json.encode(data)) == {}
+
+
+@pytest.mark.parametrize(("chats", "parts"), [(MOST_PARTS, MOST_PARTS), (MOST_PARTS + 1, 0)])
+def test_a_list_about_very_many_chats_stays_whole(chats: int, parts: int) -> None:
+    assert len(split_by_chat(msgspec.json.encode([f"{number}@c.us" for number in range(chats)]))) == parts
