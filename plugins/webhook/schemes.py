@@ -151,7 +151,7 @@ class Scheme:
             "fields": _bytes("".join(name + value for name, value in sorted(set(fields or ())))),
         }
         for address in _addresses(url, request) if self.signs_url else [""]:
-            content = _filled(self.signed, {**parts, "url": _bytes(address)})
+            content = _content(self.signed, {**parts, "url": _bytes(address)})
             if any(self._is_right(signature, secret, content) for signature in signatures):
                 return
         raise ProofRefused(f"{self.header} is not the signature of this request with the secret.")
@@ -335,7 +335,7 @@ SCHEMES: Mapping[str, Scheme] = {
 }
 
 
-def _filled(template: str, parts: Mapping[str, bytes]) -> bytes:
+def _content(template: str, parts: Mapping[str, bytes]) -> bytes:
     pieces = re.split(r"\{([a-z]+)\}", template)
     return b"".join(
         parts[piece] if index % 2 else piece.encode("ascii") for index, piece in enumerate(pieces)

@@ -9,17 +9,24 @@ import base64
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hookgw import IngestRequest
+from hookgw.records import BUILT_IN_KINDS, Catalog
+from hookgw.testing import FakeSession
+from plugins.gateway_kinds import KINDS
 
 URL = "https://hookgw.example/ingest/shop/0123456789abcdef0123456789abcdef"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 JSON = {"content-type": "application/json"}
+CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 BODY = json.dumps({"event": "CALL", "id": "evt_1", "event_id": "evt_1", "n": 1}).encode()
 STANDARD_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 _SEEDS = {"first": bytes(range(32)), "second": bytes(range(1, 33))}
@@ -179,3 +186,29 @@ SENDERS = {
     ),
     "pagseguro": Sender(_pagseguro, 0, repeats=False),
 }
+
+
+class SchemeSession(FakeSession):
+    """Has the URL for which the requests are signed."""
+
+    @property
+    def ingest_url(self) -> str | None:
+        return URL
+
+
+def session_of(scheme: str, **options: Any) -> FakeSession:
+    """Return the session of an instance with a scheme and its secret."""
+    given = {"scheme": scheme, "kind": "/event", "secret": SENDERS[scheme].secret, **options}
+    return SchemeSession(options=given, catalog=CATALOG)
+
+
+def with_headers(request: IngestRequest, **changed: str) -> IngestRequest:
+    """Return a request with other headers; an empty one is left out."""
+    headers = {**request.headers, **{name.replace("_", "-"): value for name, value in changed.items()}}
+    return msgspec.structs.replace(request, headers={name: value for name, value in headers.items() if value})
+
+
+def signed(name: str, body: Any, **headers: str) -> IngestRequest:
+    """Return a request of a sender, signed now, with more headers."""
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return with_headers(SENDERS[name].request(int(time.time()), body=raw), **headers)
