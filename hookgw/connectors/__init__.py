@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         read_options,
         server_url,
     )
-    from hookgw.connectors.proofs import is_secret, is_signature
+    from hookgw.connectors.proofs import answer_challenge, is_secret, is_signature
     from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of, whatsapp_number_of
     from hookgw.kernel.masking import repr_without
     from hookgw.kernel.network_json import NetworkEvents, decode_json
@@ -99,7 +99,7 @@ _HOMES = {
         *("is_mimetype", "text_data", "vcard_of", "vcard_text"),
     ),
     "hookgw.connectors.options": (*("check_names", "check_token", "is_bare", "read_options", "server_url"),),
-    "hookgw.connectors.proofs": ("is_secret", "is_signature"),
+    "hookgw.connectors.proofs": ("answer_challenge", "is_secret", "is_signature"),
     "hookgw.kernel.masking": ("repr_without",),
     "hookgw.kernel.recent": ("Recent",),
     "hookgw.kernel.network_json": ("NetworkEvents", "decode_json"),
@@ -120,6 +120,7 @@ __all__ = [
     "Recent",
     "Refused",
     "Unreachable",
+    "answer_challenge",
     "as_written",
     "attach_file",
     "check_mimetype",

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
+import re
+
+from hookgw.kernel.errors import Invalid
+from hookgw.records.connectors import IngestRequest, IngestResponse
+
+_CHALLENGE = re.compile("[!-~]{1,1024}")
 
 
 def is_secret(given: str, secret: str) -> bool:
@@ -14,17 +21,38 @@ def is_secret(given: str, secret: str) -> bool:
     return bool(secret) and hmac.compare_digest(_bytes(given), _bytes(secret))
 
 
-def is_signature(given: str, secret: str | bytes, body: bytes, *, algorithm: str = "sha256") -> bool:
-    """Return whether a text is the HMAC of a body in hexadecimal digits; nothing is with an empty secret.
+def is_signature(
+    given: str, secret: str | bytes, body: bytes, *, algorithm: str = "sha256", encoding: str = "hex"
+) -> bool:
+    """Return whether a text is the HMAC of a body; nothing is with an empty secret.
 
     Args:
-        given: from the request, in lower case.
+        given: from the request; hexadecimal digits in lower case.
         secret: the key.
         body: the bytes as they came, before they are parsed: the same JSON has many spellings.
         algorithm: in the words of Python's hashlib, such as ``sha512``.
+        encoding: of the signature: ``hex`` or ``base64``.
     """
     key = _bytes(secret) if isinstance(secret, str) else secret
-    return bool(key) and is_secret(given, hmac.new(key, body, algorithm).hexdigest())
+    if not key:
+        return False
+    right = hmac.new(key, body, algorithm).digest()
+    return is_secret(given, right.hex() if encoding == "hex" else base64.b64encode(right).decode())
+
+
+def answer_challenge(request: IngestRequest, verify_token: str) -> IngestResponse:
+    """Answer Meta's check of a new URL, a ``GET`` with ``hub.challenge``; 403 if the token is wrong or empty.
+
+    Raises:
+        Invalid: it has no challenge.
+    """
+    is_right = is_secret(request.query.get("hub.verify_token", ""), verify_token)
+    if request.query.get("hub.mode") != "subscribe" or not is_right:
+        return IngestResponse(status=403, body=b"hub.verify_token is not the verify_token of the instance.")
+    challenge = request.query.get("hub.challenge", "")
+    if not _CHALLENGE.fullmatch(challenge):
+        raise Invalid("hub.challenge is missing, or is no plain text.")
+    return IngestResponse(body=challenge.encode())
 
 
 def _bytes(text: str) -> bytes:

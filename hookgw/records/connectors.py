@@ -81,6 +81,7 @@ class IngestRequest(msgspec.Struct, frozen=True, kw_only=True):
         path: what follows ``ingestUrl`` in the path of the URL, decoded, without a slash before it: of
             ``<ingestUrl>/messages-upsert``, ``messages-upsert``. Mostly empty.
         query: the parameters of the URL; of a repeated name, the first.
+        query_string: the same as it arrived, without the ``?``.
         headers: by name in lower case; of a repeated name, the first.
         body: the bytes as they arrived. Check the network's proof on these.
     """
@@ -90,6 +91,7 @@ class IngestRequest(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str]
     body: bytes
     path: str = ""
+    query_string: str = ""
 
     # It holds the network's proof.
     def __repr__(self) -> str:

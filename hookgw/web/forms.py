@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any, TypeVar
-from urllib.parse import unquote_to_bytes
 
 from quart import g, request
 
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.form_text import decode_form_text
 from hookgw.kernel.json_fields import show_name
 from hookgw.kernel.json_text import decode_strict
 from hookgw.web.request_body import (
@@ -33,8 +33,6 @@ NOTE = f"Also as `{FORM}`."
 """What the document says of a body that may be a form, too."""
 _MOST_FIELDS = 1_000
 _DEEPEST = 5
-_PIECE = 64 * 1024
-"""Bytes that are decoded in one step."""
 _NAME = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
 _NUMBERS = {"delay", "latitude", "longitude"}
 _FLAGS = {"linkPreview", "mentionsEveryOne", "everyOne", "encoding", "fromMe"}
@@ -86,24 +84,12 @@ def _fields_of(body: bytes) -> Generator[None, None, dict[str, Any]]:
         if part:
             name, _, value = part.partition(b"=")
             try:
-                _put(fields, (yield from _decode(name)), (yield from _decode(value)))
+                _put(fields, (yield from decode_form_text(name)), (yield from decode_form_text(value)))
             except UnicodeDecodeError:
                 raise Invalid(f"The body is not a form as {FORM} in UTF-8.") from None
         yield
     found: dict[str, Any] = _with_lists(fields)
     return found
-
-
-def _decode(text: bytes) -> Generator[None, None, str]:
-    pieces, cut = [], b""
-    for at in range(0, len(text), _PIECE):
-        piece = cut + text[at : at + _PIECE]
-        # An escape at the end may go on in the next piece.
-        escape = piece.rfind(b"%", -2) if at + _PIECE < len(text) else -1
-        piece, cut = (piece, b"") if escape < 0 else (piece[:escape], piece[escape:])
-        pieces.append(unquote_to_bytes(piece.replace(b"+", b" ")))
-        yield
-    return b"".join(pieces).decode()
 
 
 def _put(fields: dict[str, Any], name: str, text: str) -> None:

@@ -25,11 +25,11 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.connectors import NetworkConnector
+from hookgw.connectors import NetworkConnector, answer_challenge
 
 from . import traffic
 from .connection import Connection
-from .network_requests import answer_challenge, read_messages
+from .network_requests import read_messages
 from .options import OPTIONS_SCHEMA, Options, read_options
 from .outgoing import chat_of, message_id_of, outgoing, payload_of
 from .picture import picture_of, png_of
@@ -135,7 +135,7 @@ class Simulator(NetworkConnector[Connection]):
         """
         options = self._options_of(session)
         if request.method == "GET":
-            return IngestResponse(body=answer_challenge(request, options))
+            return answer_challenge(request, options.verify_token)
         messages = await read_messages(session, request, options)
         connection = self.connections.get(session)
         if connection is None:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import msgspec
 
 from hookgw import IngestRequest, Invalid, ProofRefused, Session
-from hookgw.connectors import NetworkEvents, is_secret, is_signature
+from hookgw.connectors import NetworkEvents, is_signature
 
 from .options import Options
 
@@ -19,17 +19,6 @@ class InboundMessage(msgspec.Struct, rename={"sender": "from"}):
     sender: str
     text: str
     name: str = ""
-
-
-def answer_challenge(request: IngestRequest, options: Options) -> bytes:
-    """Return the challenge of a ``GET``, by which the network verifies that the URL is ours.
-
-    Raises:
-        ProofRefused: the verify token is wrong.
-    """
-    if not is_secret(request.query.get("hub.verify_token", ""), options.verify_token):
-        raise ProofRefused("hub.verify_token is not the option verify_token.")
-    return request.query.get("hub.challenge", "").encode()
 
 
 async def read_messages(session: Session, request: IngestRequest, options: Options) -> list[InboundMessage]:

@@ -1,8 +1,9 @@
 """The generic way in: any system that can POST JSON raises the events of an instance.
 
-An instance with ``"integration": "webhook"`` has an ``ingestUrl``. Each JSON body that is posted there is one
-event, whose data is the body, byte for byte. docs/networks/webhook.md describes the options of an instance.
-Other systems have other events. The configuration can add their kinds::
+An instance with ``"integration": "webhook"`` has an ``ingestUrl``. Each JSON body (or form) that is posted
+there is one event, whose data is the body, byte for byte. ``schemes.py`` is the table of signatures that it
+knows; docs/networks/webhook.md describes the options of an instance. Other systems have other events. The
+configuration can add their kinds::
 
     plugins: {options: {webhook: {kinds: {ORDER_PAID: "An order was paid."}}}}
 

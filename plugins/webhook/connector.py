@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,10 +19,12 @@ from hookgw import (
     Session,
     Unavailable,
 )
+from hookgw.connectors import answer_challenge
 from hookgw.kernel.units import Size
 from hookgw.records.events import Catalog
 
-from .body import event_of
+from .body import decode_body, event_of
+from .form import fields_of, is_form, json_of
 from .options import OPTIONS_SCHEMA, Options, read_options
 from .proof import check_proof
 
@@ -43,15 +46,15 @@ class Webhook:
     def __init__(self) -> None:
         self.catalog: Catalog | None = None
 
-    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:  # noqa: ARG002
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         """Check the pointers, the proof, and the kind if all events have the same."""
         await trio.lowlevel.checkpoint()
-        _checked(options, self.catalog)
+        _checked(options, self.catalog, public_url)
 
     async def run(self, session: Session) -> None:
         """Be open: there is nothing to connect to."""
         try:
-            _checked(session.options, session.catalog)
+            _checked(session.options, session.catalog, session.ingest_url)
         except Invalid as error:  # the options are older than this version, or the kind is gone
             await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
         else:
@@ -65,7 +68,7 @@ class Webhook:
         raise NotSupported("The connector 'webhook' only receives.")
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
-        """Store the event of a request; answer a ``GET`` with a sentence.
+        """Store the event of a request, or answer what is none: a ``GET``, a challenge, a ping.
 
         Raises:
             ProofRefused: the sender has not proved itself.
@@ -74,31 +77,51 @@ class Webhook:
             Unavailable: the options are wrong, which somebody will correct.
         """
         if request.method == "GET":
+            token = session.options.get("verify_token")
+            if token and isinstance(token, str) and "hub.mode" in request.query:
+                return answer_challenge(request, token)
             # Some systems look whether the URL answers, before they are willing to store it.
             return IngestResponse(body=_GREETING)
         try:
-            options = _checked(session.options, session.catalog)
+            options = _checked(session.options, session.catalog, session.ingest_url)
         except Invalid:
             # Not its text, which is for the owner; and not its 400, after which nobody repeats the request.
             raise Unavailable("The options of the instance are wrong. Retry later.") from None
-        check_proof(request, options, time.time())
+        scheme = options.scheme
+        if scheme.ping is not None and scheme.ping.fullmatch(request.body):
+            return IngestResponse()
         size = len(request.body)
         if size > session.max_data:
             raise Invalid(f"The body has {size:,} bytes; the limit is {Size(session.max_data)}.")
-        if size > _SHORT:  # a body with very many values would hold up everything else
+        fields: Sequence[tuple[str, str]] | None = None
+        if scheme.signs_fields and is_form(request):
+            fields = await session.in_turns(fields_of(request.body))
+        check_proof(request, options, time.time(), url=session.ingest_url or "", fields=fields)
+        if fields is None and is_form(request):
+            fields = await session.in_turns(fields_of(request.body))
+        text = request.body if fields is None else json_of(fields, scheme.payload)
+        if len(text) > _SHORT:  # a body with very many values would hold up everything else
             with suppress(ValueError):
-                await session.decode_json(request.body, events=("",))
-        await session.emit_all([event_of(request, options, session.catalog)])
-        return IngestResponse()
+                await session.decode_json(text, events=("",))
+        body = decode_body(text)
+        if (answer := scheme.challenge(body)) is not None:
+            return answer
+        await session.emit_all([event_of(request, text, body, options, session.catalog)])
+        return scheme.received(body)
 
 
-def _checked(options: dict[str, Any], catalog: Catalog | None) -> Options:
+def _checked(options: dict[str, Any], catalog: Catalog | None, url: str | None) -> Options:
     found = read_options(options)
-    if found.kind and catalog is not None:
-        try:
-            kind = catalog.resolve(found.kind, "kind")
-        except Invalid as error:
-            raise Invalid(f"{error} A JSON pointer begins with /.") from None
-        if kind.operational:
-            raise Invalid(f"kind: {kind.name} is an operational event, which only hookgw raises.")
+    if found.scheme.signs_url and not (url or "").startswith("http"):  # it may be a path
+        raise Invalid("scheme needs the setting server.public_url: the sender signs the URL that it calls.")
+    for name, given in (("kind", found.kind), ("otherwise", found.otherwise)):
+        if given and catalog is not None:
+            try:
+                kind = catalog.resolve(given, name)
+            except Invalid as error:
+                raise Invalid(
+                    f"{error} A JSON pointer begins with /." if name == "kind" else str(error)
+                ) from None
+            if kind.operational:
+                raise Invalid(f"{name}: {kind.name} is an operational event, which only hookgw raises.")
     return found

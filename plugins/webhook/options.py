@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hookgw import Invalid
-from hookgw.kernel.signing_keys import VerifyingKey, verifying_key
+
+from .schemes import DEFAULT, HEADER, SCHEMES, Scheme
 
 # RFC 6901, section 3.
 _POINTER = "^(/([^~/]|~[01])*)+$"
+# RFC 9110, section 5.6.2.
+_NAME = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PLACE = f"{_POINTER}|^{HEADER}{_NAME}$"
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -19,28 +23,49 @@ OPTIONS_SCHEMA: dict[str, Any] = {
     "properties": {
         "kind": {
             "description": "Where the body names the kind of the event, a JSON pointer such as /event; or "
-            "the kind of all events, such as MESSAGES_UPSERT.",
+            "the header that names it, as in header:x-github-event; or the kind of all events, such "
+            "as MESSAGES_UPSERT.",
             "type": "string",
             "minLength": 1,
             "maxLength": 1024,
         },
-        "id": {
-            "description": "Where the body has the id of the event, a JSON pointer such as /id; a repeated "
-            "id is one event. By default, the header webhook-id has the id.",
+        "otherwise": {
+            "description": "The kind of each event whose own kind is missing or unknown. By default, such an "
+            "event is refused.",
             "type": "string",
-            "pattern": _POINTER,
+            "maxLength": 1024,
+        },
+        "id": {
+            "description": "Where the body has the id of the event, a JSON pointer such as /id; or the "
+            "header that has it, as in header:x-id; a repeated id is one event. By default, it is where the "
+            "scheme has it, such as in the header webhook-id.",
+            "type": "string",
+            "pattern": _PLACE,
             "maxLength": 1024,
         },
         "time": {
             "description": "Where the body has the time of the event, a JSON pointer such as /created: RFC "
-            "3339, or seconds or milliseconds since 1970. By default, it is the time of arrival.",
+            "3339 with Z or an offset, or seconds or milliseconds since 1970. By default, it is the time of "
+            "arrival.",
             "type": "string",
             "pattern": _POINTER,
             "maxLength": 1024,
         },
+        "scheme": {
+            "description": f"How the sender signs; by default {DEFAULT}.",
+            "type": "string",
+            "enum": list(SCHEMES),
+        },
         "secret": {
-            "description": "The proof of senders that sign by Standard Webhooks: whsec_… (or a public key, "
-            "whpk_…). Set this, or header and value.",
+            "description": "The secret of the sender's signatures: by Standard Webhooks and Svix whsec_… (or "
+            "a public key, whpk_…); of Discord the public key; of others as they show it. Set this, or "
+            "header and value.",
+            "type": "string",
+            "maxLength": 1024,
+            "writeOnly": True,
+        },
+        "verify_token": {
+            "description": "What Meta sends as hub.verify_token when it checks the URL.",
             "type": "string",
             "maxLength": 1024,
             "writeOnly": True,
@@ -48,8 +73,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "header": {
             "description": "The proof of other senders: the name of a header that they send, as in x-token.",
             "type": "string",
-            # RFC 9110, section 5.6.2.
-            "pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+            "pattern": f"^{_NAME}$",
             "maxLength": 128,
         },
         "value": {
@@ -70,19 +94,26 @@ class Options:
 
     Attributes:
         kind: the kind of all events; empty if the body names it.
-        kind_at, id_at, time_at: JSON pointers into the body; empty for none.
-        key: verifies signatures; ``None`` if the sender proves itself by a header alone.
+        kind_at, id_at: JSON pointers into the body, or ``header:`` and a name in lower case; empty for none.
+        otherwise: the kind of events whose kind is missing or unknown; empty if they are refused.
+        time_at: a JSON pointer into the body; empty for none.
+        scheme: how the sender signs.
+        secret: of its signatures; empty if the sender proves itself by a header alone.
+        verify_token: of Meta's check of the URL; empty for none.
         header: the name of that header, in lower case; empty for none.
         value: of that header.
     """
 
     kind: str
     kind_at: str
+    otherwise: str
     id_at: str
     time_at: str
-    key: VerifyingKey | None
+    scheme: Scheme
+    secret: str = field(repr=False)
+    verify_token: str = field(repr=False)
     header: str
-    value: str
+    value: str = field(repr=False)
 
 
 def read_options(options: Mapping[str, Any]) -> Options:
@@ -97,31 +128,42 @@ def read_options(options: Mapping[str, Any]) -> Options:
             raise Invalid(f"{name} must be a text.")
     kind = given["kind"]
     if not kind:
-        raise Invalid("kind is missing: a JSON pointer to the kind in the body, or the name of a kind.")
-    pointers = {"kind": kind if kind.startswith("/") else "", "id": given["id"], "time": given["time"]}
-    for name, pointer in pointers.items():
-        if pointer and not re.fullmatch(_POINTER, pointer):
-            raise Invalid(f"{name} must be a JSON pointer, such as /event or /data/0/type.")
-    key = None
+        raise Invalid(
+            "kind is missing: a JSON pointer to the kind in the body, header: and the name of a header, or "
+            "the name of a kind."
+        )
+    is_constant = not kind.startswith(("/", HEADER))
+    named = given["scheme"] or DEFAULT
+    if named not in SCHEMES:
+        raise Invalid(f"scheme must be one of {', '.join(SCHEMES)}.")
+    scheme = SCHEMES[named]
     if given["secret"]:
-        try:
-            key = verifying_key(given["secret"])
-        except ValueError:
-            raise Invalid("secret must be whsec_ and the secret in base64, as the sender shows it.") from None
+        scheme.check_secret(given["secret"])
     header, value = given["header"].lower(), given["value"]
     if bool(header) != bool(value):
         missing = "value" if header else "header"
         raise Invalid(f"{missing} is missing: header and value belong together.")
-    if key is None and not header:
+    if not given["secret"] and named != DEFAULT:
+        raise Invalid(f"secret is missing: the scheme {named} needs it.")
+    if not given["secret"] and not header:
         raise Invalid(
             "The sender must prove itself: set secret, if it signs by Standard Webhooks, or header and value."
         )
     return Options(
-        kind="" if pointers["kind"] else kind,
-        kind_at=pointers["kind"],
-        id_at=pointers["id"],
-        time_at=pointers["time"],
-        key=key,
+        kind=kind if is_constant else "",
+        kind_at="" if is_constant else _place("kind", kind, _PLACE),
+        otherwise=given["otherwise"],
+        id_at=_place("id", given["id"], _PLACE),
+        time_at=_place("time", given["time"], _POINTER),
+        scheme=scheme,
+        secret=given["secret"],
+        verify_token=given["verify_token"],
         header=header,
         value=value,
     )
+
+
+def _place(option: str, given: str, pattern: str) -> str:
+    if given and not re.fullmatch(pattern, given):
+        raise Invalid(f"{option} must be a JSON pointer, such as /event or /data/0/type.")
+    return given.lower() if given.startswith(HEADER) else given

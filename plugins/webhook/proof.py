@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hookgw import IngestRequest, ProofRefused
 from hookgw.connectors import is_secret
-from hookgw.delivery.signing import SignatureInvalid, verify
 
 from .options import Options
 
 
-def check_proof(request: IngestRequest, options: Options, now: float) -> None:
+def check_proof(
+    request: IngestRequest,
+    options: Options,
+    now: float,
+    *,
+    url: str = "",
+    fields: Sequence[tuple[str, str]] | None = None,
+) -> None:
     """Check a request, before anything looks into its body. With both proofs, both must be right.
 
     Args:
         request: as it arrived.
         options: have one proof or both.
         now: seconds since the epoch.
+        url: the instance's ``ingestUrl``, if the scheme signs it.
+        fields: of the form in the body, if the scheme signs them; ``None`` if the body is no form.
 
     Raises:
-        ProofRefused: a header is missing, a signature is wrong, or its time is more than 5 minutes off.
+        ProofRefused: a header is missing, a signature is wrong, or its time is too far off.
     """
     if options.header and not is_secret(request.headers.get(options.header, ""), options.value):
         raise ProofRefused(f"The header {options.header} is missing or wrong.")
-    if options.key is not None:
-        try:
-            verify([options.key], request.headers, request.body, now=now)
-        except SignatureInvalid as error:
-            raise ProofRefused(str(error)) from None
+    if options.secret:
+        options.scheme.check(request, options.secret, now=now, url=url, fields=fields)

@@ -25,7 +25,7 @@ from hookgw import (
     Session,
     Unavailable,
 )
-from hookgw.connectors import NetworkConnector, Unreachable, pass_file
+from hookgw.connectors import NetworkConnector, Unreachable, answer_challenge, pass_file
 
 from . import outgoing, webhooks
 from .connection import Connection
@@ -82,7 +82,7 @@ class WhatsAppCloud(NetworkConnector[Connection]):
         if connection is None:  # without the options, Meta's proof cannot be checked; it comes again
             raise Unavailable("The instance is not connected, or lacks an option.")
         if request.method == "GET":
-            return webhooks.answer_challenge(request, connection.options.verify_token)
+            return answer_challenge(request, connection.options.verify_token)
         try:
             webhooks.check_proof(request, connection.options.app_secret)
         except ProofRefused as refusal:

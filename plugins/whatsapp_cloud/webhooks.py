@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from hookgw import IngestRequest, IngestResponse, Invalid, ProofRefused
-from hookgw.connectors import is_secret, is_signature, items, mapping, raw_at, raw_items, text
+from hookgw import IngestRequest, Invalid, ProofRefused
+from hookgw.connectors import is_signature, items, mapping, raw_at, raw_items, text
 
 SIGNATURE = "x-hub-signature-256"
 EVENTS = [
@@ -22,7 +22,6 @@ EVENTS = [
     for part in ("messages", "message_echoes", "statuses", "calls", "groups", "state_sync")
 ]
 """Where events are in a notification; see ``Session.decode_json``."""
-_CHALLENGE = re.compile("[!-~]{1,1024}")
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,21 +41,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     account: str | None
     value: dict[str, Any]
     raw: Callable[[], tuple[bytes, str]]
-
-
-def answer_challenge(request: IngestRequest, verify_token: str) -> IngestResponse:
-    """Answer Meta's check of a new URL.
-
-    Raises:
-        Invalid: this is not such a check.
-    """
-    is_right = is_secret(request.query.get("hub.verify_token", ""), verify_token)
-    if request.query.get("hub.mode") != "subscribe" or not is_right:
-        return IngestResponse(status=403, body=b"hub.verify_token is not the verify_token of the instance.")
-    challenge = request.query.get("hub.challenge", "")
-    if not _CHALLENGE.fullmatch(challenge):
-        raise Invalid("hub.challenge is missing, or is no plain text.")
-    return IngestResponse(body=challenge.encode())
 
 
 def check_proof(request: IngestRequest, app_secret: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 
 import pytest
 
-from hookgw.connectors import is_secret, is_signature
+from hookgw import IngestRequest, Invalid
+from hookgw.connectors import answer_challenge, is_secret, is_signature
 
 
 def test_a_secret() -> None:
@@ -33,3 +35,22 @@ def test_a_signature(algorithm: str) -> None:
     for wrong in (given.upper(), given[:-1], f"{given}0", "é"):
         assert not is_signature(wrong, "key", b"body", algorithm=algorithm)
     assert not is_signature(given, "key", b"Body", algorithm=algorithm)
+    in_base64 = base64.b64encode(bytes.fromhex(given)).decode()
+    assert is_signature(in_base64, "key", b"body", algorithm=algorithm, encoding="base64")
+    assert not is_signature(given, "key", b"body", algorithm=algorithm, encoding="base64")
+    assert not is_signature(in_base64, "key", b"body", algorithm=algorithm)
+
+
+def test_a_challenge_needs_the_token() -> None:
+    def request(query: dict[str, str]) -> IngestRequest:
+        return IngestRequest(method="GET", query=query, headers={}, body=b"")
+
+    query = {"hub.mode": "subscribe", "hub.verify_token": "v", "hub.challenge": "1158201444"}
+    answer = answer_challenge(request(query), "v")
+    assert (answer.status, answer.body) == (200, b"1158201444")
+    for wrong in ({"hub.verify_token": "é\ud800"}, {"hub.mode": "unsubscribe"}, {"hub.verify_token": ""}):
+        assert answer_challenge(request({**query, **wrong}), "v").status == 403
+    assert answer_challenge(request({**query, "hub.verify_token": ""}), "").status == 403
+    for odd in ("", "a b", "é", "x" * 2000):
+        with pytest.raises(Invalid):
+            answer_challenge(request({**query, "hub.challenge": odd}), "v")

@@ -120,8 +120,7 @@ async def test_the_challenge(simulator: ContainedConnector) -> None:
     query = {"hub.mode": "subscribe", "hub.verify_token": "v3rify", "hub.challenge": "1158201444"}
     assert await simulator.ingest(session, request(**query)) == IngestResponse(body=b"1158201444")
     for wrong in ({**query, "hub.verify_token": "other"}, {"hub.challenge": "1"}):
-        with pytest.raises(ProofRefused, match="verify_token"):
-            await simulator.ingest(session, request(**wrong))
+        assert (await simulator.ingest(session, request(**wrong))).status == 403
 
 
 @pytest.mark.parametrize(
@@ -138,12 +137,11 @@ async def test_a_wrong_proof(simulator: ContainedConnector, wrong: IngestRequest
         await simulator.ingest(instance(app_secret="s3cret"), wrong)
 
 
-@pytest.mark.parametrize("proof", [request(MESSAGES, secret=""), request(**{"hub.verify_token": ""})])
-async def test_without_secrets_everything_is_refused(
-    simulator: ContainedConnector, proof: IngestRequest
-) -> None:
+async def test_without_secrets_everything_is_refused(simulator: ContainedConnector) -> None:
     with pytest.raises(ProofRefused):
-        await simulator.ingest(instance(), proof)
+        await simulator.ingest(instance(), request(MESSAGES, secret=""))
+    query = {"hub.mode": "subscribe", "hub.verify_token": "", "hub.challenge": "1"}
+    assert (await simulator.ingest(instance(), request(**query))).status == 403
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import hmac
 import json
 import time
 from collections.abc import AsyncIterator
@@ -18,6 +21,7 @@ from hookgw.config import (
     DeliverySettings,
     EventsSettings,
     PluginsSettings,
+    ServerSettings,
     Settings,
     StorageSettings,
 )
@@ -25,6 +29,7 @@ from hookgw.delivery import sign
 from hookgw.kernel import Size, signing_key
 from hookgw.testing import Receiver
 from tests.api.conftest import KEY, open_client
+from tests.first_party.webhook_schemes import BODY, FORM, SENDERS
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SIGNED = {"kind": "/event", "secret": SECRET}
@@ -165,3 +170,83 @@ async def test_changed_options_count_at_once(client: httpx.AsyncClient, hookgw_r
     answer = await client.post(url, json={"event": "ORDER_PAID"}, headers={"apikey": "", "X-Token": "t0ken"})
     assert answer.status_code == 200, answer.text
     await hookgw_receiver.wait_for(1)
+
+
+BY_GITHUB = {
+    "kind": "header:x-github-event",
+    "otherwise": "ORDER_PAID",
+    "scheme": "github",
+    "secret": SENDERS["github"].secret,
+}
+
+
+async def test_the_first_of_two_signatures_counts(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    url = await connect(client, hookgw_receiver, **BY_GITHUB)
+    genuine = SENDERS["github"].request(0)
+    headers = [*{**genuine.headers, "x-github-event": "push", "apikey": ""}.items()]
+    wrong = ("x-hub-signature-256", "sha256=" + "0" * 64)
+    refused = await client.post(url, content=BODY, headers=[wrong, *headers])
+    assert refused.status_code == 401
+    accepted = await client.post(url, content=BODY, headers=[*headers, wrong])
+    assert accepted.status_code == 200, accepted.text
+    [request] = await hookgw_receiver.wait_for(1)
+    assert (request.event_id, request.json["event"]) == (genuine.headers["x-github-delivery"], "ORDER_PAID")
+
+
+async def test_a_signed_body_with_a_content_encoding_is_415(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    url = await connect(client, hookgw_receiver, **BY_GITHUB)
+    raw = gzip.compress(BODY)
+    genuine = SENDERS["github"].request(0, body=raw)
+    headers = {**genuine.headers, "content-encoding": "gzip", "apikey": ""}
+    assert (await client.post(url, content=raw, headers=headers)).status_code == 415
+
+
+async def test_challenges_are_answered(client: httpx.AsyncClient, hookgw_receiver: Receiver) -> None:
+    url = await connect(client, hookgw_receiver, **BY_GITHUB, verify_token="t0ken")
+    query = {"hub.mode": "subscribe", "hub.verify_token": "t0ken", "hub.challenge": "42"}
+    answer = await client.get(url, params=query, headers={"apikey": ""})
+    assert (answer.status_code, answer.text) == (200, "42")
+    query["hub.verify_token"] = "other"
+    assert (await client.get(url, params=query, headers={"apikey": ""})).status_code == 403
+    options = (await client.get("/instance/fetchInstances")).text
+    assert SENDERS["github"].secret not in options
+    assert "t0ken" not in options
+
+
+async def test_twilio_signs_the_url_that_it_calls(
+    tmp_path: Path, nursery: trio.Nursery, hookgw_receiver: Receiver
+) -> None:
+    settings = Settings(
+        auth=AuthSettings(global_key=KEY),
+        server=ServerSettings(public_url="https://hooks.example/base"),
+        storage=StorageSettings(path=str(tmp_path / "other.db"), min_free=Size(0)),
+        delivery=DeliverySettings(allow_networks=("127.0.0.0/8",)),
+        plugins=PluginsSettings(options={"webhook": {"kinds": {"ORDER_PAID": "An order was paid."}}}),
+    )
+    async with (
+        open_gateway(settings, base=tmp_path) as gateway,
+        open_client(create_app(gateway), nursery, apikey=KEY) as client,
+    ):
+        url = await connect(client, hookgw_receiver, kind="ORDER_PAID", scheme="twilio", secret="a token")
+        assert url.startswith("https://hooks.example/base/ingest/shop/")
+        query = "?x=a%2Fb+c&x=2"
+        content = f"{url}/sms{query}Bodyhi theré".encode()
+        signature = base64.b64encode(hmac.new(b"a token", content, "sha1").digest()).decode()
+        headers = {**FORM, "x-twilio-signature": signature, "apikey": ""}
+        at = url.removeprefix("https://hooks.example/base")
+        answer = await client.post(f"{at}/sms{query}", content=b"Body=hi+ther%C3%A9", headers=headers)
+        assert (answer.status_code, answer.text) == (200, "<Response/>"), answer.text
+        refused = await client.post(f"{at}/sms?x=2", content=b"Body=hi+ther%C3%A9", headers=headers)
+        assert refused.status_code == 401
+        [request] = await hookgw_receiver.wait_for(1)
+        assert request.json["data"] == {"Body": "hi theré"}
+
+
+async def test_twilio_needs_the_public_url(client: httpx.AsyncClient) -> None:
+    body = {"instanceName": "shop", "integration": "webhook", "kind": "ORDER_PAID", "scheme": "twilio"}
+    answer = await client.post("/instance/create", json={**body, "secret": "a token"})
+    assert (answer.status_code, "server.public_url" in answer.text) == (400, True)

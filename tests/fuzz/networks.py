@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import product
 
 import trio
 
 from hookgw import ConnectionState, Event, IngestRequest, Invalid, Recent
 from hookgw.connectors import mapping
 from hookgw.kernel import decode_json_of_json_decoding as decode_json
+from hookgw.kernel import finish
 from hookgw.records import BUILT_IN_KINDS, EVENT_ID, Catalog, SchemaBook
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import Connection
@@ -23,7 +25,8 @@ from plugins.telegram import events as telegram_events
 from plugins.waha import content as waha_content
 from plugins.waha import events as waha_events
 from plugins.waha.connector import read_envelope
-from plugins.webhook.body import event_of
+from plugins.webhook.body import decode_body, event_of
+from plugins.webhook.form import fields_of, json_of
 from plugins.webhook.options import read_options
 from plugins.whatsapp_cloud.events import Knowledge, translate
 from plugins.whatsapp_cloud.webhooks import read_changes
@@ -39,15 +42,17 @@ _HEADER = {"header": "x-token", "value": "v"}
 _WEBHOOKS = (
     read_options({"kind": "CALL", "id": "/id", "time": "/time", **_HEADER}),
     read_options({"kind": "/event", "id": "/0/a~1b", **_HEADER}),
+    read_options({"kind": "/event", "otherwise": "NETWORK_EVENT", "scheme": "stripe", "secret": "s"}),
 )
 
 
 def webhook(data: bytes) -> None:
-    """A body becomes an event that can be stored as it is, or a sentence."""
+    """A body, or the form in it, becomes an event that can be stored as it is, or a sentence."""
     request = IngestRequest(method="POST", query={}, headers={"webhook-id": "w1"}, body=data)
-    for options in _WEBHOOKS:
+    for options, is_form in product(_WEBHOOKS, (False, True)):
         try:
-            event = event_of(request, options, CATALOG)
+            text = json_of(finish(fields_of(data)), "payload") if is_form else data
+            event = event_of(request, text, decode_body(text), options, CATALOG)
         except Invalid as error:
             check_sentences(*error.messages)
             continue

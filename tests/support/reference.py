@@ -138,7 +138,7 @@ PAGES = {
                 *("raw_at", "raw_items", "as_written", "seconds", "degrees", "filled"),
                 *("LARGEST_NUMBER", "LATEST_TIME"),
             ],
-            "Proofs": ["is_secret", "is_signature"],
+            "Proofs": ["is_secret", "is_signature", "answer_challenge"],
             "Events": ["emit_valid", "attach_file", "network_event"],
             "Messages": [
                 *("file_to_send", "FileToSend", "check_mimetype", "is_mimetype", "vcard_of", "vcard_text"),

@@ -84,11 +84,19 @@ class IngestEndpoint:
             raise UnsupportedContentEncoding("Send the body without a content-encoding.", accepted="identity")
         body = await read_body(headers, chunks, self._limit, exchange)
         query: dict[str, str] = {}
-        if scope["query_string"]:
-            for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
+        query_string = scope["query_string"].decode("latin-1")
+        if query_string:
+            for name, value in parse_qsl(query_string, keep_blank_values=True):
                 query.setdefault(name, value)
         method = "POST" if scope["method"] == "POST" else "GET"  # a HEAD is answered like a GET
-        asked = IngestRequest(method=method, query=query, headers=headers.texts(), body=body, path=below)
+        asked = IngestRequest(
+            method=method,
+            query=query,
+            headers=headers.texts(),
+            body=body,
+            path=below,
+            query_string=query_string,
+        )
         answer = await self._ingest.answer(session, asked)
         # A browser that is led here must not run what a connector repeats of a request.
         more = {} if answer.content_type.startswith(_HARMLESS) else _SANDBOXED

@@ -1,0 +1,26 @@
+"""Names and values in forms, ``application/x-www-form-urlencoded``. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from urllib.parse import unquote_to_bytes
+
+_PIECE = 64 * 1024
+"""Bytes that are decoded in one step."""
+
+
+def decode_form_text(text: bytes) -> Generator[None, None, str]:
+    """Return a name or a value, decoded in steps: a long one must not hold up others.
+
+    Raises:
+        UnicodeDecodeError: it is not in UTF-8.
+    """
+    pieces, cut = [], b""
+    for at in range(0, len(text), _PIECE):
+        piece = cut + text[at : at + _PIECE]
+        # An escape at the end may go on in the next piece.
+        escape = piece.rfind(b"%", -2) if at + _PIECE < len(text) else -1
+        piece, cut = (piece, b"") if escape < 0 else (piece[:escape], piece[escape:])
+        pieces.append(unquote_to_bytes(piece.replace(b"+", b" ")))
+        yield
+    return b"".join(pieces).decode()

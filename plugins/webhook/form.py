@@ -1,0 +1,56 @@
+"""Bodies of forms, ``application/x-www-form-urlencoded``. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import msgspec
+
+from hookgw import IngestRequest, Invalid
+from hookgw.kernel.form_text import decode_form_text
+
+_FORM = "application/x-www-form-urlencoded"
+_MOST_FIELDS = 1_000
+
+
+def is_form(request: IngestRequest) -> bool:
+    """Return whether the body is a form: the content type says so also of JSON, if curl sends it."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return content_type == _FORM and b"=" in request.body and request.body.lstrip()[:1] not in b'{["'
+
+
+def fields_of(body: bytes) -> Generator[None, None, list[tuple[str, str]]]:
+    """Return names and texts, in their order; a name may be there more than once.
+
+    Raises:
+        Invalid: there are too many fields, or they are not in UTF-8.
+    """
+    if body.count(b"&") >= _MOST_FIELDS:
+        raise Invalid(f"The form has more than {_MOST_FIELDS:,} fields.")
+    fields = []
+    for part in body.split(b"&"):
+        if part:
+            name, _, value = part.partition(b"=")
+            try:
+                fields.append(((yield from decode_form_text(name)), (yield from decode_form_text(value))))
+            except UnicodeDecodeError:
+                raise Invalid("The form is not in UTF-8.") from None
+        yield
+    return fields
+
+
+def json_of(fields: Sequence[tuple[str, str]], payload: str) -> bytes:
+    """Return a form as JSON: an object of texts, and of a list of texts for a repeated name.
+
+    Args:
+        fields: of the form.
+        payload: the name of a field that has all of it as JSON; empty if the sender has none.
+    """
+    found: dict[str, list[str]] = {}
+    for name, value in fields:
+        if payload and name == payload:
+            return value.encode()
+        found.setdefault(name, []).append(value)
+    return msgspec.json.encode(
+        {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+    )
