@@ -82,7 +82,7 @@ def _message(payload: dict[str, Any], account: Account) -> list[Translated]:
     data |= {"message": {content.type: content.value}, "messageType": content.type}
     if content.context:
         data["contextInfo"] = content.context
-    data["messageTimestamp"] = _seconds(payload.get("timestamp"))
+    data["messageTimestamp"] = _moment(payload.get("timestamp"))
     return [("MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"]))]
 
 
@@ -95,7 +95,7 @@ def _reaction(payload: dict[str, Any], account: Account) -> list[Translated]:
     reacted = {"remoteJid": key["remoteJid"], "id": target}
     data = _with_name({"key": key}, payload)
     data["message"] = {"reactionMessage": {"key": reacted, "text": text(payload.get("reaction"))}}
-    data |= {"messageType": "reactionMessage", "messageTimestamp": _seconds(payload.get("timestamp"))}
+    data |= {"messageType": "reactionMessage", "messageTimestamp": _moment(payload.get("timestamp"))}
     return [("MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"]))]
 
 
@@ -106,7 +106,7 @@ def _edited(payload: dict[str, Any], account: Account) -> list[Translated]:
         return []
     data = _with_name({"key": key}, payload)
     data |= {"message": {"conversation": text(payload.get("body"))}, "messageType": "conversation"}
-    data["messageTimestamp"] = _seconds(payload.get("timestamp"))
+    data["messageTimestamp"] = _moment(payload.get("timestamp"))
     return [("MESSAGES_EDITED", data, None)]
 
 
@@ -118,7 +118,7 @@ def _revoked(payload: dict[str, Any], account: Account) -> list[Translated]:
     if payload.get("revoked_from_me") is False:
         # Somebody else's message, deleted by an administrator of the group. GOWA does not say whose.
         key = {"remoteJid": key["remoteJid"], "fromMe": False, "id": key["id"]}
-    data = {**key, "status": "DELETED", "messageTimestamp": _seconds(payload.get("timestamp"))}
+    data = {**key, "status": "DELETED", "messageTimestamp": _moment(payload.get("timestamp"))}
     # The gateway's event for a deletion of its own has the same id.
     return [("MESSAGES_DELETE", data, ("MESSAGES_DELETE", key["remoteJid"], key["id"]))]
 
@@ -129,7 +129,7 @@ def _deleted(payload: dict[str, Any], account: Account) -> list[Translated]:
     if not chat or not id_:
         return []
     data = {"remoteJid": chat, "fromMe": payload.get("was_from_me") is True, "id": id_, "forMe": True}
-    data |= {"status": "DELETED", "messageTimestamp": _seconds(payload.get("timestamp"))}
+    data |= {"status": "DELETED", "messageTimestamp": _moment(payload.get("timestamp"))}
     return [("MESSAGES_DELETE", data, ("MESSAGES_DELETE", chat, id_, "for me"))]
 
 
@@ -223,7 +223,7 @@ def _call(payload: dict[str, Any], account: Account) -> list[Translated]:
         "from": caller,
         "status": status,
         "isGroup": bool(group),
-        "date": _seconds(payload.get("timestamp")),
+        "date": _moment(payload.get("timestamp")),
     }
     return [("CALL", [call], ("CALL", id_, status))]
 
@@ -268,8 +268,8 @@ def _with_name(data: dict[str, Any], payload: Mapping[str, Any]) -> dict[str, An
     return data
 
 
-def _seconds(value: Any) -> int:
-    """Return a time in seconds since the epoch; 0 if it is none with an offset."""
+def _moment(value: Any) -> int:
+    """Return a time, which GOWA writes in ISO 8601, in seconds since the epoch; 0 without an offset."""
     try:
         moment = datetime.fromisoformat(text(value))
         return max(0, int(moment.timestamp())) if moment.tzinfo is not None else 0

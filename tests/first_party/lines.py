@@ -523,7 +523,7 @@ async def gowa() -> AsyncIterator[Line]:
                     return report("message", id=f"NEWS{number}", chat_id=ana, body="news", **{"from": ana})
 
                 post = posting(connector, session, headers)
-                yield Line(connector, wire, "5", session, post, bodies, news)
+                yield Line(connector, wire, "5511988887777", session, post, bodies, news)
         nursery.cancel_scope.cancel()
 
 
