@@ -176,10 +176,7 @@ class Connection:
     async def _keep_set(self, options: Options, target: Target) -> None:
         client = Client(self.session, options)
         wanted = wanted_webhook(
-            self.session.ingest_url or "",
-            self.state.secret,
-            events=options.remote_events,
-            base64=self.session.wants_base64(),
+            self.session.ingest_url or "", self.state.secret, events=options.remote_events
         )
         found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)
         nested = found_at(found, "webhook")

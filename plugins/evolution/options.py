@@ -53,8 +53,8 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         },
         "media_links": {
             "type": "boolean",
-            "description": "Whether received files get a link of hookgw, message.mediaUrl, if Evolution API "
-            "gives none. By default false: the data is as Evolution API sends it.",
+            "description": "Whether files of messages get a link of hookgw, message.mediaUrl, if Evolution "
+            "API gives none. By default true.",
         },
     },
 }
@@ -69,7 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     remote: str
     remote_events: tuple[str, ...] = ()
     set_webhook: bool = True
-    media_links: bool = False
+    media_links: bool = True
 
     __repr__ = repr_without("api_key")
 
@@ -87,7 +87,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     base_url: str = ""
     api_key: str = ""
     remote_events: tuple[str, ...] = ()
-    media_links: bool = False
+    media_links: bool = True
     forward_urls: bool = False
     link_previews: bool = True
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Generator, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -355,13 +356,11 @@ class Receiver:
                 await self._commit_part()
 
     async def _put_file(self, new: NewEvent, reference: str, size: int) -> None:
-        limit = self._session.base64_limit
-        if size > limit or self._is_slow:
-            return
-        reading = self._connection.client.read(reference, limit)
-        found = await kit.attach_file(self._session, new, reading, seconds=FILE_TIME, logger=logger)
+        read = partial(self._connection.client.read, reference)
         # A homeserver that cannot get at its files must not hold up message after message.
-        self._is_slow = found is None
+        seconds = 0 if self._is_slow else FILE_TIME
+        found = await kit.attach_file(self._session, new, read, size=size, seconds=seconds, logger=logger)
+        self._is_slow = self._is_slow or found is None
         self._files += found or 0
 
     def _add(self, event: NewEvent | None) -> None:

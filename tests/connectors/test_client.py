@@ -19,7 +19,7 @@ from hookgw.connectors import (
     retry_after_of,
     text,
 )
-from hookgw.kernel.errors import EventLeftOut, Invalid
+from hookgw.kernel.errors import EventLeftOut, TooLarge
 from hookgw.testing import FakeMediaSink, FakeSession, Receiver, answer, close, open_receiver
 
 
@@ -120,7 +120,7 @@ async def test_a_file_has_at_most_so_many_bytes() -> None:
     # Not over a connection: httpx leaves what it has not read of a body to the garbage collector.
     response = httpx.Response(200, content=b"xyz")
     assert await read_file(response, 3) == b"xyz"
-    with pytest.raises(Invalid, match="more than 2 bytes"):
+    with pytest.raises(TooLarge, match="more than 2 bytes"):
         await read_file(response, 2)
 
 

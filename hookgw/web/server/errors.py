@@ -18,7 +18,6 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw._version import __version__
-from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.core.ingest_url import INGEST_PATH
 from hookgw.kernel.errors import (
     HookgwError,
@@ -30,6 +29,7 @@ from hookgw.kernel.errors import (
     Unavailable,
     UnsupportedContentEncoding,
 )
+from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.web.responses import ApiError, Messages
 
 logger = structlog.get_logger("hookgw.api")
