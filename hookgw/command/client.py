@@ -261,7 +261,8 @@ def _error_messages(response: httpx.Response, value: Any) -> list[str]:
     # A proxy before hookgw may answer with JSON of another shape: trust nothing about it.
     error = value.get("response") if isinstance(value, dict) else None
     lines = error.get("message") if isinstance(error, dict) else None
-    messages = [str(line) for line in lines] if isinstance(lines, list) else []
+    # Beside sentences, there are numbers that the network does not know.
+    messages = [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
     if isinstance(error, dict) and isinstance(error.get("code"), str):
         messages.append(f"The network's code is {error['code']}.")
     if response.status_code == HTTPStatus.UNAUTHORIZED:

@@ -127,6 +127,7 @@ def parse_text_message(body: Any) -> TextMessage:
     return TextMessage(
         number=parts.number,
         reply_to=parts.reply_to,
+        replied=parts.replied,
         text=text,
         mentions=mentions,
         link_preview=link_preview,
@@ -149,6 +150,7 @@ def parse_media_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
     return MediaMessage(
         number=parts.number,
         reply_to=parts.reply_to,
+        replied=parts.replied,
         kind=MediaKind(kind),
         url=media.url,
         content=media.content,
@@ -167,6 +169,7 @@ def parse_audio_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
     return MediaMessage(
         number=parts.number,
         reply_to=parts.reply_to,
+        replied=parts.replied,
         kind=MediaKind.AUDIO,
         url=media.url,
         content=media.content,
@@ -186,6 +189,7 @@ def parse_location_message(body: Any) -> LocationMessage:
     return LocationMessage(
         number=parts.number,
         reply_to=parts.reply_to,
+        replied=parts.replied,
         latitude=latitude,
         longitude=longitude,
         name=name,
@@ -200,7 +204,9 @@ def parse_contact_message(body: Any) -> ContactMessage:
     # Evolution API 1 has the list itself under the name of its object.
     contacts: tuple[Contact, ...] = parts.content.need(check, (), "contact", "contactMessage")
     parts.finish()
-    return ContactMessage(number=parts.number, reply_to=parts.reply_to, contacts=contacts)
+    return ContactMessage(
+        number=parts.number, reply_to=parts.reply_to, replied=parts.replied, contacts=contacts
+    )
 
 
 def parse_reaction_message(body: Any) -> ReactionMessage:
@@ -221,7 +227,12 @@ def parse_template_message(body: Any) -> TemplateMessage:
     components: tuple[dict[str, Any], ...] = parts.content.read(check, (), "components")
     parts.finish()
     return TemplateMessage(
-        number=parts.number, reply_to=parts.reply_to, name=name, language=language, components=components
+        number=parts.number,
+        reply_to=parts.reply_to,
+        replied=parts.replied,
+        name=name,
+        language=language,
+        components=components,
     )
 
 
@@ -292,16 +303,20 @@ class _Parts:
         self.number = outer.need(_number, "", "number")
         self.content = Fields(*_layers(body, nested))
         self.options = Fields(*_layers(body, "options"))
-        self.reply_to = self.options.pick(self._quoted, "quoted")
+        self.reply_to: MessageKey | None
+        self.replied: dict[str, Any] | None
+        self.reply_to, self.replied = self.options.pick(self._quoted, "quoted") or (None, None)
         self._outer = outer
 
-    def _quoted(self, value: Any, where: str) -> MessageKey | None:
+    def _quoted(self, value: Any, where: str) -> tuple[MessageKey, dict[str, Any] | None] | None:
         quoted = as_object(value, where)
         if quoted.get("key") is None:
             return None  # clients send an empty object for "no reply"
+        content = quoted.get("message")
+        replied = None if content is None else as_object(content, f"{where}.message")
         where = f"{where}.key"
         # Most clients send the id alone.
-        return _read_key(Fields((where, as_object(quoted["key"], where))), chat=self.number)
+        return _read_key(Fields((where, as_object(quoted["key"], where))), chat=self.number), replied or None
 
     def finish(self) -> None:
         _raise_problems(self._outer, self.content, self.options)

@@ -45,6 +45,7 @@ class MediaKind(StrEnum):
 class _Message(msgspec.Struct, frozen=True, kw_only=True):
     number: str
     reply_to: MessageKey | None = None
+    replied: dict[str, Any] | None = None
 
 
 class TextMessage(_Message, frozen=True, kw_only=True):
@@ -53,6 +54,7 @@ class TextMessage(_Message, frozen=True, kw_only=True):
     Attributes:
         number: where it goes: a phone number or a chat, as the network names it.
         reply_to: the message that it answers.
+        replied: the content of that message in the words of the payloads, if the caller knows it.
         text: at least one character.
         mentions: the accounts that it mentions.
         link_preview: whether the network may show a preview of a link.
@@ -67,7 +69,7 @@ class MediaMessage(_Message, frozen=True, kw_only=True):
     """A file: either ``url`` or ``content`` is given.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, replied: see :class:`TextMessage`.
         kind: what it is sent as.
         url: where the network, or the connector, gets the file.
         content: the file itself.
@@ -90,7 +92,7 @@ class LocationMessage(_Message, frozen=True, kw_only=True):
     """A place.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, replied: see :class:`TextMessage`.
         latitude, longitude: in degrees.
         name, address: texts to show; empty for none.
     """
@@ -121,7 +123,7 @@ class ContactMessage(_Message, frozen=True, kw_only=True):
     """Cards of people.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, replied: see :class:`TextMessage`.
         contacts: one or more.
     """
 
@@ -133,7 +135,7 @@ class ReactionMessage(_Message, frozen=True, kw_only=True):
 
     Attributes:
         number: the chat of that message.
-        reply_to: not used.
+        reply_to, replied: not used.
         key: the message.
         reaction: an emoji; empty to take the reaction back.
     """
@@ -146,7 +148,7 @@ class TemplateMessage(_Message, frozen=True, kw_only=True):
     """A message that the network has approved beforehand.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, replied: see :class:`TextMessage`.
         name: the template's name.
         language: such as ``pt_BR``.
         components: the values for its placeholders, as the network defines them.

@@ -37,7 +37,8 @@ def request_of(message: Message) -> tuple[str, dict[str, Any]]:
         return "message/sendReaction", {"key": key_of(message.key), "reaction": message.reaction}
     body: dict[str, Any] = {"number": recipient_of(message.number)}
     if message.reply_to is not None:
-        body["quoted"] = {"key": key_of(message.reply_to)}
+        # Without the content, Evolution API looks for the message among those that it has stored.
+        body["quoted"] = {"key": key_of(message.reply_to), **filled(message=message.replied)}
     match message:
         case TextMessage():
             body["text"] = message.text

@@ -140,6 +140,8 @@ class Receiver:
 
     def _kind_of(self, report: Report) -> str:
         """Return the kind of an event; empty if hookgw has none, with a line in the log for each name."""
+        if report.is_beside:
+            return ""
         try:
             return self._session.catalog.resolve(report.event, "event").name
         except Invalid as error:

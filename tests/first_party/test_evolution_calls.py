@@ -143,6 +143,20 @@ async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator
             },
         ),
         (
+            TextMessage(
+                number="5511988887777", text="hi", reply_to=MESSAGE, replied={"conversation": "Open?"}
+            ),
+            "sendText",
+            {
+                "number": "5511988887777",
+                "text": "hi",
+                "quoted": {
+                    "key": {"remoteJid": CHAT, "fromMe": True, "id": "3EB0A"},
+                    "message": {"conversation": "Open?"},
+                },
+            },
+        ),
+        (
             ReactionMessage(number=CHAT, key=MESSAGE, reaction="👍"),
             "sendReaction",
             {"key": {"remoteJid": CHAT, "fromMe": True, "id": "3EB0A"}, "reaction": "👍"},
@@ -314,6 +328,7 @@ async def test_a_number_that_is_not_on_whatsapp(
     with pytest.raises(NetworkRefused, match=r"^5511988887777 is not on WhatsApp\.$") as caught:
         await connector.send(session, HI, key="k")
     assert caught.value.status == 400
+    assert caught.value.unknown_numbers == {"5511988887777": CHAT}
     template = TemplateMessage(number="5511988887777", name="n", language="pt_BR")
     with pytest.raises(NetworkRefused, match="not available"):
         await connector.send(session, template, key="k")
