@@ -72,7 +72,10 @@ QUOTED: Schema = {
     "description": "The message to reply to. An empty object means none.",
     "properties": {
         "key": or_null(ref("QuotedKey"), "Its key."),
-        "message": or_null({"type": "object"}, "Its content, for networks that do not keep messages."),
+        "message": or_null(
+            {"type": "object", "additionalProperties": True},
+            "Its content, for networks that do not keep messages.",
+        ),
     },
 }
 DELETE_MESSAGE: Schema = MESSAGE_KEY | {"description": "The message to delete; `fromMe` is true by default."}

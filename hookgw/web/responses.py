@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 Count = Annotated[int, Meta(ge=0)]
 
 
-class UnknownNumber(Struct, frozen=True):
-    """A number of a call that nobody has on the network.
-
-    Attributes:
-        jid: the account that it would be.
-        exists: always `false`.
-        number: as the network was asked.
-    """
-
-    jid: str
-    number: str
-    exists: bool = False
-
-
 class Messages(Struct, frozen=True):
     """The reasons for an error.
 
     Attributes:
-        message: sentences that say what is wrong, where, and what would be right; before them, the numbers
-            that nobody has on the network, if it refused for them.
+        message: sentences that say what is wrong, where, and what would be right. If the network refused
+            because nobody there has a number, `{"jid", "exists": false, "number"}` comes first.
         code: the messaging network's own code for it, such as `M_FORBIDDEN`, if the network refused with one.
     """
 
-    message: Annotated[list[str | UnknownNumber], Meta(min_length=1)]
+    message: Annotated[list[Any], Meta(min_length=1)]
     code: str | UnsetType = UNSET
 
 

@@ -30,7 +30,7 @@ from hookgw.kernel.errors import (
     UnsupportedContentEncoding,
 )
 from hookgw.records.inline_media import MEDIA_PATH
-from hookgw.web.responses import ApiError, Messages, UnknownNumber
+from hookgw.web.responses import ApiError, Messages
 
 logger = structlog.get_logger("hookgw.api")
 
@@ -44,7 +44,7 @@ BUG = "An internal error occurred; see hookgw's log."
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
-def error_body(status: int, messages: Sequence[str | UnknownNumber], code: str | None = None) -> bytes:
+def error_body(status: int, messages: Sequence[Any], code: str | None = None) -> bytes:
     """Return the body of an error response. ``code`` is the messaging network's."""
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
     reasons = Messages(list(messages), msgspec.UNSET if code is None else code)
@@ -74,11 +74,12 @@ def response_to(error: Exception, method: str, path: str) -> JsonResponse:
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
     if isinstance(error, ProofRefused):  # only the network's documentation says which proof
         headers["www-authenticate"] = 'Signature realm="hookgw"'
-    code, messages = None, list[str | UnknownNumber](error.messages)
+    code, messages = None, list[Any](error.messages)
     if isinstance(error, NetworkRefused):
         code = error.code
         # First, as in Evolution API: its clients look at the first message.
-        messages = [*(UnknownNumber(jid, number) for number, jid in error.unknown_numbers.items()), *messages]
+        unknown = error.unknown_numbers.items()
+        messages[:0] = [{"jid": jid, "exists": False, "number": number} for number, jid in unknown]
     if isinstance(error, Unavailable | TooManyRequests | NetworkRefused) and error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
     if isinstance(error, UnsupportedContentEncoding):  # RFC 9110, section 15.5.16
