@@ -95,6 +95,7 @@ class ConnectorSession:
         close_reason: why the state is ``close``: a sentence.
         close_message: the sentence with which the connector itself has closed the connection; empty for none.
         has_reported: whether this run of the connector has reported an open or a closed connection.
+        pairing_number: see :attr:`hookgw.records.connectors.Session.pairing_number`.
         is_running, has_begun: whether the connector runs, and has reported any state in this run.
         scope: the connector runs in it; cancel it to end the connector.
         changed: set, and replaced by a new event, when the state or the code changes, or the run ends.
@@ -120,8 +121,10 @@ class ConnectorSession:
         former_servers: frozenset[Origin] = frozenset(),
         load_coverage: LoadCoverage = no_coverage,
         report_gap: Callable[[str, float, float], None] = lambda *_: None,
+        pairing_number: str | None = None,
     ) -> None:
         self.connector = connector
+        self.pairing_number = pairing_number
         self.state = ConnectionState.CLOSE
         self.close_reason = "The connector has not reported a connection yet."
         self.close_message = ""
@@ -369,9 +372,8 @@ class ConnectorSession:
         self.qr_code = qr_code
         self.codes += 1
         self.announce()
-        shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
-        if qr_code.pairing_code is not None:
-            shown["pairingCode"] = qr_code.pairing_code
+        shown = {"instance": self.instance, "pairingCode": qr_code.pairing_code}
+        shown |= {"code": qr_code.code, "base64": qr_code.base64}
         await self.emit("QRCODE_UPDATED", {"qrcode": shown})
 
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
