@@ -280,8 +280,12 @@ class InstanceService:
     async def _connect(self, name: str, number: str | None) -> ConnectorSession:
         async with self._registry.changing_existing(name):
             instance = await self.store_connected(self._with_connector(name))
-            shows_other_code = number is not None and self._connectors.shows_other_code(name, number)
-            if self._connectors.is_closed(name) or shows_other_code:
+            session = self._states.sessions.get(name)
+            # Its code is for another number, or only to scan.
+            is_other = session is not None and number not in (None, session.pairing_number)
+            if self._connectors.is_closed(name) or (
+                is_other and self._states.state(name) is not ConnectionState.OPEN
+            ):
                 return await self._connectors.restart(instance, pairing_number=number)
             return self._connectors.start(instance, pairing_number=number)
 

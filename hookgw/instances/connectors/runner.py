@@ -239,15 +239,6 @@ class Connectors:
             and session.state is ConnectionState.CLOSE
         )
 
-    def shows_other_code(self, name: str, pairing_number: str) -> bool:
-        """Return whether an instance's connector shows codes for another number, or for none."""
-        session = self._sessions.get(name)
-        return (
-            session is not None
-            and session.state is not ConnectionState.OPEN
-            and session.pairing_number != pairing_number
-        )
-
     def find(self, instance: Instance) -> ContainedConnector | None:
         """Return the connector of an instance; ``None`` if it has none, or its plugin is gone."""
         return self._connectors.get(instance.integration)

@@ -88,14 +88,13 @@ class ConnectorSession:
     """One connected instance. Connectors see it as :class:`hookgw.records.connectors.Session`.
 
     Attributes:
-        connector: runs the session.
+        connector, pairing_number: as given.
         state, qr_code, sender, profile_name, profile_picture_url: as the connector reported last.
         codes: codes shown since the connection was open.
         closed: when the connection was closed last, with the :func:`kept_reason`.
         close_reason: why the state is ``close``: a sentence.
         close_message: the sentence with which the connector itself has closed the connection; empty for none.
         has_reported: whether this run of the connector has reported an open or a closed connection.
-        pairing_number: see :attr:`hookgw.records.connectors.Session.pairing_number`.
         is_running, has_begun: whether the connector runs, and has reported any state in this run.
         scope: the connector runs in it; cancel it to end the connector.
         changed: set, and replaced by a new event, when the state or the code changes, or the run ends.
@@ -372,9 +371,8 @@ class ConnectorSession:
         self.qr_code = qr_code
         self.codes += 1
         self.announce()
-        shown = {"instance": self.instance, "pairingCode": qr_code.pairing_code}
-        shown |= {"code": qr_code.code, "base64": qr_code.base64}
-        await self.emit("QRCODE_UPDATED", {"qrcode": shown})
+        shown = {"pairingCode": qr_code.pairing_code, "code": qr_code.code, "base64": qr_code.base64}
+        await self.emit("QRCODE_UPDATED", {"qrcode": {"instance": self.instance, **shown}})
 
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
         await self._report(ConnectionState(state), int(reason), more, repeats=True)
