@@ -16,9 +16,9 @@ from collections.abc import Callable
 import msgspec
 
 from hookgw.kernel.errors import Expired, Forbidden, Invalid
+from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import Instance
 
-MEDIA_PATH = "/media/"
 KEY_BYTES = 32
 """The length of a key that signs links."""
 LONGEST_REFERENCE = 2048

@@ -263,7 +263,9 @@ def _error_messages(response: httpx.Response, value: Any) -> list[str]:
     lines = error.get("message") if isinstance(error, dict) else None
     lines = lines if isinstance(lines, list) else []
     # With server.compatibility: evolution, messages about fields are a list in the list.
-    messages = [str(one) for line in lines for one in (line if isinstance(line, list) else [line])]
+    nested = [one for line in lines for one in (line if isinstance(line, list) else [line])]
+    # Beside sentences, there are numbers that the network does not know.
+    messages = [one for one in nested if isinstance(one, str)]
     if isinstance(error, dict) and isinstance(error.get("code"), str):
         messages.append(f"The network's code is {error['code']}.")
     if response.status_code == HTTPStatus.UNAUTHORIZED:

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from hookgw.kernel.masking import repr_without
     from hookgw.kernel.network_json import NetworkEvents, decode_json
     from hookgw.kernel.recent import Recent
+    from hookgw.records.inline_media import explain_missing_file
 
 # Names are loaded on first use: httpx alone takes a tenth of a second, and not every connector needs it.
 _HOMES = {
@@ -102,6 +103,7 @@ _HOMES = {
     "hookgw.connectors.proofs": ("answer_challenge", "is_secret", "is_signature"),
     "hookgw.kernel.masking": ("repr_without",),
     "hookgw.kernel.recent": ("Recent",),
+    "hookgw.records.inline_media": ("explain_missing_file",),
     "hookgw.kernel.network_json": ("NetworkEvents", "decode_json"),
     "hookgw.connectors.whatsapp_numbers": ("whatsapp_chat_of", "whatsapp_number_of"),
 }
@@ -131,6 +133,7 @@ __all__ = [
     "degrees",
     "each",
     "emit_valid",
+    "explain_missing_file",
     "file_to_send",
     "filled",
     "found_at",

@@ -12,7 +12,7 @@ import msgspec
 
 from hookgw.connectors.errors import Unreachable
 from hookgw.connectors.json_values import number
-from hookgw.kernel.errors import Invalid
+from hookgw.kernel.errors import TooLarge
 from hookgw.kernel.masking import MASK
 from hookgw.records.connectors import MediaSink, Session
 
@@ -183,11 +183,11 @@ async def read_file(response: httpx.Response, limit: int) -> bytes:
     """Return the body of an opened answer.
 
     Raises:
-        Invalid: it has more than ``limit`` bytes.
+        TooLarge: it has more than ``limit`` bytes.
     """
     received = await _beginning_of(response, limit)
     if len(received) > limit:
-        raise Invalid(f"The file has more than {limit} bytes.")
+        raise TooLarge(f"The file has more than {limit:,} bytes.")
     return received
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -25,7 +26,7 @@ class Refused(NetworkRefused):
         remote_status: the status of its answer.
         status: for the caller; by default that of the answer, but 409 for 401, which the caller would take
             for a wrong key of its own, and 502 for 500 and above.
-        code, retry_after: see :class:`hookgw.NetworkRefused`.
+        code, retry_after, unknown_numbers: see :class:`hookgw.NetworkRefused`.
 
     Attributes:
         remote_status: as given.
@@ -40,12 +41,15 @@ class Refused(NetworkRefused):
         status: int | None = None,
         code: str | None = None,
         retry_after: float | None = None,
+        unknown_numbers: Mapping[str, str] | None = None,
     ) -> None:
         if status is None:
             status = remote_status if remote_status < 500 else HTTPStatus.BAD_GATEWAY
             if remote_status == HTTPStatus.UNAUTHORIZED:
                 status = HTTPStatus.CONFLICT
-        super().__init__(reason, code=code, status=status, retry_after=retry_after)
+        super().__init__(
+            reason, code=code, status=status, retry_after=retry_after, unknown_numbers=unknown_numbers
+        )
         self.remote_status = remote_status
         self.is_temporary = remote_status == HTTPStatus.TOO_MANY_REQUESTS or not 400 <= remote_status < 500
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ import trio
 from hookgw.kernel.errors import Invalid, NetworkRefused, NotFound, TooLarge
 from hookgw.records.connectors import NewEvent, Session
 from hookgw.records.events import event_id_of
+from hookgw.records.inline_media import LIMIT_SETTING, explain_missing_file, too_large
 
 
 async def emit_valid(
@@ -65,34 +66,47 @@ def network_event(network: str, name: str, value: bytes, *ids: str, sender: str 
 async def attach_file(
     session: Session,
     event: NewEvent,
-    reading: Awaitable[bytes],
+    read: Callable[[int], Awaitable[bytes]],
     *,
+    size: int = 0,
     seconds: float = math.inf,
     logger: Any,
 ) -> int | None:
     """Put the file of a message into its event, beside the link, for registrations that want it there.
 
-    Without the file, the event is complete all the same: a line in the log says why.
+    Without the file, the event is complete all the same: a line in the log says why, and so does
+    ``data.mediaUnavailable``, unless there is a link.
 
     Args:
         session: of the instance.
         event: whose ``data.message`` gets ``base64``.
-        reading: returns the file, such as :func:`hookgw.connectors.read_file` of an opened answer.
+        read: returns the file, of at most so many bytes, such as :func:`hookgw.connectors.read_file` of an
+            opened answer. It is not called if the file would be too large or too late.
+        size: of the file, as the network says; 0 if it is not known.
         seconds: for the reading.
         logger: of structlog.
 
     Returns:
         The bytes of the file; 0 if it cannot be read, and ``None`` if that took too long.
     """
-    content, reason, found = b"", "it took too long", None
-    with trio.move_on_after(seconds):
-        try:
-            content, reason = await reading, ""
-        except (Invalid, NetworkRefused, NotFound) as error:
-            reason, found = str(error), 0
+    limit = session.base64_limit
+    content, reason = b"", "The network took too long to hand out the file."
+    setting: str | None = None
+    found: int | None = None
+    if size > limit:
+        reason, setting, found = too_large(size, limit), LIMIT_SETTING, 0
+    elif seconds > 0:
+        with trio.move_on_after(seconds):
+            try:
+                content, reason, found = await read(limit), "The file is empty.", 0
+            except TooLarge as error:
+                reason, setting, found = str(error), LIMIT_SETTING, 0
+            except (Invalid, NetworkRefused, NotFound) as error:
+                reason, found = str(error), 0
     if not content:
         chat = event.data["key"]["remoteJid"]
         logger.warning("file not in event", instance=session.instance, chat=chat, reason=reason)
+        explain_missing_file(event.data, reason, setting)
         return found
     event.data["message"]["base64"] = base64.b64encode(content).decode()
     return len(content)

@@ -256,11 +256,15 @@ class InstanceService:
 
         return delete
 
-    async def connect(self, name: str) -> QRCode | None:
+    async def connect(self, name: str, *, pairing_number: str | None = None) -> QRCode | None:
         """Start the instance's connector; it is started again after a restart of hookgw.
 
         A connector that still runs after it has reported a closed connection is restarted, so that the caller
         need not wait for its next try, or gets a new code.
+
+        Args:
+            name: of the instance.
+            pairing_number: of the account, to get a code to type beside the code to scan.
 
         Returns:
             The code to scan; ``None`` if none is needed, or none came in time.
@@ -270,15 +274,20 @@ class InstanceService:
             Unavailable: hookgw is shutting down, or the change took too long.
         """
         # Not part of the shielded change: a slow network must not block changes of the instance.
-        return await self._connectors.wait_for_code(await self._connect(name))
+        return await self._connectors.wait_for_code(await self._connect(name, pairing_number))
 
     @completes
-    async def _connect(self, name: str) -> ConnectorSession:
+    async def _connect(self, name: str, number: str | None) -> ConnectorSession:
         async with self._registry.changing_existing(name):
             instance = await self.store_connected(self._with_connector(name))
-            if self._connectors.is_closed(name):
-                return await self._connectors.restart(instance)
-            return self._connectors.start(instance)
+            session = self._states.sessions.get(name)
+            # Its code is for another number, or only to scan.
+            is_other = session is not None and number not in (None, session.pairing_number)
+            if self._connectors.is_closed(name) or (
+                is_other and self._states.state(name) is not ConnectionState.OPEN
+            ):
+                return await self._connectors.restart(instance, pairing_number=number)
+            return self._connectors.start(instance, pairing_number=number)
 
     def qr_code(self, name: str) -> QRCode | None:
         """Return the code that an instance's connector shows now, if any."""

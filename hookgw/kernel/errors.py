@@ -6,6 +6,7 @@ into an error response (with its ``status``), the commands into an exit code. An
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 
@@ -120,9 +121,11 @@ class NetworkRefused(HookgwError):
             waits for minutes itself. Only 4xx and 5xx statuses are taken over, but not 401 and 407, which
             would tell the caller that its own key is wrong; anything else becomes 502.
         retry_after: seconds to wait before a retry, if the network said so.
+        unknown_numbers: numbers of the call that nobody has on the network, each with the id that its account
+            would have. The response shows them before the reason.
 
     Attributes:
-        code, retry_after: as given.
+        code, retry_after, unknown_numbers: as given.
     """
 
     status = HTTPStatus.BAD_GATEWAY
@@ -134,9 +137,11 @@ class NetworkRefused(HookgwError):
         code: str | None = None,
         status: int = HTTPStatus.BAD_GATEWAY,
         retry_after: float | None = None,
+        unknown_numbers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(reason)
         self.code = code
+        self.unknown_numbers = dict(unknown_numbers or {})
         self.retry_after = retry_after
         if status in _TAKEN_OVER:
             self.status = HTTPStatus(status)

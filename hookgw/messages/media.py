@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from hookgw.auth.media_links import MEDIA_PATH, MediaLink, MediaLinks
+from hookgw.auth.media_links import MediaLink, MediaLinks
 from hookgw.auth.rate_limit import Pace, TokenBucket
 from hookgw.core.registry import Registry
 from hookgw.fair import Claim, Share
@@ -15,6 +15,7 @@ from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import Conflict, NotSupported, TooManyRequests, Unavailable
 from hookgw.kernel.units import Size
+from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import Instance
 
 MOST = 64

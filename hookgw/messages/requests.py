@@ -316,22 +316,27 @@ class _Parts:
         self._number = outer.need(number_of, "", "number")
         self.content = Fields(*_layers(body, nested))
         self.options = Fields(*_layers(body, "options"))
+        quoted = self.options.pick(self._quoted, "quoted") or (None, None)
         self.common: dict[str, Any] = {
             "number": self._number,
-            "reply_to": self.options.pick(self._quoted, "quoted"),
+            "reply_to": quoted[0],
+            "replied": quoted[1],
             "delay": self.options.read(whole_number(0, MAX_SEND_DELAY), 0, "delay") / 1000,
             # Evolution API's own schema calls it differently from its code.
             "mentions_everyone": self.options.read(as_bool, False, "mentionsEveryOne", "everyOne"),
         }
         self._outer = outer
 
-    def _quoted(self, value: Any, where: str) -> MessageKey | None:
+    def _quoted(self, value: Any, where: str) -> tuple[MessageKey, dict[str, Any] | None] | None:
         quoted = as_object(value, where)
         if quoted.get("key") is None:
             return None  # clients send an empty object for "no reply"
+        content = quoted.get("message")
+        replied = None if content is None else as_object(content, f"{where}.message")
         where = f"{where}.key"
         # Most clients send the id alone.
-        return _read_key(Fields((where, as_object(quoted["key"], where))), chat=self._number)
+        key = _read_key(Fields((where, as_object(quoted["key"], where))), chat=self._number)
+        return key, replied or None
 
     def finish(self) -> None:
         raise_problems(self._outer, self.content, self.options)

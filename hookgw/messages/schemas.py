@@ -71,7 +71,13 @@ QUOTED_KEY: Schema = {
 QUOTED: Schema = {
     "type": "object",
     "description": "The message to reply to. An empty object means none.",
-    "properties": {"key": or_null(ref("QuotedKey"), "Its key.")},
+    "properties": {
+        "key": or_null(ref("QuotedKey"), "Its key."),
+        "message": or_null(
+            {"type": "object", "additionalProperties": True},
+            "Its content, for networks that do not keep messages.",
+        ),
+    },
 }
 DELETE_MESSAGE: Schema = MESSAGE_KEY | {"description": "The message to delete; `fromMe` is true by default."}
 _NUMBERS: Schema = {"type": "array", "maxItems": MAX_ITEMS, "items": _NUMBER}

@@ -32,6 +32,7 @@ from hookgw.records.messages import Message, MessageKey, MessageQuery
 
 _REFUSALS = (Invalid, NetworkRefused, NotSupported)
 _ERRORS = (*_REFUSALS, EventLeftOut, NotFound, ProofRefused, TooLarge, Unavailable)
+_MOST_NUMBERS, _LONGEST_NUMBER = 100, 200
 _LONGEST_CODE = 100
 _LONGEST_WAIT = 86_400.0
 _LEAST_STATUS, _MOST_STATUS = 200, 599
@@ -223,10 +224,20 @@ def _plain(error: HookgwError, message: str, mask: Callable[[str], str]) -> Hook
             code=mask(code)[:_LONGEST_CODE] if type(code) is str else None,
             status=status if type(status) is HTTPStatus else HTTPStatus.BAD_GATEWAY,
             retry_after=retry_after,
+            unknown_numbers=_plain_texts(values.get("unknown_numbers"), mask),
         )
     if own is Unavailable and retry_after is not None:
         return Unavailable(message, retry_after=retry_after)
     return own(message)
+
+
+def _plain_texts(found: Any, mask: Callable[[str], str]) -> dict[str, str]:
+    pairs = list(dict.items(found))[:_MOST_NUMBERS] if isinstance(found, dict) else []
+    return {
+        mask(name)[:_LONGEST_NUMBER]: mask(value)[:_LONGEST_NUMBER]
+        for name, value in pairs
+        if type(name) is type(value) is str
+    }
 
 
 def _check_payload(message: Any) -> dict[str, Any]:

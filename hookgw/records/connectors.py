@@ -170,6 +170,13 @@ class Session(Protocol):
         """How the account should behave, as it was set last."""
 
     @property
+    def pairing_number(self) -> str | None:
+        """The digits of the account's phone number, if the caller of ``connect`` wants a code to type.
+
+        A network that has such codes shows one beside the QR code (``QRCode.pairing_code``).
+        """
+
+    @property
     def catalog(self) -> Catalog:
         """All known event kinds; ``catalog.resolve(spelling, where)`` finds one of them in any spelling."""
 

@@ -1,8 +1,8 @@
 """Files inside events, as base64, for registrations that ask for them. No I/O.
 
-A connector puts the file into ``data.message.base64``. The session encodes such a payload with the file in
-front, and spells the beginning in a way that no JSON encoder does. This beginning is the mark: it is stored
-with the payload, the first bytes show it, and the file can be cut out without decoding the rest. A payload
+A connector puts the file into ``data.message.base64``. The session keeps the order of such a payload, and
+spells two places in a way that no JSON encoder does: its beginning is the mark, which shows that there is a
+file, and the file's name shows where, so that the file can be cut out without decoding the rest. A payload
 that arrives as JSON gets no mark, so it is delivered unchanged.
 """
 
@@ -15,11 +15,18 @@ import msgspec
 
 from hookgw.records.events import Event
 
-MARK = b'{ "message" : { "base64" : "'
+MARK = b'{\t"'
 """How a payload begins that contains a file."""
+_FORMER_MARK = b'{ "message" : { "base64" : "'
+"""The same, as earlier versions have stored it: the file is in front."""
+_FILE = b'"base64" : "'
+
+MEDIA_PATH = "/media/"
+"""Begins the path of a link to a file."""
 
 LIMIT_RESERVE = 16 * 2**10
 """Bytes of a payload that are kept free for everything beside the file."""
+LIMIT_SETTING = "events.max_data"
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -33,7 +40,7 @@ def encode_payload(data: Any, *, wants_file: Callable[[], bool], max_data: int) 
     """Encode a connector's payload. A file in ``message.base64`` is marked, or left out.
 
     The file is left out if no registration of the instance wants it, or if the payload would exceed
-    ``max_data``.
+    ``max_data``: then the payload says so, as :func:`explain_missing_file` does.
 
     Raises:
         TypeError: the payload cannot be encoded as JSON.
@@ -44,18 +51,47 @@ def encode_payload(data: Any, *, wants_file: Callable[[], bool], max_data: int) 
         return encoded
     try:
         fields = _decode(encoded)
-        message = _decode(fields.pop("message"))
-        file = bytes(message.pop("base64"))
+        message = _decode(fields["message"])
+        file = bytes(message["base64"])
     except (KeyError, msgspec.ValidationError):
         return encoded  # a base64 elsewhere, such as that of a QR code
     # A text without escapes: the next quotation mark ends it. Not a regular expression, which takes 10 ms.
     if not file.startswith(b'"') or file == b'""' or b"\\" in file:
         return encoded
-    rest = msgspec.json.encode(message)[1:]
-    others = msgspec.json.encode(fields)[1:]
-    joined = b"%b%b%b%b" % (MARK, file[1:], b"," if message else b"", rest)
-    marked = b"%b%b%b" % (joined, b"," if fields else b"", others)
-    return marked if wants_file() and len(marked) <= max_data else _cut(marked)
+    members = [
+        _FILE + file[1:] if name == "base64" else b"%b:%b" % (msgspec.json.encode(name), bytes(value))
+        for name, value in message.items()
+    ]
+    fields["message"] = msgspec.Raw(b"{%b}" % b",".join(members))
+    marked = MARK + msgspec.json.encode(fields).removeprefix(b'{"')
+    if not wants_file():
+        return _cut(marked)
+    if len(marked) <= max_data:
+        return marked
+    found = msgspec.json.decode(_cut(marked))
+    explain_missing_file(found, too_large(len(file) // 4 * 3, largest_file(max_data)), LIMIT_SETTING)
+    return msgspec.json.encode(found)
+
+
+def too_large(size: int, most: int) -> str:
+    """Return the reason why a file is not inside an event."""
+    return f"The file has {size:,} bytes, and an event has room for one of {most:,}."
+
+
+def explain_missing_file(data: dict[str, Any], reason: str, setting: str | None = None) -> None:
+    """Say in a payload why it does not have the file that a registration wants; a link to the file is enough.
+
+    Args:
+        data: of an event; it gets ``mediaUnavailable``.
+        reason: a sentence.
+        setting: what to change so that the file is inside; ``None`` if no setting helps.
+    """
+    message = data.get("message")
+    if isinstance(message, dict) and not message.get("mediaUrl"):
+        urls = [one.get("url") for one in message.values() if isinstance(one, dict)]
+        # Without server.public_url, hookgw's links are paths. Other URLs lead to what WhatsApp has encrypted.
+        if not any(isinstance(url, str) and "://" in url and MEDIA_PATH in url for url in urls):
+            data["mediaUnavailable"] = {"reason": reason, "setting": setting}
 
 
 def unmarked(data_json: bytes) -> bytes:
@@ -64,16 +100,20 @@ def unmarked(data_json: bytes) -> bytes:
     A producer may send a payload that begins with the mark. Registrations without ``base64`` would then lose
     ``message.base64`` or get broken JSON, because the text can contain escapes.
     """
-    return b"{" + data_json[2:] if data_json.startswith(MARK) else data_json
+    return b"{" + data_json[2:] if data_json.startswith((MARK, _FORMER_MARK)) else data_json
 
 
 def without_file(event: Event) -> Event:
-    if not event.data_json.startswith(MARK):
+    if not event.data_json.startswith((MARK, _FORMER_MARK)):
         return event
     return msgspec.structs.replace(event, data_json=_cut(event.data_json))
 
 
 def _cut(marked: bytes) -> bytes:
     # A base64 text has no escapes: the next quotation mark ends it.
-    rest = marked.index(b'"', len(MARK)) + 1
-    return b'{"message":{' + marked[rest + marked.startswith(b",", rest) :]
+    start = marked.index(_FILE)
+    end = marked.index(b'"', start + len(_FILE)) + 1
+    before, after = b"{" + marked[1:start].lstrip(), marked[end:]
+    if after.startswith(b","):
+        return before + after[1:]
+    return before.removesuffix(b",") + after

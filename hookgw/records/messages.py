@@ -68,6 +68,7 @@ class MediaKind(StrEnum):
 class _Message(msgspec.Struct, frozen=True, kw_only=True):
     number: str
     reply_to: MessageKey | None = None
+    replied: dict[str, Any] | None = None
     delay: float = 0.0
     mentions_everyone: bool = False
 
@@ -78,6 +79,7 @@ class TextMessage(_Message, frozen=True, kw_only=True):
     Attributes:
         number: where it goes: a phone number or a chat, as the network names it.
         reply_to: the message that it answers.
+        replied: the content of that message in the words of the payloads, if the caller knows it.
         delay: seconds that hookgw waits before it calls the connector, which need not know it.
         mentions_everyone: whether it mentions everybody in the group.
         text: at least one character.
@@ -94,7 +96,7 @@ class MediaMessage(_Message, frozen=True, kw_only=True):
     """A file: either ``url`` or ``content`` is given.
 
     Attributes:
-        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
+        number, reply_to, replied, delay, mentions_everyone: see :class:`TextMessage`.
         kind: what it is sent as.
         url: where the network, or the connector, gets the file.
         content: the file itself.
@@ -119,7 +121,7 @@ class LocationMessage(_Message, frozen=True, kw_only=True):
     """A place.
 
     Attributes:
-        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
+        number, reply_to, replied, delay, mentions_everyone: see :class:`TextMessage`.
         latitude, longitude: in degrees.
         name, address: texts to show; empty for none.
     """
@@ -150,7 +152,7 @@ class ContactMessage(_Message, frozen=True, kw_only=True):
     """Cards of people.
 
     Attributes:
-        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
+        number, reply_to, replied, delay, mentions_everyone: see :class:`TextMessage`.
         contacts: one or more.
     """
 
@@ -162,7 +164,7 @@ class ReactionMessage(_Message, frozen=True, kw_only=True):
 
     Attributes:
         number: the chat of that message.
-        reply_to, delay, mentions_everyone: not used.
+        reply_to, replied, delay, mentions_everyone: not used.
         key: the message.
         reaction: an emoji; empty to take the reaction back.
     """
@@ -175,7 +177,7 @@ class TemplateMessage(_Message, frozen=True, kw_only=True):
     """A message that the network has approved beforehand.
 
     Attributes:
-        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
+        number, reply_to, replied, delay, mentions_everyone: see :class:`TextMessage`.
         name: the template's name.
         language: such as ``pt_BR``.
         components: the values for its placeholders, as the network defines them.

@@ -68,10 +68,11 @@ class FakeSession:
         http: the connector's HTTP client, for example ``httpx.AsyncClient(transport=MockTransport(…))``. It
             also makes the requests of :meth:`fetch`, without an address guard. By default, all of them fail.
         wants_base64: whether a registration wants media inside its events.
+        pairing_number: see :attr:`hookgw.Session.pairing_number`.
         catalog: the known event kinds; by default the built-in kinds.
 
     Attributes:
-        options, settings, catalog: as given; the test may change them.
+        options, settings, catalog, pairing_number: as given; the test may change them.
         client: the argument ``http``; the test may change it.
         wants_files: the argument ``wants_base64``; the test may change it.
         events: the stored events, in order.
@@ -99,6 +100,7 @@ class FakeSession:
         state: Any = None,
         http: httpx.AsyncClient | None = None,
         wants_base64: bool = False,
+        pairing_number: str | None = None,
         catalog: Catalog | None = None,
     ) -> None:
         self._instance = instance
@@ -116,6 +118,7 @@ class FakeSession:
         self.max_data: int = EventsSettings().max_data
         self.base64_limit: int = largest_file(self.max_data)
         self.wants_files = wants_base64
+        self.pairing_number = pairing_number
         self.left_out: list[bytes] = []
         self.catch_up_limits = CatchUp()
         self.covered_until: float | None = None
@@ -225,9 +228,8 @@ class FakeSession:
     async def show_qr_code(self, qr_code: QRCode) -> None:
         """Record a code."""
         self.qr_codes.append(qr_code)
-        shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
-        if qr_code.pairing_code is not None:
-            shown["pairingCode"] = qr_code.pairing_code
+        shown = {"instance": self.instance, "pairingCode": qr_code.pairing_code}
+        shown |= {"code": qr_code.code, "base64": qr_code.base64}
         await self.emit("QRCODE_UPDATED", {"qrcode": shown})
 
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:

@@ -16,11 +16,11 @@ from quart import g, request
 from quart_trio import QuartTrio
 
 from hookgw.auth.keyring import KeyHolder
-from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.core.audit import act_as, holder_as_actor
 from hookgw.core.ingest_url import INGEST_PATH
 from hookgw.kernel.errors import ForeignKey, StorageUnavailable, Unauthorized
 from hookgw.records.api_keys import Principal
+from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import check_name
 from hookgw.web.request_body import current_exchange
 from hookgw.web.server.exchange import RequestResponse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -13,11 +13,12 @@ class Messages(Struct, frozen=True):
     """The reasons for an error.
 
     Attributes:
-        message: sentences that say what is wrong, where, and what would be right.
+        message: sentences that say what is wrong, where, and what would be right. If the network refused
+            because nobody there has a number, `{"jid", "exists": false, "number"}` comes first.
         code: the messaging network's own code for it, such as `M_FORBIDDEN`, if the network refused with one.
     """
 
-    message: Annotated[list[str], Meta(min_length=1)]
+    message: Annotated[list[Any], Meta(min_length=1)]
     code: str | UnsetType = UNSET
 
 

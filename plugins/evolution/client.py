@@ -10,7 +10,16 @@ from urllib.parse import quote
 import httpx
 
 from hookgw import NetworkRefused, Session
-from hookgw.connectors import REQUEST_TIMEOUT, NetworkClient, NetworkEvents, Unreachable, retry_after_of
+from hookgw.connectors import (
+    REQUEST_TIMEOUT,
+    NetworkClient,
+    NetworkEvents,
+    Unreachable,
+    found_at,
+    items,
+    retry_after_of,
+    text,
+)
 from hookgw.connectors import Refused as KitRefused
 
 from .options import Options
@@ -110,7 +119,13 @@ class Client(NetworkClient):
             )
         elif status == HTTPStatus.NOT_FOUND or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             shown = HTTPStatus.BAD_GATEWAY
-        refused = Refused(reason, remote_status=status, status=shown, retry_after=retry_after_of(response))
+        refused = Refused(
+            reason,
+            remote_status=status,
+            status=shown,
+            retry_after=retry_after_of(response),
+            unknown_numbers=dict(_unknown_numbers(answer)),
+        )
         refused.is_missing = is_missing
         return refused
 
@@ -130,3 +145,11 @@ def _sentences(answer: Any, depth: int = 0) -> Iterator[str]:
                 if name in answer:
                     yield from _sentences(answer[name], depth + 1)
                     return
+
+
+def _unknown_numbers(answer: Any) -> Iterator[tuple[str, str]]:
+    """Yield the numbers that nobody has on WhatsApp: ``{"response": {"message": [{"jid", …}]}}``."""
+    for one in items(found_at(answer, "response", "message")):
+        number = text(one.get("number"))
+        if one.get("exists") is False and number:
+            yield number, text(one.get("jid")) or number

@@ -170,16 +170,13 @@ class Connection:
                     )
             if options.set_webhook and trio.current_time() >= self._released_until:
                 await self._keep_set(options, target)
-        await self._look_at_state()
+        await self._look_at_state(self.session.pairing_number or options.number)
         await self._forward_changed_settings()
 
     async def _keep_set(self, options: Options, target: Target) -> None:
         client = Client(self.session, options)
         wanted = wanted_webhook(
-            self.session.ingest_url or "",
-            self.state.secret,
-            events=options.remote_events,
-            base64=self.session.wants_base64(),
+            self.session.ingest_url or "", self.state.secret, events=options.remote_events
         )
         found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)
         nested = found_at(found, "webhook")
@@ -221,7 +218,7 @@ class Connection:
         own = (self.session.ingest_url or "").rpartition("/")[0] + "/"
         return is_ours(found, self.session.ingest_url or "") or text(found.get("url")).startswith(own)
 
-    async def _look_at_state(self) -> None:
+    async def _look_at_state(self, number: str) -> None:
         client = self._connected()
         reports = self._reports
         answer = await client.call("GET", "instance/connectionState", seconds=CHECK_TIMEOUT)
@@ -241,7 +238,8 @@ class Connection:
         if not self._has_asked:
             # Somebody called connect: without a login, there is a code.
             self._has_asked = True
-            answer = await client.call("GET", "instance/connect", seconds=_CONNECT_TIMEOUT)
+            query = f"?number={number}" if number else ""
+            answer = await client.call("GET", "instance/connect", query=query, seconds=_CONNECT_TIMEOUT)
             answer = mapping(found_at(answer, "qrcode")) or mapping(answer)
             if text(answer.get("code")):
                 await self.report(ConnectionState.CONNECTING)

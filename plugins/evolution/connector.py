@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import msgspec
@@ -44,7 +44,7 @@ from hookgw.connectors import text as text_of
 
 from .client import Client, Refused
 from .connection import Connection
-from .media import reference_of, send_file
+from .media import file_of, reference_of, send_file, with_link
 from .messages import found_messages
 from .options import OPTIONS_SCHEMA, Defaults, read_defaults, read_options
 from .outgoing import key_of, recipient_of, request_of
@@ -162,13 +162,15 @@ class Evolution(kit.NetworkConnector[Receiver]):
         sent = await client.call("POST", path, body)
         if not isinstance(found_at(sent, "key", "id"), str):
             raise NetworkRefused("Evolution API did not say which message it has sent.")
-        stamp = sent.get("messageTimestamp")
-        return {
-            "message": {},
-            "status": "PENDING",
-            **sent,
-            "messageTimestamp": stamp if type(stamp) is int else int(time.time()),
-        }
+        sent.setdefault("message", {})
+        sent.setdefault("status", "PENDING")
+        if type(sent.get("messageTimestamp")) is not int:
+            sent["messageTimestamp"] = int(time.time())
+        # As in Evolution API's own report of the message: both are one event.
+        options, content = self.connections.of(session).connection.options, file_of(sent)
+        if content is not None and options is not None and options.media_links:
+            return cast("dict[str, Any]", with_link(sent, content, session))
+        return cast("dict[str, Any]", sent)
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         """Replace the text of a message of the account."""

@@ -38,6 +38,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         data_json: the same, byte for byte as it came; ``None`` if it had to be repaired.
         date_time: when Evolution API raised it, in its own words; empty for none.
         sender: the account; ``None`` for none.
+        is_beside: whether the data is what stood beside the data of an event.
     """
 
     event: str
@@ -45,6 +46,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     data_json: bytes | None = None
     date_time: str = ""
     sender: str | None = None
+    is_beside: bool = False
 
     @property
     def kind(self) -> str:
@@ -84,6 +86,8 @@ class _Envelope(msgspec.Struct):
     data: msgspec.Raw = msgspec.Raw(b"null")
     date_time: str | None = None
     sender: str | None = None
+    is_latest: Any = msgspec.field(default=msgspec.UNSET, name="isLatest")
+    progress: Any = msgspec.UNSET
 
 
 _decode = msgspec.json.Decoder(_Envelope).decode
@@ -121,7 +125,8 @@ async def read_reports(session: Session, body: bytes, path: str) -> list[Report]
                     date_time=found.date_time or "",
                     sender=found.sender or None,
                 )
-                return [] if left_out and not data else await _in_parts(session, report)
+                reports = [] if left_out and not data else await _in_parts(session, report)
+                return [*reports, *_beside(report, isLatest=found.is_latest, progress=found.progress)]
     try:
         whole = await session.decode_json(body, events=("/data", "/data/#", "/#"), left_out=left_out.append)
     except ValueError as error:
@@ -130,7 +135,7 @@ async def read_reports(session: Session, body: bytes, path: str) -> list[Report]
         return []  # nobody can read it, however often it comes
     if isinstance(whole, dict):
         whole = [] if left_out and "data" not in whole else [whole]
-    reports: list[Report] = []
+    reports = []
     for one in whole if isinstance(whole, (list, NetworkEvents)) else ():
         await trio.lowlevel.checkpoint()
         if isinstance(one, dict):
@@ -145,7 +150,16 @@ async def read_reports(session: Session, body: bytes, path: str) -> list[Report]
                     sender=text(one.get("sender")) or None,
                 )
                 reports += await _in_parts(session, report)
+                more = {name: plain(one.get(name, msgspec.UNSET)) for name in ("isLatest", "progress")}
+                reports += _beside(report, **more)
     return reports
+
+
+def _beside(report: Report, **fields: Any) -> list[Report]:
+    """Return a report of how far a history sync is, which Evolution API tells beside the messages."""
+    said = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
+    encoded = msgspec.json.encode(said)
+    return [msgspec.structs.replace(report, data=None, data_json=encoded, is_beside=True)] if said else []
 
 
 async def _in_parts(session: Session, report: Report) -> list[Report]:

@@ -1,4 +1,4 @@
-"""Received files: links to them, and their content from Evolution API, one piece at a time."""
+"""Files of messages: links to them, and their content from Evolution API, one piece at a time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 from contextlib import aclosing, suppress
 from typing import Any
 
-from hookgw import MediaSink, NetworkRefused, NotFound, Session
-from hookgw.connectors import REQUEST_TIMEOUT, chunks_of, mapping, text
+from hookgw import MediaSink, NetworkRefused, NotFound, Session, TooLarge
+from hookgw.connectors import REQUEST_TIMEOUT, chunks_of, mapping, number, text
 
 from .client import Client
 
@@ -18,24 +18,86 @@ _LONGEST_HEAD = 256 * 1024
 """Bytes before the file, with its caption and size."""
 _LONGEST_REFERENCE = 1500
 _WITH_FILES = [f"{kind}Message" for kind in ("image", "video", "audio", "document", "sticker", "ptv")]
+_NAMES = [f'"{name}"'.encode() for name in _WITH_FILES]
+_MOST_WRAPPERS = 3
 
 
-def with_link(data: Any, session: Session) -> Any:
-    """Return the payload of a message with ``message.mediaUrl``, if it has a file and no such link yet."""
-    message, key = mapping(data).get("message"), mapping(data).get("key")
-    if not isinstance(message, dict) or not isinstance(key, dict) or message.get("mediaUrl"):
+def may_have_file(data_json: bytes) -> bool:
+    """Return whether a payload may be that of a message with a file."""
+    return any(name in data_json for name in _NAMES)
+
+
+def file_of(data: Any) -> dict[str, Any] | None:
+    """Return what a message says of its file; ``None`` for no file, or one that nobody could ask for."""
+    key = mapping(mapping(data).get("key"))
+    if not text(key.get("remoteJid")) or not text(key.get("id")):
+        return None
+    messages: list[Any] = [mapping(data).get("message")]
+    for _ in range(1 + _MOST_WRAPPERS):
+        messages = [mapping(one) for one in messages]
+        for message in messages:
+            for name in _WITH_FILES:
+                if isinstance(content := message.get(name), dict):
+                    return content
+        # Such as a file that is to be seen once, or that disappears after a while.
+        messages = [mapping(item).get("message") for one in messages for item in one.values()]
+    return None
+
+
+def size_of(content: dict[str, Any]) -> int:
+    """Return the bytes of a file; 0 if they are not known."""
+    length = content.get("fileLength")  # protobuf's 64 bits in JSON: a text, or two halves
+    if isinstance(length, dict):
+        return (number(length.get("high")) or 0) * 2**32 + (number(length.get("low")) or 0)
+    return number(length) or 0
+
+
+def with_link(data: Any, content: dict[str, Any], session: Session) -> Any:
+    """Return the payload of a message with ``message.mediaUrl``, if it has no such link yet.
+
+    Args:
+        data: the payload.
+        content: of :func:`file_of`.
+        session: makes the link.
+    """
+    message, key = data["message"], data["key"]
+    reference = reference_of(key.get("remoteJid"), key.get("id"), from_me=bool(key.get("fromMe")))
+    if message.get("mediaUrl") or reference is None:
         return data
-    for name in _WITH_FILES:
-        content = message.get(name)
-        if not isinstance(content, dict):
-            continue
-        reference = reference_of(key.get("remoteJid"), key.get("id"), from_me=bool(key.get("fromMe")))
-        if reference is None:
-            return data
-        mimetype, file_name = text(content.get("mimetype")), text(content.get("fileName"))
-        url = session.media_url(reference, mimetype=mimetype, file_name=file_name)
-        return {**data, "message": {**message, "mediaUrl": url}}
-    return data
+    mimetype, file_name = text(content.get("mimetype")), text(content.get("fileName"))
+    url = session.media_url(reference, mimetype=mimetype, file_name=file_name)
+    return {**data, "message": {**message, "mediaUrl": url}}
+
+
+async def small_file(client: Client, data: dict[str, Any], limit: int) -> bytes:
+    """Return the file of a message.
+
+    Raises:
+        TooLarge: it has more than ``limit`` bytes.
+        NetworkRefused: see :func:`send_file`.
+    """
+    file = _File(limit)
+    # With its content, Evolution API need not have stored the message.
+    message = {name: value for name, value in data["message"].items() if name != "mediaUrl"}
+    await _send(client, {"key": data["key"], "message": message}, file)
+    return b"".join(file.parts)
+
+
+class _File:
+    """A :class:`hookgw.MediaSink` that keeps a small file."""
+
+    def __init__(self, limit: int) -> None:
+        self.parts: list[bytes] = []
+        self._limit = self._left = limit
+
+    async def begin(self, *, mimetype: str, size: int | None = None, file_name: str = "") -> None:
+        pass
+
+    async def write(self, chunk: bytes) -> None:
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise TooLarge(f"The file has more than {self._limit:,} bytes.")
+        self.parts.append(chunk)
 
 
 def reference_of(remote_jid: Any, id_: Any, *, from_me: bool) -> str | None:
@@ -45,7 +107,7 @@ def reference_of(remote_jid: Any, id_: Any, *, from_me: bool) -> str | None:
 
 
 async def send_file(client: Client, reference: str, sink: MediaSink) -> None:
-    """Send a file to a sink.
+    """Send the file that a link names to a sink.
 
     Evolution API answers with ``{…, "mimetype": "…", "base64": "…", …}``. A file of 100 MiB is never in
     memory as a whole: what comes before it is read first, and then its base64, piece by piece.
@@ -58,8 +120,11 @@ async def send_file(client: Client, reference: str, sink: MediaSink) -> None:
         remote_jid, from_me, id_ = json.loads(reference)
     except (ValueError, TypeError):
         raise NotFound("The link does not name a message.") from None
-    key = {"remoteJid": remote_jid, "fromMe": from_me, "id": id_}
-    body = {"message": {"key": key}, "convertToMp4": False}
+    await _send(client, {"key": {"remoteJid": remote_jid, "fromMe": from_me, "id": id_}}, sink)
+
+
+async def _send(client: Client, message: dict[str, Any], sink: MediaSink) -> None:
+    body = {"message": message, "convertToMp4": False}
     async with (
         client.open("POST", client.url_of(_PATH), body=body, timeout=REQUEST_TIMEOUT) as response,
         aclosing(chunks_of(response)) as chunks,

@@ -9,7 +9,7 @@ import msgspec
 
 from hookgw import Invalid
 from hookgw import connectors as kit
-from hookgw.connectors import check_names, check_token, is_bare, repr_without, server_url
+from hookgw.connectors import check_names, check_token, is_bare, repr_without, server_url, whatsapp_number_of
 
 from .webhook import EVENTS, SPELLINGS
 
@@ -39,6 +39,10 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "x-operator": True,  # with the operator's API key, it could be another tenant's
             "description": "The name of the instance in Evolution API. By default the same name.",
         },
+        "number": {
+            "type": "string",
+            "description": "The account's phone number: connect then shows a code to type, too.",
+        },
         "remote_events": {
             "type": "array",
             "items": {"type": "string", "enum": [*EVENTS, *SPELLINGS]},
@@ -53,8 +57,8 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         },
         "media_links": {
             "type": "boolean",
-            "description": "Whether received files get a link of hookgw, message.mediaUrl, if Evolution API "
-            "gives none. By default false: the data is as Evolution API sends it.",
+            "description": "Whether files of messages get a link of hookgw, message.mediaUrl, if Evolution "
+            "API gives none. By default true.",
         },
     },
 }
@@ -67,9 +71,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     api_key: str
     remote: str
+    number: str = ""
     remote_events: tuple[str, ...] = ()
     set_webhook: bool = True
-    media_links: bool = False
+    media_links: bool = True
 
     __repr__ = repr_without("api_key")
 
@@ -87,7 +92,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     base_url: str = ""
     api_key: str = ""
     remote_events: tuple[str, ...] = ()
-    media_links: bool = False
+    media_links: bool = True
     forward_urls: bool = False
     link_previews: bool = True
 
@@ -155,7 +160,7 @@ def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> 
     named = {"base_url": base_url, "api_key": api_key, "remote": own.get("remote") or instance}
     found = kit.read_options({**given, **named}, Options)
     check_token("api_key", found.api_key)
-    return found
+    return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))
 
 
 def _checked_url(text: str) -> str:

@@ -62,7 +62,8 @@ def request_of(message: Message) -> tuple[str, dict[str, Any]]:
 def _common(message: Message) -> dict[str, Any]:
     body: dict[str, Any] = {"number": recipient_of(message.number)}
     if message.reply_to is not None:
-        body["quoted"] = {"key": key_of(message.reply_to)}
+        # Without the content, Evolution API looks for the message among those that it has stored.
+        body["quoted"] = {"key": key_of(message.reply_to), **filled(message=message.replied)}
     if message.mentions_everyone:  # it takes false for true
         body["mentionsEveryOne"] = True
     return body

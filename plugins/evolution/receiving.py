@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 import structlog
 import trio
 
 from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge
-from hookgw.connectors import decode_json, network_event
+from hookgw.connectors import attach_file, decode_json, network_event
 
 from .connection import Connection
 from .events import Report, read_reports, repaired
-from .media import with_link
+from .media import file_of, may_have_file, size_of, small_file, with_link
 
 _MOST_UNKNOWN = 100
 _MOST_PARTS = 256
 _LARGEST_BATCH = 2**20
 """Bytes of the events that are stored in one commit; one event may have more."""
+FILE_TIME = 10.0
+"""Seconds for files that registrations want inside events. Evolution API waits 30 s for an answer."""
+_SLOW_FOR = 60.0
+"""Seconds without such files, after one took too long: messages must not wait for each of them."""
+_MOST_FILES = 10
+"""They are in memory at a time, and each fits into an event."""
+_MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
 
 logger = structlog.get_logger("hookgw.evolution")
 
@@ -49,6 +57,7 @@ class Receiver:
         self._turn = trio.Lock()
         self._waiting: list[_Request] = []
         self._unknown: set[str] = set()
+        self._slow_until = float("-inf")
 
     async def take(self, body: bytes, path: str) -> None:
         """Store the events of a request; those of requests that arrived before are stored before.
@@ -80,21 +89,24 @@ class Receiver:
         """Store the requests that have waited for longest: all up to a state or a code, or one."""
         events: list[NewEvent] = []
         taken: list[_Request] = []
-        size = 0
+        size = files = 0
         for request in tuple(self._waiting):
             reports = await self._read(request)
             kinds = [self._kind_of(report) for report in reports]
+            pairs = zip(reports, kinds, strict=True)
+            found = [self._event(kind, report) for report, kind in pairs if kind or report.event]
             size += sum(len(report.data_json or b"") for report in reports)
-            if {"CONNECTION_UPDATE", "QRCODE_UPDATED"} & set(kinds) or (taken and size > _LARGEST_BATCH):
+            files += len(self._missing_files(found))
+            is_full = size > _LARGEST_BATCH or files > _MOST_FILES
+            if {"CONNECTION_UPDATE", "QRCODE_UPDATED"} & set(kinds) or (taken and is_full):
                 if not taken:
                     await self._store_alone(request, reports)
                     return
                 break
             taken.append(request)
-            pairs = zip(reports, kinds, strict=True)
-            events += [self._event(kind, report) for report, kind in pairs if kind or report.event]
+            events += found
         try:
-            await self._session.emit_all(events)
+            await self._emit(events)
         except (Invalid, TooLarge):  # one of them: each for itself
             await self._store_alone(taken[0], await self._read(taken[0]))
             return
@@ -128,6 +140,8 @@ class Receiver:
 
     def _kind_of(self, report: Report) -> str:
         """Return the kind of an event; empty if hookgw has none, with a line in the log for each name."""
+        if report.is_beside:
+            return ""
         try:
             return self._session.catalog.resolve(report.event, "event").name
         except Invalid as error:
@@ -152,7 +166,7 @@ class Receiver:
     async def _store(self, kind: str, report: Report) -> None:
         """Store an event; repaired if need be, and a long list in parts, with one event for each."""
         try:
-            await self._session.emit_all([self._event(kind, report)])
+            await self._emit([self._event(kind, report)])
         except (Invalid, TooLarge):
             again = repaired(report)
             if again is None:
@@ -163,7 +177,7 @@ class Receiver:
         parts = 1
         while True:
             try:
-                await self._session.emit_all([self._event(kind, part) for part in again.parts(parts)])
+                await self._emit([self._event(kind, part) for part in again.parts(parts)])
             except (Invalid, TooLarge):
                 parts *= 2
                 if not isinstance(again.data, list) or parts > min(len(again.data), _MOST_PARTS):
@@ -177,14 +191,44 @@ class Receiver:
             return network_event("evolution", report.event, value, report.event_id(""), sender=report.sender)
         options = self.connection.options
         data, data_json = report.data, report.data_json
-        has_link = options is not None and options.media_links and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE")
+        has_file = kind in _MESSAGES and (data_json is None or may_have_file(data_json))
         # A file inside goes only to registrations that ask for it: the session sees to that, if it has the
         # data.
-        if data_json is not None and (has_link or b'"base64"' in data_json):
+        if data_json is not None and (has_file or b'"base64"' in data_json):
             with suppress(ValueError):  # too many values for one step: better with its files than not at all
                 data, data_json = decode_json(data_json) if data is None else data, None
-        if has_link and data_json is None:
-            data = with_link(data, self._session)
+        if has_file and data_json is None and (content := file_of(data)) is not None:
+            data = {**data, "message": {**data["message"]}}  # its own: the file comes into it
+            if options is not None and options.media_links:
+                data = with_link(data, content, self._session)
         return NewEvent(
             kind=kind, data=data, data_json=data_json, event_id=report.event_id(kind), sender=report.sender
         )
+
+    def _missing_files(self, events: Sequence[NewEvent]) -> list[tuple[NewEvent, int]]:
+        """Return the events of messages whose file registrations want inside, each with the file's size."""
+        if not self._session.wants_base64():
+            return []
+        found = []
+        for event in events:
+            if event.kind in _MESSAGES and event.data_json is None:
+                content = file_of(event.data)
+                if content is not None and not event.data["message"].get("base64"):
+                    found.append((event, size_of(content)))
+        return found
+
+    async def _emit(self, events: Sequence[NewEvent]) -> None:
+        """Store events, those of messages with their files inside if a registration asks for them."""
+        async with trio.open_nursery() as nursery:
+            for number, (event, size) in enumerate(self._missing_files(events)):
+                is_late = number >= _MOST_FILES or trio.current_time() < self._slow_until
+                nursery.start_soon(self._put_file, event, size, 0 if is_late else FILE_TIME)
+        await self._session.emit_all(events)
+
+    async def _put_file(self, event: NewEvent, size: int, seconds: float) -> None:
+        client = self.connection.client
+        if client is not None:
+            read = partial(small_file, client, event.data)
+            found = await attach_file(self._session, event, read, size=size, seconds=seconds, logger=logger)
+            if found is None and seconds:
+                self._slow_until = trio.current_time() + _SLOW_FOR

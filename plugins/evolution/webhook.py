@@ -33,14 +33,13 @@ _LARGEST = 64 * 1024
 _NEEDED = ("CONNECTION_UPDATE", "QRCODE_UPDATED")
 
 
-def wanted_webhook(url: str, secret: str, *, events: Collection[str], base64: bool) -> dict[str, Any]:
+def wanted_webhook(url: str, secret: str, *, events: Collection[str]) -> dict[str, Any]:
     """Return the webhook that brings an instance's events to hookgw, as ``set`` takes it.
 
     Args:
         url: the ``ingestUrl``.
         secret: proves the sender.
         events: the kinds to send; empty for all.
-        base64: whether files shall be inside events.
     """
     chosen = {SPELLINGS.get(name, name) for name in events or EVENTS} | set(_NEEDED)
     return {
@@ -48,7 +47,9 @@ def wanted_webhook(url: str, secret: str, *, events: Collection[str], base64: bo
         "url": url,
         "headers": {PROOF: secret},
         "byEvents": False,
-        "base64": base64,
+        # hookgw fetches the files that fit into events. With all files inside, a message with a long video is
+        # larger than any request that hookgw takes, and lost.
+        "base64": False,
         "events": [name for name in EVENTS if name in chosen],
     }
 

@@ -7,6 +7,7 @@ import mimetypes
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import structlog
@@ -140,9 +141,8 @@ class Gowa(NetworkConnector[Connection]):
         if not events:
             return IngestResponse(body=b"This is no news for hookgw.")
         if session.wants_base64() and (reference := _file_in(events[0])):
-            await attach_file(
-                session, events[0], self._read_file(connection, reference), seconds=FILE_TIME, logger=logger
-            )
+            read = partial(self._read_file, connection, reference)
+            await attach_file(session, events[0], read, seconds=FILE_TIME, logger=logger)
         # What breaks a rule would come four times again, in vain.
         await emit_valid(session, events, logger=logger)
         for event in events:
@@ -266,10 +266,10 @@ class Gowa(NetworkConnector[Connection]):
         async with connection.client.download(path) as response:
             await pass_file(response, sink, mimetype=mimetype)
 
-    async def _read_file(self, connection: Connection, reference: str) -> bytes:
+    async def _read_file(self, connection: Connection, reference: str, limit: int) -> bytes:
         path, _ = await self._path_of(connection, reference)
         async with connection.client.download(path) as response:
-            return await read_file(response, connection.session.base64_limit)
+            return await read_file(response, limit)
 
     async def _path_of(self, connection: Connection, reference: str) -> tuple[str, str | None]:
         """Let the server fetch the file of a message from WhatsApp; return where it has it, and its type."""

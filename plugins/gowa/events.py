@@ -275,7 +275,7 @@ def _with_name(data: dict[str, Any], payload: Mapping[str, Any]) -> dict[str, An
 
 
 def _moment(value: Any) -> int:
-    """Return a time in seconds since the epoch; 0 if it is none with an offset."""
+    """Return a time, which GOWA writes in ISO 8601, in seconds since the epoch; 0 without an offset."""
     try:
         moment = datetime.fromisoformat(text(value))
         return max(0, int(moment.timestamp())) if moment.tzinfo is not None else 0

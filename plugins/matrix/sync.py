@@ -263,14 +263,15 @@ class Receiver:
             self._unread[room] = new.data["key"]["id"]
 
     async def _put_file(self, new: NewEvent, reference: str, size: int) -> None:
-        limit = self._session.base64_limit
-        if size > limit or self._is_slow:
-            return
         client = self._connection.client
-        reading = client.in_place(partial(client.read, reference, limit))
-        found = await kit.attach_file(self._session, new, reading, seconds=FILE_TIME, logger=logger)
+
+        async def read(limit: int) -> bytes:
+            return await client.in_place(partial(client.read, reference, limit))
+
         # A homeserver that cannot get at its files must not hold up message after message.
-        self._is_slow = found is None
+        seconds = 0 if self._is_slow else FILE_TIME
+        found = await kit.attach_file(self._session, new, read, size=size, seconds=seconds, logger=logger)
+        self._is_slow = self._is_slow or found is None
         self._files += found or 0
 
     def _add(self, event: NewEvent | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -188,12 +189,11 @@ class Connection:
         return translated
 
     async def _put_file(self, new: NewEvent, update: Mapping[str, Any]) -> None:
-        file = file_of(update)
-        limit = self.session.base64_limit
-        if file is None or file[1] > limit or self._file_time <= 0 or self._files >= MOST_FILES:
+        if (file := file_of(update)) is None:
             return
-        began, reading = trio.current_time(), self.client.read(file[0], limit)
-        found = await kit.attach_file(self.session, new, reading, seconds=self._file_time, logger=logger)
+        began, read = trio.current_time(), partial(self.client.read, file[0])
+        seconds = self._file_time if self._files < MOST_FILES else 0
+        found = await kit.attach_file(self.session, new, read, size=file[1], seconds=seconds, logger=logger)
         self._file_time -= trio.current_time() - began
         self._files += found or 0
 

@@ -26,6 +26,8 @@ logger = structlog.get_logger("hookgw.waha")
 CHECK_EVERY = 45.0
 """Seconds between two looks at a session that works: a webhook that is gone is back within a minute."""
 _CONNECTING_EVERY, _QR_CODE_EVERY = 3.0, 10.0
+_PAIRING_TIME = 150.0
+"""Seconds for which a code to type is shown; WhatsApp takes it for some three minutes."""
 _WAITS = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Seconds before a look is repeated, or a session is started again."""
 _TOLERATED = 2
@@ -89,6 +91,8 @@ class Connection:
         self._signs: bool | None = None
         self._has_asked_version = False
         self._code = ""
+        self._pairing_code: str | None = None
+        self._pairing_until = float("-inf")
         self._starts = self._failed_restarts = 0
         self._stopped_at: float | None = None
 
@@ -352,8 +356,23 @@ class Connection:
                 raise
             return  # the code was scanned in this moment, or there is none yet
         base64 = f"data:{text(picture.get('mimetype')) or 'image/png'};base64,{text(picture.get('data'))}"
+        pairing_code = await self._pairing_code_of(self.session.pairing_number or self.options.number)
         self._code = code
-        await self.session.show_qr_code(QRCode(code=code, base64=base64))
+        await self.session.show_qr_code(QRCode(code=code, base64=base64, pairing_code=pairing_code))
+
+    async def _pairing_code_of(self, number: str) -> str | None:
+        """Return a code to type on the phone with a number; ``None`` for no number, or if WAHA makes none."""
+        if number and trio.current_time() >= self._pairing_until:
+            # A new one for each QR code would end before anybody has typed it.
+            self._pairing_until = trio.current_time() + _PAIRING_TIME
+            try:
+                path = (self.options.session, "auth", "request-code")
+                answer = await self.client.call("POST", *path, body={"phoneNumber": number})
+                self._pairing_code = text(mapping(answer).get("code")) or None
+            except Refused as error:
+                logger.warning("no pairing code", instance=self.session.instance, reason=str(error))
+                self._pairing_code = None
+        return self._pairing_code
 
     async def fetch_again(self, message_id: str) -> list[str] | None:
         """Let the server fetch the file of a message from WhatsApp; return its path, or ``None``."""
@@ -384,7 +403,8 @@ class Connection:
         if known is None:
             known = await self.find_number(chat)
             if not known:
-                raise NetworkRefused(f"Nobody on WhatsApp has the number {number}.", status=400)
+                reason = f"Nobody on WhatsApp has the number {number}."
+                raise NetworkRefused(reason, status=400, unknown_numbers={number: jid_of(chat)})
             self._numbers.put(chat, known)
         return known
 

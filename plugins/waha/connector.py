@@ -6,6 +6,7 @@ import hashlib
 import mimetypes
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -40,7 +41,7 @@ from hookgw.connectors import mapping, text
 from . import outgoing
 from .client import FILE_TIMEOUT, Refused
 from .connection import Connection
-from .content import file_of, parts_of_link, path_of
+from .content import FILE_MESSAGES, file_of, parts_of_link, path_of, url_of
 from .events import translate, unknown
 from .groups import group_of, groups_in
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
@@ -158,18 +159,21 @@ class Waha(kit.NetworkConnector[Connection]):
             with trio.move_on_after(FILE_TIME):
                 await connection.fetching.acquire()
                 is_next = True
-            if is_next and (reference := file_of(payload)):
-                reading = self._read_file(connection, reference)
-                await kit.attach_file(connection.session, event, reading, seconds=FILE_TIME, logger=logger)
+            if reference := file_of(payload):
+                read, seconds = partial(self._read_file, connection, reference), FILE_TIME if is_next else 0
+                await kit.attach_file(connection.session, event, read, seconds=seconds, logger=logger)
+            elif event.data["messageType"] in FILE_MESSAGES and not url_of(payload):
+                reason = "WAHA has not downloaded the file."
+                kit.explain_missing_file(event.data, reason, "WHATSAPP_DOWNLOAD_MEDIA")
             await connection.session.emit_all([event])
         finally:
             if is_next:
                 connection.fetching.release()
 
-    async def _read_file(self, connection: Connection, reference: str) -> bytes:
+    async def _read_file(self, connection: Connection, reference: str, limit: int) -> bytes:
         path = path_of(reference)
         async with connection.client.download("files", *(path or ())) as response:
-            return await kit.read_file(response, connection.session.base64_limit)
+            return await kit.read_file(response, limit)
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Send a message to a chat."""

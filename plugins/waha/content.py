@@ -402,7 +402,7 @@ def _reply_of(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def _link_of(payload: Mapping[str, Any], media_url: MediaUrl, mimetype: str, file_name: str) -> str:
     """Return a link to the file of a message; empty if WAHA has none."""
-    url = _url_of(payload)
+    url = url_of(payload)
     reference = reference_of(url)
     if reference:
         id_ = text(payload.get("id"))
@@ -413,13 +413,14 @@ def _link_of(payload: Mapping[str, Any], media_url: MediaUrl, mimetype: str, fil
     return url if url.startswith(("https://", "http://")) else ""
 
 
-def _url_of(payload: Mapping[str, Any]) -> str:
+def url_of(payload: Mapping[str, Any]) -> str:
+    """Return where WAHA has the file of a message; empty for nowhere."""
     return text(found_at(payload, "media", "url")) or text(payload.get("mediaUrl"))
 
 
 def file_of(payload: Mapping[str, Any]) -> str:
     """Return the reference of the file in a message; empty for none."""
-    return reference_of(_url_of(payload))
+    return reference_of(url_of(payload))
 
 
 def parts_of_link(link: str) -> tuple[str, list[str]] | None:

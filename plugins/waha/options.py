@@ -9,7 +9,7 @@ import msgspec
 
 from hookgw import Invalid
 from hookgw import connectors as kit
-from hookgw.connectors import check_names, check_token, is_bare, repr_without, server_url
+from hookgw.connectors import check_names, check_token, is_bare, repr_without, server_url, whatsapp_number_of
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -41,6 +41,10 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "writeOnly": True,
             "description": "Proves the server's requests to hookgw; without it, hookgw makes one up.",
         },
+        "number": {
+            "type": "string",
+            "description": "The account's phone number: connect then shows a code to type, too.",
+        },
     },
 }
 """What an instance may set. ``base_url`` is needed, here or in the configuration."""
@@ -49,7 +53,7 @@ LINK_PREVIEWS = "link_previews"
 """The operator's own option: whether WAHA may fetch the pages of links in texts, to show previews of them."""
 
 _PLACES = "in the request, or for all instances in the configuration at plugins.options.waha"
-DEFAULTS = (*OPTIONS_SCHEMA["properties"], LINK_PREVIEWS)
+DEFAULTS = (*(name for name in OPTIONS_SCHEMA["properties"] if name != "number"), LINK_PREVIEWS)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +63,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str = ""
     session: str = "default"
     hmac_key: str = ""
+    number: str = ""
 
     __repr__ = repr_without("api_key", "hmac_key")
 
@@ -103,7 +108,7 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any]) -> Option
     found = kit.read_options({**defaults, **options}, Options)
     _check_url(found.base_url)
     check_token("api_key", found.api_key)
-    return found
+    return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))
 
 
 def _check_url(base_url: str) -> None:

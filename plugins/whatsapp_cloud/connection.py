@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
+from functools import partial
 
 import structlog
 import trio
@@ -138,8 +139,7 @@ class Connection:
             if self.session.settings.groups_ignore:
                 received = [one for one in received if not one.chat.endswith("@g.us")]
             if self.session.wants_base64():
-                with trio.move_on_after(FILE_TIME):
-                    await self._put_files(received)
+                await self._put_files(received)
             await turn.wait()
             if received:
                 await kit.emit_valid(self.session, [one.event for one in received], logger=logger)
@@ -181,12 +181,14 @@ class Connection:
 
     async def _put_files(self, received: Sequence[Received]) -> None:
         """Put files into their events, beside the links. Without its file, an event is still complete."""
-        size, limit = 0, self.session.base64_limit
+        size, deadline = 0, trio.current_time() + FILE_TIME
         for one in received:
-            if not one.media_id or size >= _MOST_FILES:
-                continue
-            reading = self._read_file(one.media_id, limit)
-            size += await kit.attach_file(self.session, one.event, reading, logger=logger) or 0
+            if one.media_id:
+                read = partial(self._read_file, one.media_id)
+                seconds = deadline - trio.current_time() if size < _MOST_FILES else 0
+                size += (
+                    await kit.attach_file(self.session, one.event, read, seconds=seconds, logger=logger) or 0
+                )
 
     async def _read_file(self, media_id: str, limit: int) -> bytes:
         async with self._file_limit, self.client.download(media_id, limit=limit) as (response, _, _):

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw import EventLeftOut, Invalid
+from hookgw import EventLeftOut, TooLarge
 from hookgw.connectors import (
     NetworkClient,
     Refused,
@@ -120,7 +120,7 @@ async def test_a_file_has_at_most_so_many_bytes() -> None:
     # Not over a connection: httpx leaves what it has not read of a body to the garbage collector.
     response = httpx.Response(200, content=b"xyz")
     assert await read_file(response, 3) == b"xyz"
-    with pytest.raises(Invalid, match="more than 2 bytes"):
+    with pytest.raises(TooLarge, match="more than 2 bytes"):
         await read_file(response, 2)
 
 

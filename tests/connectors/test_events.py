@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Sequence
-from typing import Any
+import copy
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -65,35 +66,71 @@ def message() -> NewEvent:
     return NewEvent(kind="MESSAGES_UPSERT", data={"key": {"remoteJid": "room"}, "message": {}})
 
 
-async def attach(new: NewEvent, reading: Awaitable[bytes]) -> tuple[int | None, list[Any]]:
+async def attach(
+    new: NewEvent, read: Callable[[int], Awaitable[bytes]], *, size: int = 0, seconds: float = 5
+) -> tuple[int | None, list[Any]]:
+    session, logger = FakeSession(), structlog.get_logger()
+    session.base64_limit = 1000
     with structlog.testing.capture_logs() as logs:
-        found = await attach_file(FakeSession(), new, reading, seconds=5, logger=structlog.get_logger())
+        found = await attach_file(session, new, read, size=size, seconds=seconds, logger=logger)
     return found, [(log["chat"], log["reason"]) for log in logs]
 
 
 async def test_a_file_is_put_into_its_event(autojump_clock: MockClock) -> None:
-    async def read() -> bytes:
+    limits = []
+
+    async def read(limit: int) -> bytes:
         await trio.lowlevel.checkpoint()
+        limits.append(limit)
         return b"file"
 
     new = message()
-    assert await attach(new, read()) == (4, [])
+    assert await attach(new, read, size=1000) == (4, [])
     assert base64.b64decode(new.data["message"]["base64"]) == b"file"
+    assert "mediaUnavailable" not in new.data
+    assert limits == [1000]
 
 
-async def test_without_its_file_an_event_is_complete(autojump_clock: MockClock) -> None:
-    async def fail() -> bytes:
+async def test_without_its_file_an_event_is_complete_and_says_why(autojump_clock: MockClock) -> None:
+    async def fail(limit: int) -> bytes:
         await trio.lowlevel.checkpoint()
-        raise NotFound("It is gone.")
+        raise NotFound(f"It is gone, of {limit}.")
 
-    async def hang() -> bytes:
+    async def grow(limit: int) -> bytes:
+        await trio.lowlevel.checkpoint()
+        raise TooLarge(f"More than {limit}.")
+
+    async def hang(limit: int) -> bytes:
         await trio.sleep_forever()
-        return b""
+        return bytes(limit)
 
-    new = message()
-    assert await attach(new, fail()) == (0, [("room", "It is gone.")])
-    assert await attach(new, hang()) == (None, [("room", "it took too long")])
-    assert new == message()
+    async def find_nothing(limit: int) -> bytes:
+        await trio.lowlevel.checkpoint()
+        return bytes(limit)[:0]
+
+    async def never(limit: int) -> bytes:
+        raise AssertionError(limit)
+
+    too_late = "The network took too long to hand out the file."
+    too_large = "The file has 1,001 bytes, and an event has room for one of 1,000."
+    limit = "events.max_data"
+    cases: list[tuple[Any, dict[str, float], int | None, str, str | None]] = [
+        (fail, {}, 0, "It is gone, of 1000.", None),
+        (grow, {}, 0, "More than 1000.", limit),
+        (hang, {}, None, too_late, None),
+        (find_nothing, {}, 0, "The file is empty.", None),
+        (never, {"seconds": 0}, None, too_late, None),
+        (never, {"size": 1001}, 0, too_large, limit),
+    ]
+    for read, more, found, reason, setting in cases:
+        new = message()
+        assert await attach(new, read, **cast("Any", more)) == (found, [("room", reason)])
+        assert new.data == {**message().data, "mediaUnavailable": {"reason": reason, "setting": setting}}
+        new = message()
+        new.data["message"] = {"imageMessage": {"url": "https://hooks.example/media/shop/token"}}
+        linked = copy.deepcopy(new)
+        await attach(new, read, **cast("Any", more))
+        assert new == linked
 
 
 def test_what_hookgw_has_no_kind_for_is_passed_on_byte_for_byte() -> None:

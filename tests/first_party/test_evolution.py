@@ -17,6 +17,7 @@ from hookgw import ConnectionState, InstanceSettings, Invalid, TextMessage
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import CHECK_INTERVAL
 from plugins.evolution.connector import Evolution as Connector
+from plugins.evolution.options import Defaults, read_options
 from plugins.evolution.webhook import EVENTS, PROOF
 from tests.first_party.evolution import (
     CATALOG,
@@ -121,14 +122,16 @@ async def test_a_rotated_url_is_told_soon(
         assert webhook["url"] == url
 
 
-async def test_files_are_asked_for_if_a_registration_wants_them(
+async def test_files_are_not_inside_webhooks(
     connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
+    """A long video would make a request that hookgw refuses. It fetches the files that fit into events."""
+    session.wants_files = True
     async with connected(connector, session):
-        session.wants_files = True
         await trio.sleep(CHECK_INTERVAL + 1)
-        [_, webhook] = evolution.calls_of("POST webhook/set/shop")
-        assert webhook["webhook"]["base64"] is True
+        webhook = evolution.accounts["shop"].webhook
+        assert webhook is not None
+        assert webhook["webhookBase64"] is False
 
 
 async def test_a_server_with_other_names_sends_all_that_it_knows(
@@ -404,6 +407,38 @@ async def test_an_update_without_a_state_is_an_ordinary_event(
     assert await taking({"event": "connection.update", "data": data}) == 200
     assert session.data_of("CONNECTION_UPDATE")[-1] == data
     assert session.state is ConnectionState.OPEN
+
+
+@pytest.mark.parametrize("place", ["option", "call"])
+async def test_a_number_brings_a_code_to_type(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, place: str
+) -> None:
+    shop = evolution.accounts["shop"]
+    shop.state = "close"
+    if place == "call":
+        session.pairing_number = "5511988887777"
+    else:
+        session.options["number"] = "+55 (11) 98888-7777"
+    async with connected(connector, session, ConnectionState.CONNECTING):
+        await session.wait_for("QRCODE_UPDATED")
+    assert shop.pairing_number == "5511988887777"
+    assert session.qr_codes[0].pairing_code == "WZYEH1YY"
+    assert session.data_of("QRCODE_UPDATED")[0]["qrcode"]["pairingCode"] == "WZYEH1YY"
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    with pytest.raises(Invalid, match="number"):
+        read_options({**OPTIONS, "number": "0055"}, Defaults(), "shop")
+
+
+async def test_a_code_to_scan_alone_says_so(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    evolution.accounts["shop"].state = "close"
+    async with connected(connector, session, ConnectionState.CONNECTING):
+        [shown] = await session.wait_for("QRCODE_UPDATED")
+    assert list(shown["qrcode"]) == ["instance", "pairingCode", "code", "base64"]
+    assert shown["qrcode"]["pairingCode"] is None
 
 
 async def test_a_code_is_shown_until_it_is_scanned(

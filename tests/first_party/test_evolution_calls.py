@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from hookgw.testing import FakeMediaSink, FakeSession, open_kit, open_receiver
 from hookgw.webhooks import RegistrationChange
 from plugins.evolution.connector import LARGEST_FILE
 from plugins.evolution.connector import Evolution as Connector
+from plugins.evolution.receiving import FILE_TIME
 from tests.first_party.evolution import CATALOG, FORMER, OPTIONS, connected, served, transport_of
 from tests.networks.evolution import KEY, WUID, Evolution, serving
 
@@ -157,6 +159,20 @@ async def evolution(
                         "email": "a@b",
                     }
                 ],
+            },
+        ),
+        (
+            TextMessage(
+                number="5511988887777", text="hi", reply_to=MESSAGE, replied={"conversation": "Open?"}
+            ),
+            "sendText",
+            {
+                "number": "5511988887777",
+                "text": "hi",
+                "quoted": {
+                    "key": {"remoteJid": CHAT, "fromMe": True, "id": "3EB0A"},
+                    "message": {"conversation": "Open?"},
+                },
             },
         ),
         (
@@ -318,6 +334,7 @@ async def test_a_number_that_is_not_on_whatsapp(
     with pytest.raises(NetworkRefused, match=r"^5511988887777 is not on WhatsApp\.$") as caught:
         await connector.send(session, HI, key="k")
     assert caught.value.status == 400
+    assert caught.value.unknown_numbers == {"5511988887777": CHAT}
     template = TemplateMessage(number="5511988887777", name="n", language="pt_BR")
     with pytest.raises(NetworkRefused, match="not available"):
         await connector.send(session, template, key="k")
@@ -497,7 +514,6 @@ async def test_logout_tells_its_last_events(
 async def test_a_file_is_streamed(
     connector: Connector, session: FakeSession, evolution: Evolution, size: int
 ) -> None:
-    session.options["media_links"] = True
     async with connected(connector, session):
         posted = evolution.receive("shop", "", imageMessage={"mimetype": "image/png", "url": "https://mmg"})
         assert posted is not None
@@ -519,10 +535,126 @@ async def test_a_file_is_streamed(
             await connector.open_media(session, reference, FakeMediaSink())
 
 
+def picture(size: object = None, **more: Any) -> dict[str, Any]:
+    content = {"mimetype": "image/png", "url": "https://mmg.whatsapp.net/v/1.enc", "mediaKey": {"0": 1}}
+    return {"imageMessage": content | ({} if size is None else {"fileLength": size}), **more}
+
+
+async def receive_file(
+    session: FakeSession, evolution: Evolution, content: bytes | None, message: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Let a file arrive; return what Evolution API has posted, and what was raised."""
+    data = evolution.message("5511988887777@s.whatsapp.net", message, from_me=False)
+    if content is not None:
+        evolution.accounts["shop"].files[data["key"]["id"]] = content
+    evolution.emit("shop", "messages.upsert", data)
+    await evolution.settled()
+    return data, session.data_of("MESSAGES_UPSERT")[-1]
+
+
+@pytest.mark.parametrize("has_link", [True, False])
+async def test_a_file_comes_into_its_event_if_a_registration_asks_for_it(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    *,
+    has_link: bool,
+) -> None:
+    session.options["media_links"] = has_link
+    session.wants_files = True
+    async with connected(connector, session):
+        for message in (
+            picture("5"),
+            picture({"low": 5, "high": 0, "unsigned": True}),
+            {"viewOnceMessageV2": {"message": picture()}},
+        ):
+            sent, raised = await receive_file(session, evolution, b"hello", message)
+            more = {"base64": "aGVsbG8="}
+            if has_link:
+                more |= {"mediaUrl": raised["message"]["mediaUrl"]}
+            assert raised == {**sent, "message": {**message, **more}}
+            assert list(raised) == list(sent)
+        asked = evolution.calls_of("POST chat/getBase64FromMediaMessage")
+        # Evolution API need not have stored the message.
+        assert asked[-1]["message"] == {"key": sent["key"], "message": message}
+        session.wants_files = False
+        _, raised = await receive_file(session, evolution, b"hello", picture("5"))
+        assert "base64" not in raised["message"]
+        assert len(evolution.calls_of("POST chat/getBase64FromMediaMessage")) == len(asked)
+
+
+@pytest.mark.filterwarnings(
+    # httpx's own, when a body is not read to its end.
+    "ignore:.*async_generator object:pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.parametrize("says_size", [True, False])
+@pytest.mark.parametrize("has_link", [True, False, None])
+async def test_a_file_that_is_too_large_for_an_event_gets_a_link_or_a_reason(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    *,
+    has_link: bool | None,
+    says_size: bool,
+) -> None:
+    if has_link is not None:
+        session.options["media_links"] = has_link
+    session.wants_files, size = True, 2_000_000
+    async with connected(connector, session):
+        message = picture(str(size) if says_size else None)
+        sent, raised = await receive_file(session, evolution, bytes(size), message)
+    asked = evolution.calls_of("POST chat/getBase64FromMediaMessage")
+    assert len(asked) == (0 if says_size else 1)
+    if has_link is not False:
+        assert raised == {**sent, "message": {**message, "mediaUrl": raised["message"]["mediaUrl"]}}
+        assert raised["message"]["mediaUrl"] in session.media
+        return
+    missing = raised["mediaUnavailable"]
+    assert raised == {**sent, "mediaUnavailable": missing}
+    assert missing["setting"] == "events.max_data"
+    assert f"{session.base64_limit:,}" in missing["reason"]
+
+
+async def test_a_file_that_evolution_api_does_not_hand_out_holds_nothing_up_for_long(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    session.options["media_links"] = False
+    session.wants_files = True
+    async with connected(connector, session):
+        _, raised = await receive_file(session, evolution, None, picture())
+        assert raised["mediaUnavailable"] == {"reason": "Message not found", "setting": None}
+        evolution.faults["POST chat/getBase64FromMediaMessage"] = [trio.sleep_forever]
+        start = trio.current_time()
+        for _ in range(3):
+            _, raised = await receive_file(session, evolution, b"hello", picture())
+            assert "too long" in raised["mediaUnavailable"]["reason"]
+        assert trio.current_time() - start == pytest.approx(FILE_TIME, abs=1)
+        evolution.faults.clear()
+        await trio.sleep(60)
+        _, raised = await receive_file(session, evolution, b"hello", picture())
+        assert raised["message"]["base64"] == "aGVsbG8="
+
+
+async def test_many_files_at_once_are_all_inside_and_in_order(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    session.wants_files = True
+    async with connected(connector, session):
+        for number in range(25):
+            data = evolution.message("5511988887777@s.whatsapp.net", picture(), from_me=False)
+            evolution.accounts["shop"].files[data["key"]["id"]] = b"%d" % number
+            evolution.emit("shop", "messages.upsert", data)
+        await evolution.settled()
+    raised = session.data_of("MESSAGES_UPSERT")
+    found = {data["key"]["id"]: base64.b64decode(data["message"]["base64"]) for data in raised}
+    assert found == evolution.accounts["shop"].files
+
+
 async def test_links_only_where_there_is_none(
     connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
-    session.options["media_links"] = True
     bucket = {"imageMessage": {"mimetype": 7}, "mediaUrl": "https://s3.example/a"}
     async with connected(connector, session):
         for message in ({"conversation": "hi"}, bucket, {"imageMessage": 7}):

@@ -82,6 +82,22 @@ async def test_data_arrives_byte_for_byte(
     assert session.events[-1].data_json == data
 
 
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_how_far_a_history_sync_is_goes_along(
+    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock, size: int
+) -> None:
+    messages = [{"key": {"id": str(number)}, "message": "x" * size} for number in range(20)]
+    body = evolution.envelope("shop", "messages.set", messages)
+    for _ in range(2):
+        assert await taking({"isLatest": False, "progress": 40, **body}) == 200
+    assert sum(map(len, session.data_of("MESSAGES_SET"))) == 20
+    value = {"isLatest": False, "progress": 40}
+    assert session.data_of("NETWORK_EVENT") == [
+        {"network": "evolution", "name": "messages.set", "value": value}
+    ]
+    assert session.events[-1].kind == "NETWORK_EVENT"
+
+
 @pytest.mark.parametrize("event", ["group.update", "GROUP_UPDATE", "groups.update", "GROUPS_UPDATE"])
 async def test_spellings(session: FakeSession, taking: Take, autojump_clock: MockClock, event: str) -> None:
     assert await taking({"event": event, "data": [{"id": "1@g.us"}]}) == 200

@@ -106,8 +106,8 @@ async def test_another_device_and_odd_bodies(autojump_clock: MockClock, it: Setu
     async with it.connected():
         payload = {"id": "A", "chat_id": ANA, "body": "hi"}
         assert await it.events_of("message", payload, session_id="another") == []
-        news = ("NETWORK_EVENT", {"network": "gowa", "name": "some.news", "value": {}})
-        assert await it.events_of("some.news", {}) == [news]
+        news = {"network": "gowa", "name": "some.news", "value": {}}
+        assert await it.events_of("some.news", {}) == [("NETWORK_EVENT", news)]
         assert set(it.answers) == {200}
         # A repeated report is one event.
         for _ in range(2):

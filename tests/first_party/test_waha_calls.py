@@ -173,6 +173,7 @@ async def test_numbers_of_brazil_are_asked_for_once(it: Setup) -> None:
         with pytest.raises(NetworkRefused, match="Nobody on WhatsApp has the number") as caught:
             await it.connector.send(it.session, TextMessage(number="5511900000000", text="hi"), key="k")
         assert caught.value.status == 400
+        assert caught.value.unknown_numbers == {"5511900000000": "5511900000000@s.whatsapp.net"}
         await sent(it, TextMessage(number="4915112345678", text="hi"))
         assert [path for _, path, _ in it.waha.calls].count("/api/contacts/check-exists") == 2
 
@@ -637,6 +638,20 @@ async def test_files_in_events(autojump_clock: MockClock) -> None:
         assert messages[3]["imageMessage"]["caption"] == "slow"
         assert messages[4] == {"conversation": "after it"}
         assert it.answers.count(200) == len(it.answers)
+
+
+async def test_a_wanted_file_that_waha_has_not_downloaded_is_explained(autojump_clock: MockClock) -> None:
+    async with setup(wants_base64=True) as it:
+        it.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)
+        async with it.connected():
+            engine = {"message": {"imageMessage": {"url": "https://mmg.whatsapp.net/v/1.enc"}}}
+            for media in (None, {"url": "https://s3.example/bucket/x?signature=1", "mimetype": "image/png"}):
+                it.waha.receive("default", ANA, "look", hasMedia=True, media=media, _data=engine)
+                await it.waha.all_delivered()
+        missing, linked = it.session.data_of("MESSAGES_UPSERT")
+        reason = "WAHA has not downloaded the file."
+        assert missing["mediaUnavailable"] == {"reason": reason, "setting": "WHATSAPP_DOWNLOAD_MEDIA"}
+        assert "mediaUnavailable" not in linked
 
 
 async def test_reports_that_are_not_for_this_instance(it: Setup) -> None:

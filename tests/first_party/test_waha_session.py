@@ -39,6 +39,22 @@ async def it(autojump_clock: MockClock) -> AsyncIterator[Setup]:
         yield made
 
 
+async def test_a_code_to_type_comes_beside_the_code_to_scan(it: Setup) -> None:
+    it.session.pairing_number = "5511988887777"
+    it.waha.faults.append(Fault("POST /api/default/auth/request-code", 422))
+    async with it.running():
+        await it.session.wait_for("QRCODE_UPDATED")
+        it.waha.new_code("default")
+        await it.session.wait_for("QRCODE_UPDATED", 2)
+        await trio.sleep(200)
+        for number in (3, 4):
+            it.waha.new_code("default")
+            await it.session.wait_for("QRCODE_UPDATED", number)
+    # One code to type is shown for some minutes, while the codes to scan change.
+    assert [code.pairing_code for code in it.session.qr_codes] == [None, None, "ABCD-7777", "ABCD-7777"]
+    assert [path for _, path, _ in it.waha.calls].count("/api/default/auth/request-code") == 2
+
+
 async def test_a_new_session_is_created_and_connected(it: Setup) -> None:
     async with it.running():
         await it.session.wait_for("QRCODE_UPDATED")

@@ -90,6 +90,55 @@ def test_a_file_that_nobody_wants_or_that_does_not_fit_is_left_out() -> None:
     assert msgspec.json.decode(encode(data, max_data=size - 1)) == kept
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("inner", [0, 1])
+def test_the_order_stays_with_the_file_and_without_it(place: int, inner: int) -> None:
+    message: list[tuple[str, Any]] = [("imageMessage", IMAGE)]
+    message.insert(inner, ("base64", FILE))
+    fields: list[tuple[str, Any]] = [("key", KEY), ("status", '"base64" : "')]
+    fields.insert(place, ("message", dict(message)))
+    marked = encode(dict(fields))
+    assert marked.startswith(MARK)
+    assert marked.replace(b" : ", b":").replace(b"\t", b"") == msgspec.json.encode(dict(fields)).replace(
+        b" : ", b":"
+    )
+    fields[place] = ("message", {"imageMessage": IMAGE})
+    assert without_file(event_with(marked)).data_json == msgspec.json.encode(dict(fields))
+    assert encode(dict(fields) | {"message": dict(message)}, wants_file=False) == msgspec.json.encode(
+        dict(fields)
+    )
+
+
+def test_a_file_that_an_earlier_version_has_stored_is_cut_out() -> None:
+    for rest, kept in ((b"}}", {}), (b',"a":1},"key":{}}', {"a": 1}), (b'},"key":{}}', {})):
+        event = event_with(b'{ "message" : { "base64" : "AAAA"' + rest)
+        assert event.data["message"]["base64"] == "AAAA"
+        assert without_file(event).data == {**event.data, "message": kept}
+        assert unmarked(event.data_json) != event.data_json
+
+
+@pytest.mark.parametrize(
+    ("message", "is_told"),
+    [
+        ({"imageMessage": {"mimetype": "image/png"}}, True),
+        ({"imageMessage": {"url": "https://mmg.whatsapp.net/v/t62.7118-24/1_n.enc"}}, True),
+        ({"imageMessage": {"url": "/media/shop/t"}}, True),
+        ({"imageMessage": {"url": 7}, "other": "text"}, True),
+        ({"imageMessage": IMAGE}, False),
+        ({"imageMessage": {}, "mediaUrl": "https://s3.example/a"}, False),
+    ],
+)
+def test_a_wanted_file_without_a_link_is_explained(message: dict[str, Any], is_told: bool) -> None:
+    data = {"key": KEY, "message": {**message, "base64": "A" * 100_000}}
+    found = msgspec.json.decode(encode(data, max_data=50_000))
+    assert list(found) == ["key", "message", "mediaUnavailable"][: 2 + is_told]
+    assert found["message"] == message
+    if is_told:
+        reason = "The file has 75,000 bytes, and an event has room for one of 25,212."
+        assert found["mediaUnavailable"] == {"reason": reason, "setting": "events.max_data"}
+    assert "mediaUnavailable" not in msgspec.json.decode(encode(data, wants_file=False))
+
+
 def test_the_largest_file_fits() -> None:
     size = largest_file(2**20)
     file = "A" * ((size + 2) // 3 * 4)
@@ -98,10 +147,11 @@ def test_the_largest_file_fits() -> None:
     assert largest_file(1024) == 0
 
 
+@pytest.mark.parametrize("begin", [MARK + b'message":{"base64" : "', b'{ "message" : { "base64" : "'])
 @pytest.mark.parametrize("file", [FILE.encode(), rb"a\"b", b""])
-def test_a_payload_from_elsewhere_gets_no_mark(file: bytes) -> None:
+def test_a_payload_from_elsewhere_gets_no_mark(begin: bytes, file: bytes) -> None:
     """A producer who writes the mark must not make hookgw cut a value out, or half of one."""
-    payload = MARK + file + b'" }, "n": 1}'
+    payload = begin + file + b'" }, "n": 1}'
     event = event_with(unmarked(payload))
     assert event.data == msgspec.json.decode(payload)
     assert without_file(event) is event

@@ -47,7 +47,7 @@ def test_the_payload_keeps_its_bytes() -> None:
 
 
 def test_a_payload_cannot_pass_for_one_with_a_file_of_a_connector() -> None:
-    data = MARK + rb'a\"b" } }'
+    data = MARK + rb'message":{"base64" : "a\"b"}}'
     for event in (
         *read(b'{"event": "MESSAGES_UPSERT", "data": %b}' % data),
         *read(data, kind="MESSAGES_UPSERT"),

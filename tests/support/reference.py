@@ -139,7 +139,7 @@ PAGES = {
                 *("LARGEST_NUMBER", "LATEST_TIME"),
             ],
             "Proofs": ["is_secret", "is_signature", "answer_challenge"],
-            "Events": ["emit_valid", "attach_file", "network_event"],
+            "Events": ["emit_valid", "attach_file", "explain_missing_file", "network_event"],
             "Messages": [
                 *("file_to_send", "FileToSend", "check_mimetype", "is_mimetype", "vcard_of", "vcard_text"),
                 *("sent_content", "sent_data", "text_data", "MediaUrl"),

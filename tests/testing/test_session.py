@@ -88,8 +88,8 @@ async def test_codes_and_states_raise_their_events() -> None:
     assert session.qr_codes[0] is code
     assert [state for state, _, _ in session.states] == ["connecting", "open", "open"]
     assert session.data_of("QRCODE_UPDATED") == [
-        {"qrcode": {"instance": "shop", "code": "2@a", "base64": "data:,", "pairingCode": "A1"}},
-        {"qrcode": {"instance": "shop", "code": "2@b", "base64": "data:,"}},
+        {"qrcode": {"instance": "shop", "pairingCode": "A1", "code": "2@a", "base64": "data:,"}},
+        {"qrcode": {"instance": "shop", "pairingCode": None, "code": "2@b", "base64": "data:,"}},
     ]
     assert session.data_of("CONNECTION_UPDATE") == [
         {"instance": "shop", "state": "connecting", "statusReason": 200},

@@ -175,7 +175,11 @@ class Connectors:
         return f"The instance {instance.name!r} has no connector: its events come only over HTTP."
 
     def start(
-        self, instance: Instance, *, former_servers: frozenset[Origin] = frozenset()
+        self,
+        instance: Instance,
+        *,
+        former_servers: frozenset[Origin] = frozenset(),
+        pairing_number: str | None = None,
     ) -> ConnectorSession:
         """Start an instance's connector unless it runs; the caller has checked that there is one.
 
@@ -204,6 +208,7 @@ class Connectors:
                 former_servers=former_servers,
                 load_coverage=self._load_coverage,
                 report_gap=self._report_gap,
+                pairing_number=pairing_number,
             )
             self._leave_closing(instance.name)
             running.nursery.start_soon(
@@ -307,7 +312,7 @@ class Connectors:
         if ended is not None:
             self._states.closed(ended, LOGGED_OUT_HERE)
 
-    async def restart(self, instance: Instance) -> ConnectorSession:
+    async def restart(self, instance: Instance, *, pairing_number: str | None = None) -> ConnectorSession:
         """End an instance's connector, as :meth:`stop` does, and start it with this record of the instance.
 
         Raises:
@@ -315,9 +320,9 @@ class Connectors:
         """
         ended = await self._end(instance.name, _RESTART)
         if ended is None:
-            return self.start(instance)
+            return self.start(instance, pairing_number=pairing_number)
         self._states.closed(ended, "The connector restarts.")
-        return self.start(instance, former_servers=ended.servers())
+        return self.start(instance, former_servers=ended.servers(), pairing_number=pairing_number)
 
     async def _end(self, name: str, reason: int) -> ConnectorSession | None:
         self._leave_closing(name)

@@ -91,7 +91,7 @@ class ConnectorSession:
     """One connected instance. Connectors see it as :class:`hookgw.records.connectors.Session`.
 
     Attributes:
-        connector: runs the session.
+        connector, pairing_number: as given.
         state, qr_code, sender, profile_name, profile_picture_url: as the connector reported last.
         codes: codes shown since the connection was open.
         closed: when the connection was closed last, with the :func:`kept_reason`.
@@ -123,8 +123,10 @@ class ConnectorSession:
         former_servers: frozenset[Origin] = frozenset(),
         load_coverage: LoadCoverage = no_coverage,
         report_gap: Callable[[str, float, float], None] = lambda *_: None,
+        pairing_number: str | None = None,
     ) -> None:
         self.connector = connector
+        self.pairing_number = pairing_number
         self.state = ConnectionState.CLOSE
         self.close_reason = "The connector has not reported a connection yet."
         self.close_message = ""
@@ -380,10 +382,8 @@ class ConnectorSession:
         self.qr_code = qr_code
         self.codes += 1
         self.announce()
-        shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
-        if qr_code.pairing_code is not None:
-            shown["pairingCode"] = qr_code.pairing_code
-        await self.emit("QRCODE_UPDATED", {"qrcode": shown})
+        shown = {"pairingCode": qr_code.pairing_code, "code": qr_code.code, "base64": qr_code.base64}
+        await self.emit("QRCODE_UPDATED", {"qrcode": {"instance": self.instance, **shown}})
 
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
         await self._report(ConnectionState(state), int(reason), more, repeats=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.connectors import whatsapp_number_of
 from hookgw.instances import responses
 from hookgw.instances.connectors.states import Account
 from hookgw.instances.present import (
@@ -51,6 +52,12 @@ _NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"t
 _NUMBER_QUERY = Parameter(
     "number",
     "Only instances with this number: the option `number`, or the number of the account.",
+    {"type": "string"},
+    may_be_empty=True,
+)
+_PAIRING_QUERY = Parameter(
+    "number",
+    "The account's phone number, to get a code to type in `pairingCode`, if the network has them.",
     {"type": "string"},
     may_be_empty=True,
 )
@@ -188,10 +195,12 @@ class InstanceRoutes:
         """Return the state of the connection."""
         return json_response(self._connection(instance))
 
-    @describes(_TAG, {200: responses.Connection}, errors=(409,))
+    @describes(_TAG, {200: responses.Connection}, query=(_PAIRING_QUERY,), errors=(400, 409))
     async def connect(self, instance: str) -> Response:
-        """Start the connector; return a QR code if there is one."""
-        code = await self._instances.connect(instance)  # waits a moment for a code
+        """Start the connector; return a QR code if there is one, and with a `number` a code to type."""
+        number = request.args.get("number") or None
+        number = None if number is None else whatsapp_number_of(number)
+        code = await self._instances.connect(instance, pairing_number=number)  # waits a moment for a code
         url = self._instances.ingest_url(self._instances.get(instance))
         return json_response(self._connection(instance, code, url))
 

@@ -19,7 +19,6 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw._version import __version__
-from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.core.ingest_url import INGEST_PATH
 from hookgw.kernel.errors import (
     ForeignKey,
@@ -33,6 +32,7 @@ from hookgw.kernel.errors import (
     UnsupportedContentEncoding,
     WrongFields,
 )
+from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.web.responses import ApiError, Messages
 
 logger = structlog.get_logger("hookgw.api")
@@ -48,13 +48,13 @@ VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
 def error_body(
-    status: int, messages: Sequence[str], code: str | None = None, *, is_nested: bool = False
+    status: int, messages: Sequence[Any], code: str | None = None, *, is_nested: bool = False
 ) -> bytes:
     """Return the body of an error response.
 
     Args:
         status: of the response.
-        messages: sentences.
+        messages: sentences, and numbers that the network does not know.
         code: the messaging network's.
         is_nested: whether the sentences are a list in the list, as Evolution API has those about fields.
     """
@@ -94,9 +94,12 @@ def response_to(error: Exception, method: str, path: str, *, is_evolution: bool 
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
     if isinstance(error, ProofRefused):  # only the network's documentation says which proof
         headers["www-authenticate"] = 'Signature realm="hookgw"'
-    code = None
+    code, messages = None, list[Any](error.messages)
     if isinstance(error, NetworkRefused):
         code = error.code
+        # First, as in Evolution API: its clients look at the first message.
+        unknown = error.unknown_numbers.items()
+        messages[:0] = [{"jid": jid, "exists": False, "number": number} for number, jid in unknown]
     if isinstance(error, Unavailable | TooManyRequests | NetworkRefused) and error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
     if isinstance(error, UnsupportedContentEncoding):  # RFC 9110, section 15.5.16
@@ -104,7 +107,7 @@ def response_to(error: Exception, method: str, path: str, *, is_evolution: bool 
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)
     is_nested = is_evolution and isinstance(error, WrongFields)
-    body = error_body(error.status, error.messages, code, is_nested=is_nested)
+    body = error_body(error.status, messages, code, is_nested=is_nested)
     return JsonResponse(error.status, body, headers)
 
 

@@ -11,7 +11,18 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw import Event, Gateway, InstanceSettings, Invalid, NetworkRefused, TextMessage, hookimpl
+from hookgw import (
+    ConnectionState,
+    Event,
+    Gateway,
+    InstanceSettings,
+    Invalid,
+    NetworkRefused,
+    QRCode,
+    Session,
+    TextMessage,
+    hookimpl,
+)
 from hookgw.app import open_gateway
 from hookgw.config import PluginsSettings, Settings
 from hookgw.kernel import MASK
@@ -53,6 +64,12 @@ class Observer:
             self._heard = trio.Event()
 
 
+async def show_code(session: Session) -> None:
+    code = f"code of {session.pairing_number}" if session.pairing_number else None
+    await session.set_state(ConnectionState.CONNECTING)
+    await session.show_qr_code(QRCode(code="2@x", base64="data:,", pairing_code=code))
+
+
 @pytest.fixture
 def connector() -> FakeConnector:
     return FakeConnector("strict", options_schema=SCHEMA)
@@ -70,7 +87,8 @@ async def gateway(
     small = FakeConnector(
         "small", without=("settings", "restart", "set_presence"), message_types=(TextMessage,)
     )
-    extra = {"strict": connector, "small": small, "observer": observer}
+    pairing = FakeConnector("pairing", script=show_code)
+    extra = {"strict": connector, "small": small, "pairing": pairing, "observer": observer}
     plugins = load_plugins(PluginsSettings(folders=()), base=tmp_path, extra=extra)
     async with open_gateway(settings, base=tmp_path, hooks=Hooks(plugins)) as gateway:
         await gateway.instances.create("shop", integration="strict", options=GIVEN)
@@ -224,6 +242,26 @@ async def test_a_running_connector_starts_again_with_changed_options(
     # What changes nothing does not interrupt it.
     await client.patch("/instance/options/shop", json={"rate": 5, "password": MASK})
     assert (connector.session("shop"), connector.runs) == (second, 2)
+
+
+async def test_connect_passes_the_number_of_the_account_on(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    async def connect(**query: str) -> tuple[int, Any]:
+        response = await client.get("/instance/connect/pairing", params=query)
+        return response.status_code, response.json().get("pairingCode")
+
+    await gateway.instances.create("pairing", integration="pairing")
+    assert await connect() == (200, None)
+    # A code is shown already, but none to type.
+    assert await connect(number="+55 (11) 98888-7777") == (200, "code of 5511988887777")
+    shown = gateway.instances.codes_shown("pairing")
+    # Clients ask every few seconds, with the number and without.
+    for query in ({"number": "5511988887777"}, {"number": ""}, {}):
+        assert await connect(**query) == (200, "code of 5511988887777")
+    assert gateway.instances.codes_shown("pairing") == shown
+    assert await connect(number="5511977776666") == (200, "code of 5511977776666")
+    assert (await connect(number="0055"))[0] == 400
 
 
 async def test_secret_options_appear_in_no_failure(

@@ -6,7 +6,7 @@ import base64
 import textwrap
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -155,6 +155,16 @@ SENT: list[tuple[str, Any, Message]] = [
             reply_to=MessageKey(remote_jid="55", id="M1"),
             mentions=("66",),
             link_preview=False,
+        ),
+    ),
+    (
+        "sendText",
+        {"number": "55", "text": "Oi", "quoted": {"key": {"id": "M1"}, "message": {"conversation": "Open?"}}},
+        TextMessage(
+            number="55",
+            text="Oi",
+            reply_to=MessageKey(remote_jid="55", id="M1"),
+            replied={"conversation": "Open?"},
         ),
     ),
     (
@@ -594,6 +604,20 @@ async def test_the_networks_refusal_reaches_the_caller(
         response = await client.request(method, f"{path}/loja1", json=body)
         assert (response.status_code, response.headers["retry-after"]) == (429, "62")
         assert response.json()["response"] == {"message": ["Too fast."], "code": "M_LIMIT_EXCEEDED"}
+
+
+async def test_a_number_that_the_network_does_not_know_is_named(
+    client: httpx.AsyncClient, connector: FakeConnector
+) -> None:
+    unknown = {"5511988887777": "5511988887777@s.whatsapp.net", "odd": 5}
+    reason = "5511988887777 is not on WhatsApp."
+    connector.refusal = NetworkRefused(reason, status=400, unknown_numbers=cast("Any", unknown))
+    response = await client.post("/message/sendText/loja1", json={"number": "5511988887777", "text": "Oi"})
+    assert response.status_code == 400
+    jid, number = "5511988887777@s.whatsapp.net", "5511988887777"
+    assert response.json()["response"] == {
+        "message": [{"jid": jid, "number": number, "exists": False}, reason]
+    }
 
 
 async def test_a_refused_send_is_not_repeated_by_hookgw(

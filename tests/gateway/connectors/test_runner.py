@@ -188,7 +188,8 @@ async def test_a_code_without_a_pairing_code(autojump_clock: MockClock) -> None:
     async with running(FakeConnector(script=script)) as world:
         await world.connect()
         await wait_all_tasks_blocked()
-        assert "pairingCode" not in world.intake.events[0].data["qrcode"]
+        shown = {"instance": "shop", "pairingCode": None, "code": "c", "base64": "b"}
+        assert world.intake.events[0].data["qrcode"] == shown
 
 
 async def test_connecting_waits_ten_seconds_for_a_code(autojump_clock: MockClock) -> None:

@@ -207,7 +207,7 @@ async def test_data_json_cannot_pass_for_a_payload_with_a_file(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
-    data = MARK + rb'a\"b" } }'
+    data = MARK + rb'message":{"base64" : "a\"b"}}'
     await session_of(hookgw_gateway).emit_all([NewEvent(kind=KIND, data_json=data, event_id="e1")])
     [request] = await hookgw_receiver.wait_for(1)
     assert json.loads(request.body)["data"] == {"message": {"base64": 'a"b'}}

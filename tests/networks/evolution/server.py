@@ -69,6 +69,7 @@ class Account:
         self.messages: list[dict[str, Any]] = []
         self.groups: list[dict[str, Any]] = []
         self.codes = 0
+        self.pairing_number = ""
 
 
 class Posted:
@@ -218,7 +219,9 @@ class Evolution:
 
     def _code(self, name: str) -> dict[str, Any]:
         code = f"2@{name}-{self.accounts[name].codes}"
-        return {"pairingCode": None, "code": code, "base64": f"data:image/png;base64,{_b64(code.encode())}"}
+        pairing_code = "WZYEH1YY" if self.accounts[name].pairing_number else None
+        picture = f"data:image/png;base64,{_b64(code.encode())}"
+        return {"pairingCode": pairing_code, "code": code, "base64": picture}
 
     async def repeat(self, posted: Posted, headers: dict[str, str]) -> None:
         """Post an event until it is answered (webhook.controller.ts, retryWebhookRequest).
@@ -326,6 +329,7 @@ class Evolution:
             if account.state == "open":
                 return {"instance": {"instanceName": name, "state": "open"}}
             if account.state == "close":
+                account.pairing_number = request.args.get("number", "")
                 self.set_state(name, "connecting")
                 self.show_code(name)
             return {**self._code(name), "count": account.codes}

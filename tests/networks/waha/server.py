@@ -457,6 +457,14 @@ class FakeWaha:
                 return {"mimetype": "image/png", "data": base64.b64encode(_PICTURE).decode()}
             return Response(_PICTURE, content_type="image/png")
 
+        @app.post("/api/<name>/auth/request-code")
+        async def pairing_code(name: str) -> Any:  # sessions#get-pairing-code
+            session = found(name)
+            if session is None:
+                return missing()
+            body = await request.get_json()
+            return {"code": f"ABCD-{body['phoneNumber'][-4:]}"}, 201
+
         def not_working(name: str) -> Any:
             session = found(name)
             if session is None or session.status != "WORKING":
