@@ -251,6 +251,7 @@ async def test_every_list_waits_for_memory_before_it_reads(
         "/key/list",
         "/key/list/<instance>",
         "/connector/list",
+        "/connector/find",
         "/node/list",
         "/chat/whatsappNumbers/<instance>",
     }
