@@ -144,7 +144,7 @@ async def open_gateway(
                 try:
                     yield gateway
                 finally:
-                    await stop(parts, plugins)
+                    await stop(parts, plugins)  # noqa: ASYNC102 -- it shields and bounds itself
                     nursery.cancel_scope.cancel()
         # Last: what is written after this is refused.
         await node.leave(store.flush)

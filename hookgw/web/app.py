@@ -151,7 +151,7 @@ class Application(QuartTrio):
         try:
             await self._run(exchange, partial(super().asgi_app, scope, exchange.receive, exchange.send))
         finally:
-            await self._forwarding.close_response(exchange)
+            await self._forwarding.close_response(exchange)  # noqa: ASYNC102 -- it shields and bounds itself
 
     async def _wait_turn(self, scope: Any) -> None:
         """Let one request begin in each round of the event loop, in turn among keys.

@@ -99,7 +99,7 @@ def test_the_order_stays_with_the_file_and_without_it(place: int, inner: int) ->
     fields.insert(place, ("message", dict(message)))
     marked = encode(dict(fields))
     assert marked.startswith(MARK)
-    assert marked.replace(b" : ", b":").replace(b"\t", b"") == msgspec.json.encode(dict(fields)).replace(
+    assert marked.replace(b" : ", b":").replace(MARK, b'{"') == msgspec.json.encode(dict(fields)).replace(
         b" : ", b":"
     )
     fields[place] = ("message", {"imageMessage": IMAGE})

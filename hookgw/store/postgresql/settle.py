@@ -66,7 +66,7 @@ def settle(
     A settlement of a delivery that is not pending is ignored, with one exception: a delivery that was dropped
     to make room is delivered, if it has arrived.
     """
-    found = find_pending(connection, settlements)
+    found = find_unsettled(connection, settlements)
     if found is None:
         return {}
     # All on their way before the first answer is waited for.
@@ -74,7 +74,7 @@ def settle(
         return write(connection, found, settlements, keep_history=keep_history)
 
 
-def find_pending(connection: Connection, settlements: Sequence[Settlement]) -> Cursor[Any] | None:
+def find_unsettled(connection: Connection, settlements: Sequence[Settlement]) -> Cursor[Any] | None:
     """Ask which of the deliveries are pending, and lock them; ``None`` without settlements.
 
     This and :func:`write` are apart, so that what else a commit asks the server goes the same way.
@@ -94,7 +94,7 @@ def write(
 ) -> PendingChange:
     """Do the rest of :func:`settle`, in a pipeline.
 
-    ``pending`` is the answer to :func:`find_pending`, of these settlements, and others perhaps.
+    ``pending`` is the answer to :func:`find_unsettled`, of these settlements, and others perhaps.
     """
     found = {row[0]: row[1:] for row in pending}
     finished: dict[int, int] = {}

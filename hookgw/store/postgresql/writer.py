@@ -20,7 +20,7 @@ from hookgw.store.postgresql.database import CONFLICTS, TOKEN_LENGTH, DatabaseSe
 from hookgw.store.postgresql.feed import Feed, News
 from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.schema import XID, raise_sequences
-from hookgw.store.postgresql.settle import find_pending, settle, write
+from hookgw.store.postgresql.settle import find_unsettled, settle, write
 from hookgw.store.postgresql.transaction import Transaction
 
 # What the server, the driver and our own conversions raise for a value that cannot be stored: lone surrogates
@@ -203,7 +203,7 @@ class Writer:
             asked = None if self.guard is None else self.guard.ask(connection, groups)
             if not is_careful:
                 prepared = prepare(connection, _news_of(_appends_of(groups[:lead])))
-            pending = find_pending(connection, _settlements_of(groups[:lead]))
+            pending = find_unsettled(connection, _settlements_of(groups[:lead]))
             # Here, not with the COMMIT: from now on, whoever asks for the mark waits for this transaction.
             connection.execute(_MARK, (self._marks, mark))
         row = begun.fetchone()

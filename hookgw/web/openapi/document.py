@@ -128,9 +128,10 @@ def build_document(
 
 def _nest_messages(components: dict[str, Any]) -> None:
     """Let the messages of an error be a list in the list, as those of wrong fields are."""
-    messages = components["Messages"]["properties"]["message"]
-    text = messages["items"]
-    messages["items"] = {"anyOf": [text, {"type": "array", "minItems": 1, "items": text}]}
+    text = {"type": "string"}
+    nested = {"type": "array", "minItems": 1, "items": text}
+    # An object is a number that is not on WhatsApp.
+    components["Messages"]["properties"]["message"]["items"] = {"anyOf": [text, nested, {"type": "object"}]}
 
 
 def document_path(path: str) -> str:
