@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -104,3 +105,24 @@ def test_tests_use_few_private_names() -> None:
 def by_name() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted((ROOT / "tests").rglob("*.py")):
         yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
+
+
+HIDDEN = {"add_plugin_commands", "prepare"}
+"""Names that two modules of a package define; no test takes them from the package."""
+
+
+def test_no_public_name_hides_another_one() -> None:
+    """``public`` has its names by stars, and a module that imports a name passes that on, too."""
+    hidden = set()
+    for path in sorted((ROOT / "hookgw").rglob("public.py")):
+        package = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        public = import_module(package)
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if not isinstance(node, ast.ImportFrom) or node.module in (None, "__future__"):
+                continue
+            module = import_module(str(node.module))
+            given = [one.name for one in node.names]
+            names = [name for name in vars(module) if name[0] != "_"] if given == ["*"] else given
+            own = (name for name in names if getattr(vars(module)[name], "__module__", "") == node.module)
+            hidden |= {name for name in own if getattr(public, name) is not vars(module)[name]}
+    assert hidden == HIDDEN

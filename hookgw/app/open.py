@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 
+from hookgw.app.audited import AUDITED
 from hookgw.app.gateway import Gateway
 from hookgw.app.parts import Parts, gateway_of
 from hookgw.app.start_plugins import remove_switched_off, start_plugins
@@ -35,7 +36,6 @@ from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.store import open_storage
 from hookgw.webhooks.configured import read_global_webhooks, read_operations
-from hookgw.webhooks.fields import AUDITED
 from hookgw.webhooks.open import open_webhooks
 
 

@@ -12,7 +12,7 @@ STOP_WITHIN = 1.0
 
 
 async def stop(parts: Parts, plugins: PluginTasks) -> None:
-    """Stop a gateway, in this order, within ``server.shutdown_grace``. Then cancel what is left of it."""
+    """Stop a gateway, in this order, within ``server.shutdown_grace``. Then cancel the rest."""
     core, connectors = parts.core, parts.instances.connectors
     ends = trio.current_time() + core.settings.server.shutdown_grace
     parts.events.intake.limit_observers(ends)  # of what connectors receive

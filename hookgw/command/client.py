@@ -101,7 +101,7 @@ class Client:
             path: the segments of the path. ``None`` is left out, and each other segment is quoted.
             body: an object to send as JSON, without its fields that are ``None``.
             content: bytes to send unchanged, instead of ``body``.
-            query: parameters, without those that are ``None``.
+            query: parameters; ``None`` leaves one out.
             timeout: seconds to wait for the response; by default :data:`RESPONSE_TIMEOUT`.
 
         Raises:
@@ -162,7 +162,7 @@ class Client:
         """
         page = part = self.call("GET", *path, query=query)
         limit, until = query.get("limit"), time.monotonic() + FOLLOWED
-        # An empty page, or one that took long, is a part of a long search: a person wants to see its results.
+        # An empty page, or a slow one, is a part of a long search: a person wants to see its results.
         while (
             part["cursor"]
             and part[items]

@@ -1,7 +1,7 @@
 """What a connector has of its network: until when all of it is stored, and how it gets what it has missed.
 
-A network that cannot reach hookgw repeats its requests for a while, if at all. So after an outage, or a
-downtime of hookgw, the connector asks for the messages of that time.
+A network that cannot reach hookgw retries for a short time, or not at all. So after an outage, or a downtime
+of hookgw, the connector asks for the messages of that time.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def as_written(raw: bytes, value: Any) -> bytes:
 
 
 def number(value: Any) -> int | None:
-    """Return an integer from 0 to 2^53, also one that is written as a text; ``None`` for any other value."""
+    """Return an integer from 0 to 2^53, which may be written as a text; ``None`` for any other value."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 16:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_NUMBER:
@@ -106,7 +106,7 @@ def seconds(value: Any) -> int:
 
 
 def degrees(value: Any, most: float = 180) -> float | None:
-    """Return a latitude or longitude, also one that is written as a text; ``None`` for any other value.
+    """Return a latitude or longitude, which may be written as a text; ``None`` for any other value.
 
     Args:
         value: the value.
@@ -132,5 +132,5 @@ def texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def filled(**values: Any) -> dict[str, Any]:
-    """Return the given fields without those that are empty, zero, false or ``None``."""
+    """Return the given fields that are not empty, zero, false or ``None``."""
     return {name: value for name, value in values.items() if value}

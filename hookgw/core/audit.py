@@ -84,7 +84,7 @@ class Audit:
 
         Args:
             subject: see :class:`~hookgw.records.audit.AuditEntry`.
-            details: further facts, without secrets; those that are ``None`` are left out.
+            details: further facts, without secrets; ``None`` leaves one out.
             actor: by default the actor of the current task.
         """
         return AuditEntry(

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from hookgw.core.audit import Audit
-from hookgw.instances.fields import AUDITED as OF_INSTANCE
 from hookgw.kernel.audited import LONGEST, Audited, FieldChange, changes_of
+from hookgw.kernel.fields import Field
 from hookgw.kernel.masking import without_user
-from hookgw.keys.fields import FIELDS as KEY_FIELDS
 from hookgw.records.api_keys import Key
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
+
+
+class AuditedFields(NamedTuple):
+    """The fields whose changes the audit shows, from the tables of the slices."""
+
+    registrations: Audited
+    instances: Audited
+    keys: Sequence[Field]
 
 
 def registration_changed(
@@ -45,13 +53,17 @@ def registration_changed(
     ]
 
 
-def instance_changed(audit: Audit, old: Instance | None, new: Instance) -> list[AuditEntry]:
+def instance_changed(
+    audit: Audit, audited: AuditedFields, old: Instance | None, new: Instance
+) -> list[AuditEntry]:
     """Return the entries of a created or changed instance, and of its keys; none if nothing changed."""
     if old is None:
         blank = Instance(name="", id="")
-        return [audit.entry(AuditAction.INSTANCE_CREATE, new, changes=changes_of(blank, new, OF_INSTANCE))]
-    entries = keys_changed(audit, old.keys, new.keys, new)
-    changes = changes_of(old, new, OF_INSTANCE)
+        return [
+            audit.entry(AuditAction.INSTANCE_CREATE, new, changes=changes_of(blank, new, audited.instances))
+        ]
+    entries = keys_changed(audit, audited.keys, old.keys, new.keys, new)
+    changes = changes_of(old, new, audited.instances)
     if changes:
         entries.append(audit.entry(AuditAction.INSTANCE_CHANGE, new, changes=changes))
     if old.connected != new.connected:
@@ -62,7 +74,11 @@ def instance_changed(audit: Audit, old: Instance | None, new: Instance) -> list[
 
 
 def keys_changed(
-    audit: Audit, old: Iterable[Key], new: Iterable[Key], instance: Instance | None = None
+    audit: Audit,
+    fields: Sequence[Field],
+    old: Iterable[Key],
+    new: Iterable[Key],
+    instance: Instance | None = None,
 ) -> list[AuditEntry]:
     """Return the entries of keys that were created or revoked: of an instance, or global ones."""
     before, after = {key.hash: key for key in old}, {key.hash: key for key in new}
@@ -82,6 +98,6 @@ def keys_changed(
         entries.append(entry)
     for key_hash in after.keys() - before.keys():
         key = after[key_hash]
-        shown = {one.json: one.audit(getattr(key, one.attribute)) or None for one in KEY_FIELDS if one.audit}
+        shown = {one.json: one.audit(getattr(key, one.attribute)) or None for one in fields if one.audit}
         entries.append(audit.entry(AuditAction.KEY_CREATE, instance, key.name, details=shown))
     return entries

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from hookgw.config.settings import AuthSettings
 from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import keys_changed
 from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.fields import Field
 from hookgw.records.api_keys import WEAK, Key
 from hookgw.records.instances import Instance
 from hookgw.store import Store
@@ -28,7 +29,15 @@ _SALT = "auth.salt"
 class GlobalKeys:
     """The global keys: the stored ones, and ``auth.global_key`` of the configuration, if it is set."""
 
-    def __init__(self, store: Store, stored: tuple[Key, ...], configured: Key | None, audit: Audit) -> None:
+    def __init__(
+        self,
+        store: Store,
+        stored: tuple[Key, ...],
+        configured: Key | None,
+        audit: Audit,
+        fields: Sequence[Field],
+    ) -> None:
+        self._fields = fields
         self._store = store
         self._audit = audit
         self.stored = stored
@@ -36,7 +45,7 @@ class GlobalKeys:
 
     async def put(self, keys: tuple[Key, ...]) -> None:
         """Store these keys instead of the stored ones."""
-        audit = keys_changed(self._audit, self.stored, keys)
+        audit = keys_changed(self._audit, self._fields, self.stored, keys)
         await self._store.put_value(GLOBAL_KEYS, msgspec.to_builtins(keys), audit=audit)
         self.stored = keys
 
@@ -59,6 +68,7 @@ async def open_keyring(
     instances: Iterable[Instance],
     clock: Clock,
     audit: Audit,
+    fields: Sequence[Field],
 ) -> tuple[Keyring, GlobalKeys]:
     """Load the keyring: the salt and generated global keys of the store, and the instances' keys.
 
@@ -80,7 +90,7 @@ async def open_keyring(
             logger.warning("weak key", setting="auth.global_key", characters=f"fewer than {WEAK}")
         configured = Key(name=CONFIGURED_KEY, hash=keyring.hash(settings.global_key))
     stored = _read_keys(await store.get_value(GLOBAL_KEYS))
-    found = GlobalKeys(store, stored, configured, audit)
+    found = GlobalKeys(store, stored, configured, audit, fields)
     for key in (*found.stored, *([configured] if configured else ())):
         keyring.add_global(key)
     return keyring, found

@@ -12,6 +12,7 @@ from hookgw.concurrency.threads import Threads
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import AuthSettings, Settings
 from hookgw.core.audit import Audit
+from hookgw.core.audited_changes import AuditedFields
 from hookgw.core.backlog import Backlog
 from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.browser_sessions import BrowserSessions
@@ -32,7 +33,6 @@ from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.fair import Share
-from hookgw.kernel.audited import Audited
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
@@ -107,7 +107,7 @@ class _CommitListener:
 async def open_records(
     store: Store,
     audit: Audit,
-    audited: Audited,
+    audited: AuditedFields,
     node: ThisNode,
     everywhere: Sequence[Registration],
     operations: Registration | None,
@@ -117,7 +117,7 @@ async def open_records(
     """Read the records. Call it in the block of :meth:`ThisNode.starting`.
 
     Args:
-        audited: the fields of registrations whose changes the audit shows.
+        audited: the fields whose changes the audit shows.
         everywhere: the registrations of the configuration that hear every instance.
         operations: the one for operational events.
 
@@ -126,7 +126,7 @@ async def open_records(
     """
     registry = Registry(store, audit, audited, node.check, is_shared=node.is_shared)
     await registry.load(everywhere, operations)
-    keyring, global_keys = await open_keyring(store, auth, registry.instances(), clock, audit)
+    keyring, global_keys = await open_keyring(store, auth, registry.instances(), clock, audit, audited.keys)
     sessions = BrowserSessions(store, keyring, clock)
     await sessions.load()
     return KnownRecords(registry, keyring, global_keys, sessions)

@@ -9,9 +9,8 @@ import msgspec
 import trio
 
 from hookgw.core.audit import Audit
-from hookgw.core.audited_changes import instance_changed, registration_changed
+from hookgw.core.audited_changes import AuditedFields, instance_changed, registration_changed
 from hookgw.core.keyed_locks import KeyedLocks
-from hookgw.kernel.audited import Audited
 from hookgw.kernel.errors import NotFound
 from hookgw.records.audit import AuditAction
 from hookgw.records.instances import Instance, retired_name
@@ -31,7 +30,7 @@ class Registry:
     same commit.
 
     Args:
-        audited: the fields of registrations whose changes the audit shows.
+        audited: the fields whose changes the audit shows.
         check_owner: called with the name of an instance before it, or a registration of it, is changed. In a
             fleet it raises ``Unavailable`` if another node holds the instance.
         is_shared: whether other nodes must hear of a disabled registration of the configuration.
@@ -41,7 +40,7 @@ class Registry:
         self,
         store: Store,
         audit: Audit,
-        audited: Audited,
+        audited: AuditedFields,
         check_owner: Callable[[str], None] = lambda _: None,
         *,
         is_shared: bool = False,
@@ -99,9 +98,9 @@ class Registry:
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
         """Store an instance, and with it its first registration, if one is given."""
         self.check_owner(instance.name)
-        audit = instance_changed(self._audit, self._instances.get(instance.name), instance)
+        audit = instance_changed(self._audit, self._audited, self._instances.get(instance.name), instance)
         if first is not None:
-            audit += registration_changed(self._audit, self._audited, None, first, instance)
+            audit += registration_changed(self._audit, self._audited.registrations, None, first, instance)
         await _complete(self._store.put_instance(instance, first, audit=audit))
         if instance.name not in self._instances:
             self._names = None
@@ -221,7 +220,7 @@ class Registry:
         """
         instance = self._instances.get(registration.instance)
         old = self._registrations.get(registration.id)
-        audit = registration_changed(self._audit, self._audited, old, registration, instance)
+        audit = registration_changed(self._audit, self._audited.registrations, old, registration, instance)
         if registration.instance == GLOBAL_INSTANCE:
             # The configuration is its record: hookgw's changes to it (a 410) last until the next start.
             if self._is_shared and (old is None or registration.enabled != old.enabled):
@@ -248,7 +247,11 @@ class Registry:
         """Remove an instance's registration, in one commit with the job that parks its deliveries."""
         self.check_owner(registration.instance)
         audit = registration_changed(
-            self._audit, self._audited, registration, None, self._instances.get(registration.instance)
+            self._audit,
+            self._audited.registrations,
+            registration,
+            None,
+            self._instances.get(registration.instance),
         )
         await _complete(self._store.remove_registration(registration.id, job=job, audit=audit))
         self._forget(registration)
@@ -290,7 +293,9 @@ class Registry:
     async def remove_configured(self, registration: Registration) -> None:
         """Remove a registration of ``global_webhooks``, which is in memory only."""
         await _complete(
-            self._audit.record(*registration_changed(self._audit, self._audited, registration, None, None))
+            self._audit.record(
+                *registration_changed(self._audit, self._audited.registrations, registration, None, None)
+            )
         )
         self._everywhere = tuple(found for found in self._everywhere if found.id != registration.id)
         self._registrations.pop(registration.id, None)

@@ -19,7 +19,7 @@ def id_text(value: Any) -> str:
 
 
 def number(value: Any) -> float | None:
-    """Return a number, also one that is written as a text, or as the halves of a 64-bit integer.
+    """Return a number, which may be written as a text, or as the halves of a 64-bit integer.
 
     JavaScript's protobuf writes such integers as ``{"low": 1773027345, "high": 0, "unsigned": true}``.
 

@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Gateway, InstanceSettings, Registration
+from hookgw.app import AUDITED as ALL
 from hookgw.concurrency import virtual_clock
 from hookgw.core import (
     Audit,
@@ -125,7 +126,7 @@ async def test_a_changed_rate_is_shown_as_clients_write_it(audit: Audit) -> None
 async def test_what_no_client_changed_is_no_change(audit: Audit) -> None:
     assert changed(audit, failing_since=1.0, updated_at=2.0, generation=3, disabled_reason="x") == []
     assert registration_changed(audit, AUDITED, HOOK, HOOK, SHOP) == []
-    assert instance_changed(audit, SHOP, SHOP) == []
+    assert instance_changed(audit, ALL, SHOP, SHOP) == []
 
 
 async def test_a_pause_is_a_change_and_its_time_is_none(audit: Audit) -> None:
@@ -164,7 +165,7 @@ async def test_secrets_of_accounts_are_not_shown(audit: Audit) -> None:
         ingest_token="abc",
         connected=True,
     )
-    change, connect = instance_changed(audit, SHOP, new)
+    change, connect = instance_changed(audit, ALL, SHOP, new)
     assert change.changes == (
         FieldChange("integration", None, "matrix"),
         FieldChange("options.password"),
@@ -173,7 +174,7 @@ async def test_secrets_of_accounts_are_not_shown(audit: Audit) -> None:
         FieldChange("ingestUrl"),
     )
     assert (change.action, connect.action) == ("instance.change", "instance.connect")
-    (logout,) = instance_changed(audit, Instance(name="shop", id="id-1", connected=True), SHOP)
+    (logout,) = instance_changed(audit, ALL, Instance(name="shop", id="id-1", connected=True), SHOP)
     assert (logout.action, logout.changes) == ("instance.logout", ())
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from hookgw.app import AUDITED
 from hookgw.auth import CONFIGURED_KEY, Keyring, RateLimits
 from hookgw.concurrency import Clock
 from hookgw.config import AuthSettings
@@ -24,7 +25,9 @@ OLD_HASH = Keyring(SALT.encode(), float, RateLimits(0, 0, float)).hash(OLD_KEY)
 async def opened(path: Path, *instances: Instance, key: str | None = None) -> tuple[Keyring, GlobalKeys]:
     async with open_store(path / "hookgw.db", clock=Clock()) as store:
         audit = Audit(store, Clock())
-        return await open_keyring(store, AuthSettings(global_key=key), instances, Clock(), audit)
+        return await open_keyring(
+            store, AuthSettings(global_key=key), instances, Clock(), audit, AUDITED.keys
+        )
 
 
 async def put(path: Path, **values: Any) -> None:

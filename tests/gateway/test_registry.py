@@ -13,12 +13,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import NotFound, Registration
+from hookgw.app import AUDITED
 from hookgw.concurrency import Clock
 from hookgw.core import Audit, Registry
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import GLOBAL_INSTANCE, Instance
 from hookgw.store import Store, open_store
-from hookgw.webhooks import AUDITED
 
 SHOP = Instance(name="shop", id="id-1")
 

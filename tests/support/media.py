@@ -16,4 +16,6 @@ EVENT_RULES = EventRules(Catalog(BUILT_IN_KINDS), 100_000, 2**20)
 def inbound_media(max_data: int = 2**20) -> InboundMedia:
     """Return what a session needs; no registration wants files inside events."""
     unused: Any = None
-    return InboundMedia(MediaLinks(bytes(KEY_BYTES), 60, "", float), Registry(unused, unused, {}), max_data)
+    return InboundMedia(
+        MediaLinks(bytes(KEY_BYTES), 60, "", float), Registry(unused, unused, unused), max_data
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from hookgw import Registration
+from hookgw.app import AUDITED
 from hookgw.concurrency import Clock
 from hookgw.config import LimitsSettings
 from hookgw.core import Audit, Backlog, OwnBacklogs, Registry
 from hookgw.records import GLOBAL_INSTANCE, shard_of
 from hookgw.store import open_store
-from hookgw.webhooks import AUDITED
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 from tests.gateway.test_backlog import Observer
 
