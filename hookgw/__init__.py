@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TemplateMessage,
         TextMessage,
     )
+    from hookgw.records.problems import Problem, ProblemKind, ProblemReport
     from hookgw.records.registrations import Registration
     from hookgw.web.openapi.describe import describes
 
@@ -110,6 +111,7 @@ _HOMES = {
     "hookgw.plugins.gateway_protocol": ("PluginGateway",),
     "hookgw.plugins.hookspecs": ("hookimpl",),
     "hookgw.kernel.recent": ("Recent",),
+    "hookgw.records.problems": ("Problem", "ProblemKind", "ProblemReport"),
     "hookgw.records.registrations": ("Registration",),
     "hookgw.kernel.network_json": ("NetworkEvents", "decode_json"),
     "hookgw.records.chats": ("chat_names", "jids_of", "plain_jid"),
@@ -154,6 +156,9 @@ __all__ = [
     "Outcome",
     "Outgoing",
     "PluginGateway",
+    "Problem",
+    "ProblemKind",
+    "ProblemReport",
     "ProofRefused",
     "QRCode",
     "ReactionMessage",

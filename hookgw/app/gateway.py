@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 
@@ -17,6 +17,7 @@ from hookgw.core.disk_space import DiskSpaceWatch
 from hookgw.core.jobs import Jobs
 from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
+from hookgw.core.plugin_records import PluginRecords
 from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
 from hookgw.core.this_node import Refresh, ThisNode
@@ -44,6 +45,7 @@ from hookgw.operations.views import Views
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import LaneStatistics
 from hookgw.records.events import Catalog
+from hookgw.records.problems import ProblemReport
 from hookgw.store import Store
 from hookgw.webhooks.auto_disable import AutoDisable
 from hookgw.webhooks.service import RegistrationService
@@ -87,6 +89,7 @@ class Gateway:
         node: this node, and what it may do.
         refresh: reads the records that other nodes have changed.
         peers: the other nodes; ``None`` with a storage that only one process uses.
+        records: of the plugin that this object was made for; see :meth:`for_plugin`.
         registry: the instances and registrations of this node.
         connectors: runs the connector of each instance.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
@@ -132,6 +135,11 @@ class Gateway:
     node: ThisNode
     refresh: Refresh
     peers: Peers | None
+    records: PluginRecords
+
+    def for_plugin(self, plugin: str) -> Gateway:
+        """Return this gateway with the records of a plugin."""
+        return replace(self, records=PluginRecords(self.store, self.node, plugin))
 
     @property
     def fleet(self) -> FleetNode | None:
@@ -141,6 +149,14 @@ class Gateway:
     def lanes(self) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that have work, or had some recently."""
         return self.dispatcher.lanes()
+
+    async def problems(self) -> ProblemReport:
+        """Return the present problems of all nodes, and which nodes have answered."""
+        return await self.views.problems()
+
+    async def send_text(self, instance: str, number: str, text: str, *, key: str) -> None:
+        """Send a text message through an instance; see :meth:`Views.send_text`."""
+        await self.views.send_text(instance, number, text, key)
 
     async def ready(self) -> None:
         """Check that the store accepts writes and the lanes run.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import httpx
 
@@ -16,6 +17,7 @@ from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import LaneStatistics
 from hookgw.records.events import Catalog, Event, Receipt
 from hookgw.records.instances import Instance
+from hookgw.records.problems import ProblemReport
 from hookgw.records.registrations import Registration
 
 
@@ -30,12 +32,28 @@ class IdleGateway:
         self.registrations = _NoRegistrations()
         self.metrics = Metrics()
 
+        self.records = _NoRecords()
+
     def lanes(self) -> list[LaneStatistics]:
         return []
+
+    async def problems(self) -> ProblemReport:
+        return ProblemReport(0.0, [], [])
+
+    async def send_text(self, _instance: str, _number: str, _text: str, /, *, key: str) -> None:  # noqa: ARG002
+        raise Unavailable("hookgw is not running.")
 
 
 class _NoEvents:
     async def accept(self, _events: Sequence[Event], /) -> Receipt:
+        raise Unavailable("hookgw is not running.")
+
+
+class _NoRecords:
+    async def load(self) -> dict[str, Any]:
+        raise Unavailable("hookgw is not running.")
+
+    async def put(self, _changes: Mapping[str, Any], /) -> None:
         raise Unavailable("hookgw is not running.")
 
 
@@ -66,4 +84,4 @@ async def check_routes(hooks: Hooks, catalog: Catalog, settings: Settings) -> No
     app = IdleApplication("hookgw.web", static_folder=None)
     contained = PluginRoutes(app)
     outbound = OutboundHttp(settings.delivery)
-    hooks.routes(app, IdleGateway(catalog, outbound.http))
+    hooks.routes(app, lambda _: IdleGateway(catalog, outbound.http))

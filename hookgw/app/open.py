@@ -118,6 +118,7 @@ async def open_gateway(
             instances = open_instances(core, media_key)
             webhooks = open_webhooks(core, instances.service.create)
             deliveries = open_deliveries(core, fleet.lane_pauses)
+            messages = open_messages(core, instances, deliveries.history)
             parts = Parts(
                 core=core,
                 fleet=fleet,
@@ -131,9 +132,16 @@ async def open_gateway(
                     instances.connectors.passes_on_messages,
                 ),
                 deliveries=deliveries,
-                messages=open_messages(core, instances, deliveries.history),
+                messages=messages,
                 keys=open_keys(core),
-                operations=await open_operations(core, fleet, instances, webhooks.auto_disable, deliveries),
+                operations=await open_operations(
+                    core,
+                    fleet,
+                    instances,
+                    webhooks.auto_disable,
+                    deliveries,
+                    messages.service.send,
+                ),
             )
             gateway = gateway_of(parts)
             prepare(gateway)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hookgw.app.gateway import Gateway
 from hookgw.app.reload import ConfigurationReload
 from hookgw.core.open import Core
+from hookgw.core.plugin_records import PluginRecords
 from hookgw.deliveries.open import Deliveries
 from hookgw.events.open import Events
 from hookgw.fleet.open import Fleet
@@ -86,4 +87,5 @@ def gateway_of(parts: Parts) -> Gateway:
         node=core.node,
         refresh=core.refresh,
         peers=parts.fleet.peers,
+        records=PluginRecords(core.store, core.node, ""),
     )

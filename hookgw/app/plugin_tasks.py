@@ -1,7 +1,8 @@
-"""The background tasks of plugins (``hookgw_run``)."""
+"""The background tasks of plugins (``hookgw_run``, ``hookgw_run_on_one_node``)."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from functools import partial
 
@@ -13,42 +14,94 @@ from hookgw.core.open import Core
 from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins.supervise import restart_on_failure
 from hookgw.records.audit import Actor, ActorKind
+from hookgw.records.shards import shard_of
 
 
 class PluginTasks:
-    """Runs the tasks, each again after a failure."""
+    """Runs the tasks, each again after a failure.
 
-    def __init__(self) -> None:
+    A task that runs on one node belongs to the shard of its plugin's name: it runs where that shard is.
+    """
+
+    def __init__(self, core: Core, gateway: Gateway) -> None:
+        self._core = core
+        self._gateway = gateway
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        self._on_one_node = dict(core.hooks.background("hookgw_run_on_one_node"))
+        self._held: set[str] = set()
+        self._running: dict[str, _Running] = {}
 
-    async def run(
-        self, core: Core, gateway: Gateway, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run them until :meth:`stop`."""
-        hooks = core.hooks
+        try:
+            with self._scope:
+                async with trio.open_nursery() as self._nursery:
+                    for plugin, run in self._core.hooks.background("hookgw_run"):
+                        self._nursery.start_soon(self._supervise, plugin, run, name=f"hookgw_run of {plugin}")
+                    for plugin in self._held:
+                        self._start_on_one_node(plugin)
+                    task_status.started()
+        finally:
+            self._nursery = None
+            self._ended.set()
+
+    async def _supervise(self, plugin: str, run: Callable[[Gateway], Awaitable[object]]) -> None:
+        core, gateway = self._core, self._gateway.for_plugin(plugin)
+        # With servers of its own, it needs a client that nobody else has.
+        if core.hooks.servers(plugin):
+            gateway = replace(gateway, http=core.clients[plugin].http)
 
         async def note_failure(failure: PluginFailed, wait: float) -> None:
             core.restarts.failed(failure, wait)
 
-        try:
-            with self._scope:
-                async with trio.open_nursery() as nursery:
-                    for plugin, run in hooks.background():
-                        # With servers of its own, it needs a client that nobody else has.
-                        http = core.clients[plugin].http if hooks.servers(plugin) else gateway.http
-                        with acting_as(Actor(kind=ActorKind.PLUGIN, name=plugin)):
-                            nursery.start_soon(
-                                restart_on_failure,
-                                partial(run, replace(gateway, http=http)),
-                                note_failure,
-                                name=f"hookgw_run of {plugin}",
-                            )
-                    task_status.started()
-        finally:
-            self._ended.set()
+        with acting_as(Actor(kind=ActorKind.PLUGIN, name=plugin)):
+            await restart_on_failure(partial(run, gateway), note_failure)
+
+    def take_up(self, shards: Collection[int]) -> None:
+        """Start the tasks of these shards that run on one node; before :meth:`run`, they start with it."""
+        for plugin in self._on_one_node:
+            if shard_of(plugin) in shards and plugin not in self._held:
+                self._held.add(plugin)
+                self._start_on_one_node(plugin)
+
+    def _start_on_one_node(self, plugin: str) -> None:
+        if self._nursery is None:
+            return  # before the start, which begins with it; or after the end
+        running = self._running[plugin] = _Running()
+        self._nursery.start_soon(
+            running.run,
+            partial(self._supervise, plugin, self._on_one_node[plugin]),
+            name=f"hookgw_run_on_one_node of {plugin}",
+        )
+
+    async def leave(self, shards: Collection[int]) -> None:
+        """Cancel the tasks of these shards that run on one node, and wait until they have ended."""
+        left = [plugin for plugin in self._held if shard_of(plugin) in shards]
+        self._held.difference_update(left)
+        ending = [running for plugin in left if (running := self._running.pop(plugin, None)) is not None]
+        for running in ending:
+            running.scope.cancel()
+        for running in ending:
+            await running.ended.wait()
 
     async def stop(self) -> None:
-        """Cancel them, and wait until they have ended: a plugin may send what it has collected."""
+        """Cancel all, and wait until they have ended: a plugin may send what it has collected."""
         self._scope.cancel()
         await self._ended.wait()
+
+
+class _Running:
+    """A task that runs on one node."""
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+
+    async def run(self, work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            with self.scope:
+                await work()
+        finally:
+            self.ended.set()

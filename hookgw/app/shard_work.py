@@ -1,7 +1,8 @@
-"""Runs the connectors, jobs and lanes of a node's shards.
+"""Runs the connectors, jobs and lanes of a node's shards, and the tasks of plugins that one node runs.
 
-A shard is taken up in the order of a start, and left in the order of a shutdown: connectors first, so that
-they raise no more events; then jobs and re-partitions, which pause lanes; then the lanes themselves.
+A shard is taken up in the order of a start, and left in the order of a shutdown: plugins and connectors
+first, so that they raise no more events; then jobs and re-partitions, which pause lanes; then the lanes
+themselves.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from functools import partial
 
+from hookgw.app.plugin_tasks import PluginTasks
 from hookgw.core.open import Core
 from hookgw.instances.open import Instances
 from hookgw.lanes.held_shards import UNKNOWN
@@ -22,7 +24,9 @@ from hookgw.webhooks.auto_disable import AutoDisable
 class ShardWork:
     """The work for shards; see :class:`hookgw.core.this_node.Work`."""
 
-    def __init__(self, core: Core, instances: Instances, auto_disable: AutoDisable) -> None:
+    def __init__(
+        self, core: Core, instances: Instances, auto_disable: AutoDisable, plugins: PluginTasks
+    ) -> None:
         self._node = core.node
         self._lanes = core.shards
         self._refresh = core.refresh
@@ -32,6 +36,7 @@ class ShardWork:
         self._jobs = core.jobs
         self._pending = core.pending
         self._auto_disable = auto_disable
+        self._plugins = plugins
         self._instances = instances.service
         self._connectors = instances.connectors
         self._states = instances.states
@@ -41,6 +46,7 @@ class ShardWork:
     async def acquire(self, shards: Collection[int]) -> None:
         await self._dispatcher.acquire(shards, partial(self._backlog, shards))
         await self._instances.start_connected(lambda name: shard_of(name) in shards)
+        self._plugins.take_up(shards)
 
     async def _backlog(self, shards: Collection[int]) -> Iterable[tuple[str, int]]:
         # As the former holder has left them: from now on, this node changes them.
@@ -72,6 +78,7 @@ class ShardWork:
 
     async def release(self, shards: Collection[int]) -> None:
         self._node.drop(shards)
+        await self._plugins.leave(shards)
         names = [one.name for one in self._registry.instances() if shard_of(one.name) in shards]
         await self._coverage.store()
         await self._connectors.leave(names)

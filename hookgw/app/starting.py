@@ -81,7 +81,8 @@ async def start(
         store.load_state,
         instances.service.logged_out,
     )
-    work = ShardWork(core, instances, webhooks.auto_disable)
+    plugins = PluginTasks(core, gateway)
+    work = ShardWork(core, instances, webhooks.auto_disable, plugins)
     if fleet.peers is not None:
         views, node = parts.operations.views, fleet.peers.node
         await essential("The pauses for other nodes", None, fleet.lane_pauses.run, views.nodes)
@@ -108,8 +109,7 @@ async def start(
     # Names, which must be looked up.
     named = [one for one in configured if outbound.known_refusal(one) is None]
     nursery.start_soon(outbound.log_refused_urls, named)
-    plugins = PluginTasks()
-    await nursery.start(plugins.run, core, gateway)
+    await nursery.start(plugins.run)
     return plugins
 
 

@@ -85,6 +85,6 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
     for blueprint in (*(resource.blueprint() for resource in resources), *pages):
         app.register_blueprint(blueprint)
     app.expect_plugins()
-    gateway.hooks.routes(app, gateway)
+    gateway.hooks.routes(app, gateway.for_plugin)
     app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest, gateway.node.holds))
     return app

@@ -52,6 +52,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     raw = {} if raw is None else raw
     if isinstance(raw, dict):
         _apply_environment(raw, environ, mistakes)
+        _place_alerts(raw, mistakes)
     settings = read_settings(raw, mistakes.report)
     auth, storage = settings.auth, settings.storage
     # An empty key counts as none: Compose and Kubernetes set unset variables to "".
@@ -72,6 +73,19 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     if mistakes.messages:
         raise ConfigError(*mistakes.messages)
     return settings
+
+
+def _place_alerts(raw: dict[str, Any], mistakes: _Mistakes) -> None:
+    """Put ``alerts`` where the plugin of alerts finds it: people look for it at the top."""
+    if "alerts" not in raw:
+        return
+    plugins = raw.setdefault("plugins", {})
+    options = plugins.setdefault("options", {}) if isinstance(plugins, dict) else None
+    if not isinstance(options, dict):
+        return  # the type check reports it
+    if "alerts" in options:
+        mistakes.report("alerts", "plugins.options.alerts is the same: write one of them.")
+    options["alerts"] = raw.pop("alerts")
 
 
 class _Mistakes:

@@ -221,6 +221,11 @@ class Backlog:
         """
         return _amount(self._instances.get(instance))
 
+    def is_high(self, registration: str) -> bool:
+        """Return whether a registration's backlog was reported as high, and not as normal again."""
+        tally = self._registrations.get(registration)
+        return tally is not None and tally.is_high
+
     def instances(self) -> Iterable[tuple[str, Amount]]:
         return (
             (name, (tally.count, tally.size)) for name, tally in self._instances.items() if tally.count > 0

@@ -178,7 +178,8 @@ async def open_core(
     shards = node.held_shards(registry.registration)
     dispatcher = Dispatcher(settings.delivery, shards)
     plugins = {connector.plugin for connector in hooks.connectors().values()}
-    plugins |= {plugin for plugin, _ in hooks.background() if hooks.servers(plugin)}
+    tasks = (*hooks.background("hookgw_run"), *hooks.background("hookgw_run_on_one_node"))
+    plugins |= {plugin for plugin, _ in tasks if hooks.servers(plugin)}
     clients = outbound.connector_clients({plugin: hooks.servers(plugin) for plugin in plugins})
 
     # What is pending, and what follows from it.

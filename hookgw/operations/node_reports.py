@@ -6,7 +6,8 @@ In a fleet, every node is asked for them, and :mod:`hookgw.operations.views` put
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Protocol
 
 import msgspec
 import trio
@@ -24,14 +25,21 @@ from hookgw.kernel.errors import Conflict, HookgwError
 from hookgw.kernel.units import DAY
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.operations.activity import Activity, Counts
-from hookgw.operations.problems import Problem, Problems
+from hookgw.operations.problems import Problems
 from hookgw.records.audit import Actor
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import LaneStatistics, ReportedLane
+from hookgw.records.messages import TextMessage
+from hookgw.records.problems import Problem
 from hookgw.webhooks.auto_disable import AutoDisable
 
 _AT_ONCE = 200
 _HOUR, _MINUTES = 3_600, 60
+
+
+class SendMessage(Protocol):
+    def __call__(self, instance: str, message: TextMessage, /, *, key: str) -> Awaitable[object]:
+        """Send a message through an instance. The key is the same for each repetition."""
 
 
 class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -201,6 +209,27 @@ class SignsPart(msgspec.Struct, frozen=True):
     """Nothing: a sign that is lost makes a count too low, and the next event is a sign, too."""
 
 
+class SendAsked(msgspec.Struct, frozen=True):
+    """A text message that a plugin sends through an instance.
+
+    Attributes:
+        number: where it goes, as the network names it.
+        key: the same for each repetition.
+    """
+
+    instance: str
+    number: str
+    text: str
+    key: str
+    actor: Actor
+
+
+class SendPart(msgspec.Struct, frozen=True):
+    """Why the message was not sent, in sentences; none if it was. ``None`` if the node lacks the instance."""
+
+    refused: list[str] | None = None
+
+
 LANES = Question("lanes", LanesAsked, LanesPart)
 CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
 OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
@@ -208,6 +237,7 @@ RESEND = Question("resend", ResendAsked, ResendPart)
 CANCEL = Question("cancel", CancelAsked, CancelPart)
 REPORTS = Question("reports", ReportsAsked, ReportsPart)
 SIGNS = Question("signs", SignsAsked, SignsPart)
+SEND = Question("send", SendAsked, SendPart)
 
 
 class NodeReports:
@@ -228,6 +258,7 @@ class NodeReports:
         problems: Problems,
         states: ConnectionStates,
         quiet: QuietWatch,
+        send_message: SendMessage,
         clock: Clock,
         holds: Callable[[str], bool],
         shards: Callable[[], Collection[int]],
@@ -241,6 +272,7 @@ class NodeReports:
         self._problems = problems
         self._states = states
         self._quiet = quiet
+        self._send_message = send_message
         self._clock = clock
         self._holds = holds
         self._shards = shards
@@ -256,6 +288,7 @@ class NodeReports:
             CANCEL: self.cancel,
             REPORTS: self.take_reports,
             SIGNS: self.take_signs,
+            SEND: self.send,
         }
 
     async def lanes(self, asked: LanesAsked) -> LanesPart:
@@ -347,6 +380,17 @@ class NodeReports:
             except HookgwError as error:
                 return CancelPart([*error.messages], is_settled=isinstance(error, Conflict))
         return CancelPart()
+
+    async def send(self, asked: SendAsked) -> SendPart:
+        if not self._holds(asked.instance):
+            return SendPart()
+        message = TextMessage(number=asked.number, text=asked.text)
+        with acting_as(asked.actor):
+            try:
+                await self._send_message(asked.instance, message, key=asked.key)
+            except HookgwError as error:
+                return SendPart([*error.messages])
+        return SendPart([])
 
     async def take_reports(self, asked: ReportsAsked) -> ReportsPart:
         taken = []

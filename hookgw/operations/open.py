@@ -13,7 +13,7 @@ from hookgw.instances.open import Instances
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
 from hookgw.operations.delivery_monitor import DeliveryMonitor
-from hookgw.operations.node_reports import NodeReports
+from hookgw.operations.node_reports import NodeReports, SendMessage
 from hookgw.operations.problems import Problems
 from hookgw.operations.views import Views
 from hookgw.webhooks.auto_disable import AutoDisable
@@ -28,7 +28,12 @@ class Operations:
 
 
 async def open_operations(
-    core: Core, fleet: Fleet, instances: Instances, auto_disable: AutoDisable, deliveries: Deliveries
+    core: Core,
+    fleet: Fleet,
+    instances: Instances,
+    auto_disable: AutoDisable,
+    deliveries: Deliveries,
+    send_message: SendMessage,
 ) -> Operations:
     node, registry, clock, dispatcher = core.node, core.registry, core.clock, core.dispatcher
     monitor = DeliveryMonitor(
@@ -44,6 +49,7 @@ async def open_operations(
         auto_disable,
         deliveries.stuck,
         core.restarts,
+        core.backlog,
         core.disk,
         core.metrics,
         core.store.held,
@@ -60,6 +66,7 @@ async def open_operations(
         problems,
         instances.states,
         instances.quiet,
+        send_message,
         clock,
         node.holds,
         lambda: node.shards,

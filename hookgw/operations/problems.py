@@ -9,6 +9,7 @@ import msgspec
 import trio
 
 from hookgw.concurrency.clock import Clock
+from hookgw.core.backlog import Backlog
 from hookgw.core.disk_space import DiskSpaceWatch
 from hookgw.core.metrics import Metrics
 from hookgw.core.plugin_restarts import PluginRestarts
@@ -19,33 +20,13 @@ from hookgw.instances.service import InstanceService
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import LaneStatistics
+from hookgw.records.problems import Problem, ProblemKind
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.store import Held
 from hookgw.webhooks.auto_disable import AutoDisable
 
 _AT_ONCE = 200
-
-
-class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A problem of a webhook, an instance, a plugin, or else of the storage.
-
-    Attributes:
-        why: the problem, in sentences.
-        since: seconds since the epoch; ``None`` if that is not known.
-        instance: its name; ``*`` for a webhook of the configuration.
-        label: of the webhook.
-        detail: helps to recognise it: a URL.
-        delivery: the delivery that is tried in vain and may be skipped, as ``<instance>/<id>``.
-    """
-
-    why: str
-    since: float | None = None
-    instance: str = ""
-    label: str = ""
-    detail: str = ""
-    plugin: str = ""
-    delivery: str = ""
 
 
 class Problems:
@@ -66,6 +47,7 @@ class Problems:
         auto_disable: AutoDisable,
         stuck: StuckLanes,
         restarts: PluginRestarts,
+        backlog: Backlog,
         disk: DiskSpaceWatch,
         metrics: Metrics,
         held: Callable[[], Held],
@@ -79,6 +61,7 @@ class Problems:
         self._auto_disable = auto_disable
         self._stuck = stuck
         self._restarts = restarts
+        self._backlog = backlog
         self._disk = disk
         self._metrics = metrics
         self._held = held
@@ -88,11 +71,11 @@ class Problems:
     def of_system(self) -> list[Problem]:
         """Return the problems of the storage, and of plugins' background tasks."""
         shortages = (self._disk.shortage, self._metrics.disk_failure)
-        found = [Problem(str(reason)) for reason in shortages if reason is not None]
+        found = [Problem(ProblemKind.DISK, str(reason)) for reason in shortages if reason is not None]
         found += self._held_back()
         for task in self._restarts.failing():
             if task.instance is None:
-                found.append(Problem(f"It fails: {task.reason}", plugin=task.plugin))
+                found.append(Problem(ProblemKind.PLUGIN, f"It fails: {task.reason}", plugin=task.plugin))
         return found
 
     def _held_back(self) -> Iterator[Problem]:
@@ -103,7 +86,7 @@ class Problems:
                 "end of an older transaction in the database server."
             )
             since = held.oldest_queued_at + self._clock.wall() - self._clock.steady()
-            yield Problem(f"{why} {held.culprit}".rstrip(), since)
+            yield Problem(ProblemKind.DATABASE, f"{why} {held.culprit}".rstrip(), since)
 
     def of_webhooks(self, instance: str | None, most: int) -> list[Problem]:
         """Return at most ``most`` webhooks that fail or are held up, the longest first."""
@@ -130,12 +113,11 @@ class Problems:
         for registration, since in heapq.nsmallest(most, failing, key=lambda one: one[1]):
             lane, advice = held_up.get(registration.id) or self._failing_lane(registration)
             why = (lane and lane.last_error) or "Attempts fail."
-            found.append(
-                msgspec.structs.replace(
-                    _of_webhook(registration, f"{why} {advice}".rstrip(), since + wall),
-                    delivery="" if lane is None else skippable(lane),
-                )
+            failing_one = _of_webhook(
+                ProblemKind.WEBHOOK_FAILING, registration, f"{why} {advice}".rstrip(), since + wall
             )
+            delivery = "" if lane is None else skippable(lane)
+            found.append(msgspec.structs.replace(failing_one, delivery=delivery))
         return found
 
     def _failing_lane(self, registration: Registration) -> tuple[LaneStatistics | None, str]:
@@ -150,7 +132,7 @@ class Problems:
         return self._holds(registration.id if is_global else registration.instance)
 
     async def of_instances(self, instance: str | None, most: int) -> list[Problem]:
-        """Return disabled webhooks, and lost and quiet connections, sorted by instance.
+        """Return disabled webhooks, high backlogs, and lost and quiet connections, sorted by instance.
 
         The search stops once ``most`` are found; the result may have a few more.
         """
@@ -169,14 +151,18 @@ class Problems:
         for registration in self._registry.of_instance(name):
             if registration.disabled_reason is not None:
                 why = f"Disabled. {registration.disabled_reason}"
-                yield _of_webhook(registration, why, registration.updated_at)
+                yield _of_webhook(ProblemKind.WEBHOOK_DISABLED, registration, why, registration.updated_at)
+            elif self._backlog.is_high(registration.id):
+                count, _ = self._backlog.of(registration.id)
+                yield _of_webhook(ProblemKind.BACKLOG, registration, f"{count:,} deliveries wait.", None)
         instance, states = self._instances.find(name), self._instances
         if instance is None:
             return
         state, quiet_since = states.connection_state(name), self._quiet.quiet_since(name)
         if quiet_since is not None:
             quiet_since += self._clock.wall() - self._clock.steady()
-            yield Problem("Connected, but no event comes.", quiet_since, instance=name)
+            why = "Connected, but no event comes."
+            yield Problem(ProblemKind.INSTANCE_QUIET, why, quiet_since, instance=name)
         if state is not ConnectionState.CLOSE or not instance.integration:
             return
         reason, closing = states.close_reason(name) or "", states.closing(name)
@@ -185,11 +171,13 @@ class Problems:
         # or deleted. If a user has ended it, it is none.
         if instance.connected or is_disconnected:
             since = closing.at if closing and is_disconnected else None
-            yield Problem(f"Not connected. {reason}".rstrip(), since, instance=name)
+            why = f"Not connected. {reason}".rstrip()
+            yield Problem(ProblemKind.INSTANCE_CLOSED, why, since, instance=name)
 
 
-def _of_webhook(registration: Registration, why: str, since: float | None) -> Problem:
+def _of_webhook(kind: ProblemKind, registration: Registration, why: str, since: float | None) -> Problem:
     return Problem(
+        kind,
         why,
         since,
         instance=registration.instance,

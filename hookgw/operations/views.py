@@ -30,6 +30,7 @@ from hookgw.operations.node_reports import (
     OVERVIEW,
     REPORTS,
     RESEND,
+    SEND,
     SIGNS,
     CancelAsked,
     ConnectionsAsked,
@@ -40,12 +41,14 @@ from hookgw.operations.node_reports import (
     OverviewPart,
     ReportsAsked,
     ResendAsked,
+    SendAsked,
+    SendPart,
     SignsAsked,
 )
-from hookgw.operations.problems import Problem
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import ReportedLane
 from hookgw.records.instances import Instance
+from hookgw.records.problems import Problem, ProblemReport
 from hookgw.records.shards import shard_of
 from hookgw.store import DeliverySummary
 
@@ -61,6 +64,12 @@ PASS_ON_EVERY = 1.0
 
 RESEND_WITHIN = 30.0
 """Seconds that sending a page of deliveries again may take."""
+
+SEND_WITHIN = 60.0
+"""Seconds that sending a message may take: longer than a network has."""
+
+MOST_REPORTED = 10_000
+"""The most problems in a report for plugins."""
 
 
 class Lanes(NamedTuple):
@@ -233,6 +242,31 @@ class Views:
             gathered.silent,
             gathered.refusing,
         )
+
+    async def problems(self) -> ProblemReport:
+        """Return the present problems of all nodes, and which nodes have answered."""
+        found = await self.overview(None, MOST_REPORTED)
+        of_nodes = (msgspec.structs.replace(problem, node=name) for name, problem in found.system)
+        answered = sorted({node.name for node in found.nodes} - {*found.silent})
+        return ProblemReport(self._clock.wall(), [*of_nodes, *found.problems], answered)
+
+    async def send_text(self, instance: str, number: str, text: str, key: str) -> None:
+        """Send a text message through an instance, by the node that has it.
+
+        Args:
+            number: where it goes, as the network names it.
+            key: the same for each repetition of this message.
+
+        Raises:
+            Unavailable: it was not sent, or its node did not answer in time: it may have been sent then.
+        """
+        asked = SendAsked(instance, number, text, key, current_actor())
+        gathered = await self.nodes.ask(SEND, asked, instances=[instance], within=SEND_WITHIN)
+        part = next(iter(gathered.parts.values()), SendPart())
+        if part.refused is None:
+            raise Unavailable(f"The node of {instance!r} does not answer, or the instance moves. Retry.")
+        if part.refused:
+            raise Unavailable(*part.refused)
 
     async def resend(
         self, deliveries: Sequence[tuple[str, str]], *, without_global: bool

@@ -224,3 +224,13 @@ async def hookgw_run(gateway: PluginGateway) -> None:
     Started once the gateway accepts events; cancelled at shutdown. An exception is logged and counted, and
     the task starts again after a growing wait. If the function returns, its work is done.
     """
+
+
+@hookspec
+async def hookgw_run_on_one_node(gateway: PluginGateway) -> None:
+    """Like ``hookgw_run``, but in a fleet on one node at a time.
+
+    It is cancelled before another node starts it, and has a moment to end. If a node is lost, another one
+    starts it once the lost one may no longer act; what that one still does after this, other than storing
+    records, hookgw cannot prevent.
+    """

@@ -54,6 +54,9 @@ _Kinds = list[tuple[HookImplementation, EventKind]]
 _Connectors = list[tuple[HookImplementation, ContainedConnector]]
 _Pages = list[tuple[HookImplementation, ContainedPage]]
 
+WITH_SERVERS = ("hookgw_connectors", "hookgw_run", "hookgw_run_on_one_node")
+"""Hooks of plugins that the operator may list servers for."""
+
 # Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
 _REJECTIONS = (ValueError, Invalid)
 
@@ -199,11 +202,7 @@ class StartupHooks:
         """
         implementations = {found.plugin: found for found in self._implementations["hookgw_reconfigure"]}
         takes_options = {found.plugin for found in self._implementations["hookgw_configure"]}
-        has_servers = {
-            found.plugin
-            for hook in ("hookgw_connectors", "hookgw_run")
-            for found in self._implementations[hook]
-        }
+        has_servers = {found.plugin for hook in WITH_SERVERS for found in self._implementations[hook]}
         in_use, needs_restart, problems = dict(self._options), [], []
         uses: list[tuple[HookImplementation, Callable[[], None]]] = []
         # From here on, messages must not show the new secrets either.
@@ -281,8 +280,7 @@ class StartupHooks:
     ) -> Mapping[str, Any]:
         """Keep the servers of connectors and background tasks, and return the options without them."""
         rest = dict(options)
-        found = (*self._implementations["hookgw_connectors"], *self._implementations["hookgw_run"])
-        for name in {implementation.plugin for implementation in found}:
+        for name in {found.plugin for hook in WITH_SERVERS for found in self._implementations[hook]}:
             block = options.get(name)
             if not isinstance(block, dict) or SERVERS not in block:
                 continue
@@ -479,8 +477,10 @@ class StartupHooks:
         """Return the values of secret options, in the registration and in the configuration."""
         return self.secret_options.values(registration.plugins) | self.secret_options.values(self._options)
 
-    def routes(self, app: QuartTrio, gateway: PluginGateway) -> None:
+    def routes(self, app: QuartTrio, gateway_for: Callable[[str], PluginGateway]) -> None:
         """Let plugins add routes to the HTTP API, before it starts.
+
+        Each plugin gets a gateway of its own, by its name.
 
         If the application is a :class:`ContainsPlugins`, it contains each plugin's additions, and may refuse
         them.
@@ -489,7 +489,7 @@ class StartupHooks:
             StartError: a plugin failed.
         """
         for implementation in self._implementations["hookgw_routes"]:
-            self._call_at_start(implementation, app, gateway)
+            self._call_at_start(implementation, app, gateway_for(implementation.plugin))
             if isinstance(app, ContainsPlugins):
                 try:
                     app.contain(implementation, self.boundary)
@@ -503,14 +503,15 @@ class StartupHooks:
             if isinstance(group, ContainsPlugins):
                 group.contain(implementation, self.boundary)
 
-    def background(self) -> list[tuple[str, Callable[[PluginGateway], Awaitable[None]]]]:
+    def background(self, hook: str) -> list[tuple[str, Callable[[PluginGateway], Awaitable[None]]]]:
         """Return the background tasks of plugins: each plugin's name, and a function to run in a task.
 
         The function raises :class:`~hookgw.kernel.errors.PluginFailed` after reporting it.
+
+        Args:
+            hook: ``hookgw_run``, or ``hookgw_run_on_one_node``.
         """
-        return [
-            (found.plugin, partial(self.boundary.run, found)) for found in self._implementations["hookgw_run"]
-        ]
+        return [(found.plugin, partial(self.boundary.run, found)) for found in self._implementations[hook]]
 
     def _lists(
         self, hook: str, item_type: str, check: Callable[[Any], T]

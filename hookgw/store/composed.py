@@ -77,6 +77,8 @@ class ComposedStore(Generic[Tx]):
         self.put_rhythms = records.put_rhythms
         self.load_coverage = records.load_coverage
         self.put_coverage = records.put_coverage
+        self.load_plugin_records = records.load_plugin_records
+        self.put_plugin_records = records.put_plugin_records
         self.load_registrations = records.load_registrations
         self.put_registration = records.put_registration
         self.remove_registration = records.remove_registration

@@ -221,6 +221,21 @@ class ShelvedRecords(Generic[C, Tx]):
 
         await self._commits.call(put)
 
+    async def load_plugin_records(self, plugin: str) -> dict[str, Any]:
+        return await self._read(lambda shelves: shelves.of_plugin(plugin).load())
+
+    async def put_plugin_records(self, plugin: str, changes: Mapping[str, Any]) -> None:
+        def put(transaction: Tx) -> None:
+            shelf = self._shelves(transaction).of_plugin(plugin)
+            for key, value in changes.items():
+                if value is None:
+                    shelf.pop(key, None)
+                else:
+                    shelf[key] = value
+            transaction.count_rows(len(changes))
+
+        await self._commits.call(put)
+
     async def get_value(self, key: str) -> Any:
         return await self._read(lambda shelves: shelves.values.get(key))
 
@@ -246,6 +261,11 @@ class Shelves:
         self.states: RecordShelf[dict[str, Any]] = RecordShelf(table("states"), dict[str, Any], cipher)
         self.coverage: RecordShelf[float] = RecordShelf(table("coverage"), float, cipher)
         self.rhythms: RecordShelf[StoredRhythm] = RecordShelf(table("rhythms"), StoredRhythm, cipher)
+        self._table, self._cipher = table, cipher
+
+    def of_plugin(self, plugin: str) -> RecordShelf[Any]:
+        """Return the shelf of a plugin's own records."""
+        return RecordShelf(self._table(f"plugin {plugin}"), object, self._cipher)
 
 
 class Table(MutableMapping[bytes, bytes]):

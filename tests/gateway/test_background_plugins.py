@@ -17,7 +17,7 @@ from hookgw.app import open_gateway
 from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.kernel import Size
 from hookgw.plugins import Hooks, load_plugins
-from hookgw.testing import GatewayKit, Receiver, open_kit
+from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 
 
 class Plugin:
@@ -26,6 +26,15 @@ class Plugin:
 
     @hookgw.hookimpl
     async def hookgw_run(self, gateway: PluginGateway) -> None:
+        await self._run(gateway)
+
+
+class OnOneNode:
+    def __init__(self, run: Callable[[PluginGateway], Awaitable[None]]) -> None:
+        self._run = run
+
+    @hookgw.hookimpl
+    async def hookgw_run_on_one_node(self, gateway: PluginGateway) -> None:
         await self._run(gateway)
 
 
@@ -91,3 +100,67 @@ async def test_it_may_read_the_metrics(hookgw_gateway: GatewayKit) -> None:
     assert {"hookgw_events_accepted", "hookgw_registration_oldest_seconds"} <= families
     text = hookgw_gateway.gateway.metrics.render()[0].decode()
     assert all(f" {name} " in text or f" {name}_total " in text for name in families)
+
+
+async def test_the_only_node_runs_what_one_node_runs_and_starts_it_again_after_a_failure(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    runs: list[float] = []
+
+    async def run(_: PluginGateway) -> None:
+        runs.append(trio.current_time())
+        if len(runs) == 1:
+            raise ValueError("boom")
+        await trio.sleep_forever()
+
+    async with open_kit(tmp_path, plugins={"mine": OnOneNode(run)}) as kit:
+        await kit.advance(2)
+        [failing] = kit.gateway.restarts.failing()
+        assert (failing.plugin, failing.hook) == ("mine", "hookgw_run_on_one_node")
+    assert len(runs) == 2
+
+
+async def test_its_records_outlast_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    found: list[Any] = []
+
+    async def run(gateway: PluginGateway) -> None:
+        found.append(await gateway.records.load())
+        await gateway.records.put({"count": len(found), "gone": 1})
+        await gateway.records.put({"gone": None})
+
+    for name in ("mine", "mine", "other"):
+        async with open_kit(tmp_path, plugins={name: Plugin(run)}) as kit:
+            await kit.settled()
+            with trio.fail_after(60):
+                while not found or await kit.gateway.for_plugin(name).records.load() != {"count": len(found)}:
+                    await kit.advance(0.1)
+    assert found == [{}, {"count": 1}, {}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"": 1}, "must have 1 to 255 printable characters"),
+        ({"a\n": 1}, "must have 1 to 255 printable characters"),
+        ({"a": "x" * 2**20}, "the limit is 1,048,576"),
+        ({str(number): 1 for number in range(10_001)}, "may have 10,000 records"),
+    ],
+)
+async def test_records_have_limits(hookgw_gateway: GatewayKit, changes: dict[str, Any], message: str) -> None:
+    records = hookgw_gateway.gateway.for_plugin("mine").records
+    with pytest.raises(hookgw.Invalid, match=message):
+        await records.put(changes)
+    assert await records.load() == {}
+
+
+async def test_problems_are_those_of_the_overview(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(500)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit("CALL", {})
+    await hookgw_gateway.settled()
+    report = await hookgw_gateway.gateway.problems()
+    [problem] = report.problems
+    assert (problem.kind, problem.instance, problem.label) == ("webhook_failing", "shop", "default")
+    assert (report.at, report.nodes) == (hookgw_gateway.gateway.clock.wall(), [])

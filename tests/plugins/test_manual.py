@@ -287,7 +287,7 @@ class FakeClient:
 async def started(hooks: Hooks) -> FakeClient:
     """Run the plugin's ``hookgw_run`` with a client, and return the client."""
     client = FakeClient()
-    for _, run in hooks.background():
+    for _, run in hooks.background("hookgw_run"):
         await run(cast("PluginGateway", SimpleNamespace(http=client)))
     return client
 
@@ -449,7 +449,7 @@ async def test_requests_of_the_network() -> None:
 
 async def test_routes(tmp_path: Path, registration: Registration) -> None:
     app = QuartTrio("example")
-    hooks_with(example("hookgw_routes"), tmp_path).routes(app, gateway_with(registration))
+    hooks_with(example("hookgw_routes"), tmp_path).routes(app, lambda _: gateway_with(registration))
     answer = await app.test_client().get("/backlog/shop")
     assert await answer.get_json() == {registration.label: 4}
 
@@ -475,10 +475,27 @@ def test_commands(tmp_path: Path) -> None:
     assert CliRunner().invoke(group, ["greet", "Ana"]).output == "Hello, Ana!\n"
 
 
+async def test_run_on_one_node(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    stored: dict[str, Any] = {}
+
+    class Records:
+        async def load(self) -> dict[str, Any]:
+            return dict(stored)
+
+        async def put(self, changes: dict[str, Any]) -> None:
+            stored.update(changes)
+
+    module = example("hookgw_run_on_one_node")
+    ((_, run),) = hooks_with(module, tmp_path).background("hookgw_run_on_one_node")
+    with trio.move_on_after(2.5 * 24 * 3600):
+        await run(cast("PluginGateway", SimpleNamespace(records=Records())))
+    assert stored == {"reports": 3}
+
+
 async def test_run(
     tmp_path: Path, registration: Registration, autojump_clock: trio.testing.MockClock
 ) -> None:
-    ((name, run),) = hooks_with(example("hookgw_run"), tmp_path).background()
+    ((name, run),) = hooks_with(example("hookgw_run"), tmp_path).background("hookgw_run")
     with structlog.testing.capture_logs() as logs, trio.move_on_after(150):
         await run(gateway_with(registration))
     assert (name, [entry["urls"] for entry in logs]) == ("mine", [[registration.url]] * 2)

@@ -60,7 +60,7 @@ async def test_an_optional_plugin_is_switched_off_with_everything_that_it_provid
         assert {kind.plugin for kind in gateway.catalog} == {"", "gateway_kinds"}
         with pytest.raises(Invalid, match=r"Known connectors: .*matrix, simulator"):
             await gateway.instances.create("shop", integration="good")
-        assert gateway.hooks.dashboard_pages() == []
+        assert [page.plugin for page in gateway.hooks.dashboard_pages()] == ["alerts"]
         assert not gateway.hooks.implements("hookgw_lane_state")
         (info,) = [info for info in gateway.hooks.plugins() if info.name == "mine"]
     assert info.enabled is False
@@ -72,7 +72,7 @@ async def test_a_whole_plugin_starts(tmp_path: Path) -> None:
     async with open_gateway(settings_of(tmp_path), base=tmp_path) as gateway:
         assert [kind.name for kind in gateway.catalog if kind.plugin == "mine"] == ["MINE"]
         assert "good" in gateway.hooks.connectors()
-        assert [(page.plugin, page.path) for page in gateway.hooks.dashboard_pages()] == [("mine", "mine")]
+        assert ("mine", "mine") in [(page.plugin, page.path) for page in gateway.hooks.dashboard_pages()]
 
 
 def test_the_sentence_has_one_line_whatever_the_plugin_raises(hooks_of: Callable[..., Hooks]) -> None:

@@ -196,7 +196,7 @@ CALLED_AT_START: list[tuple[str, Callable[[Hooks], object]]] = [
     ("connectors", lambda hooks: hooks.connectors()),
     ("dashboard_pages", lambda hooks: hooks.dashboard_pages()),
     ("configure", lambda hooks: hooks.configure({})),
-    ("routes", lambda hooks: hooks.routes(None, None)),  # type: ignore[arg-type]
+    ("routes", lambda hooks: hooks.routes(None, lambda _: None)),  # type: ignore[arg-type, return-value]
     ("commands", lambda hooks: hooks.commands(None)),  # type: ignore[arg-type]
 ]
 
@@ -304,7 +304,7 @@ def test_routes_and_commands_reach_every_plugin(hooks_of: HooksOf) -> None:
         routes=lambda app, gateway: seen.append((app, gateway)), commands=lambda group: seen.append(group)
     )
     hooks = hooks_of(mine=mine)
-    hooks.routes("app", "gateway")  # type: ignore[arg-type]
+    hooks.routes("app", lambda _: "gateway")  # type: ignore[arg-type, return-value]
     hooks.commands("group")  # type: ignore[arg-type]
     assert seen == [("app", "gateway"), "group"]
 
@@ -317,7 +317,7 @@ async def test_background_tasks_get_the_gateway(hooks_of: HooksOf) -> None:
         seen.append(gateway)
 
     hooks = hooks_of(a=plugin(run=run), b=plugin(run=lambda: seen.append("plain")))
-    running = hooks.background()
+    running = hooks.background("hookgw_run")
     assert [name for name, _ in running] == ["a", "b"]
     for _, function in running:
         await function(cast("Any", "gateway"))
@@ -325,7 +325,7 @@ async def test_background_tasks_get_the_gateway(hooks_of: HooksOf) -> None:
 
 
 async def test_a_background_task_cannot_end_the_process(hooks_of: HooksOf) -> None:
-    ((_, run),) = hooks_of(mine=plugin(run=raising(SystemExit(3)))).background()
+    ((_, run),) = hooks_of(mine=plugin(run=raising(SystemExit(3)))).background("hookgw_run")
     with pytest.raises(PluginFailed, match="'mine' failed in hookgw_run: SystemExit: 3"):
         await run(cast("Any", "gateway"))
 

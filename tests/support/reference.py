@@ -100,7 +100,8 @@ PAGES = {
             ],
             "The gateway": [
                 *("PluginGateway", "Events", "Instances", "Registrations", "Catalog", "Receipt"),
-                *("Instance", "LaneStatistics", "Gateway"),
+                *("Instance", "LaneStatistics", "PluginRecords"),
+                *("Problem", "ProblemKind", "ProblemReport", "Gateway"),
             ],
         },
         {
@@ -115,6 +116,7 @@ PAGES = {
             "Events": gateway_protocol.Events,
             "Instances": gateway_protocol.Instances,
             "Registrations": gateway_protocol.Registrations,
+            "PluginRecords": gateway_protocol.PluginRecords,
             "Catalog": events.Catalog,
             "Receipt": events.Receipt,
             "Instance": instances.Instance,

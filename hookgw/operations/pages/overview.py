@@ -9,8 +9,8 @@ from urllib.parse import quote, urlsplit
 from quart import Response, request
 
 from hookgw.operations.activity import Counts
-from hookgw.operations.problems import Problem
 from hookgw.records.api_keys import Principal
+from hookgw.records.problems import Problem
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import SHARDS
 from hookgw.site.chart import HEIGHT, WIDTH, bars

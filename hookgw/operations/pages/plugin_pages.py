@@ -61,7 +61,9 @@ class PluginPages:
         fields = {name: form.text(name) for name in form.names() if name != "form_token"}
         timeout = self._gateway.settings.plugins.hook_timeout
         try:
-            said = await page.submit(self._gateway, _with_instance(fields, instance), timeout)
+            said = await page.submit(
+                self._gateway.for_plugin(page.plugin), _with_instance(fields, instance), timeout
+            )
         except Invalid as error:
             return await self._render(page, instance, error=error)
         except PluginFailed:
@@ -79,7 +81,7 @@ class PluginPages:
         timeout = self._gateway.settings.plugins.hook_timeout
         query = _with_instance(request.args.to_dict(), instance)
         try:
-            content = await page.render(self._gateway, query, timeout)
+            content = await page.render(self._gateway.for_plugin(page.plugin), query, timeout)
         except PluginFailed:
             return await self._failed(page)
         return await self._site.render(

@@ -1,4 +1,4 @@
-"""The contract of the records: instances, registrations, jobs, sessions, values and states of connectors."""
+"""The contract of the records: instances, registrations, jobs, sessions, values, and what plugins keep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hookgw.records.rhythms import StoredRhythm
 
 
 class Records(Protocol):
-    """Instances, registrations, jobs, values and states of connectors, encrypted if a master key is set.
+    """Instances, registrations, jobs, values and what plugins keep, encrypted if a master key is set.
 
     A damaged record raises ``StorageUnavailable``. ``audit`` has entries that are stored in the same commit,
     and so is ``job``, which is to park the deliveries of what goes: they stay.
@@ -91,6 +91,12 @@ class Records(Protocol):
     async def put_session(self, session: BrowserSession) -> None: ...
 
     async def remove_sessions(self, session_ids: Collection[str]) -> None: ...
+
+    async def load_plugin_records(self, plugin: str) -> dict[str, Any]:
+        """Return the JSON values that a plugin has stored, by key."""
+
+    async def put_plugin_records(self, plugin: str, changes: Mapping[str, Any]) -> None:
+        """Store JSON values of a plugin, by key, in one commit; ``None`` removes one."""
 
     async def get_value(self, key: str) -> Any: ...
 

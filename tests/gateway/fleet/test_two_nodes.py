@@ -14,10 +14,11 @@ import msgspec
 import pytest
 import trio
 
-from hookgw import Gateway
+from hookgw import Gateway, PluginGateway, hookimpl
 from hookgw.app import create_app, open_gateway
 from hookgw.config import Settings
 from hookgw.kernel import StartError
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.records import JobKind, JobState, shard_of
 from hookgw.testing import hang, open_receiver
 from hookgw.web import serve
@@ -329,3 +330,57 @@ def _leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         return [leaf for one in error.exceptions for leaf in _leaves(one)]
     return [error]
+
+
+async def test_what_runs_on_one_node_moves_with_its_shard(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    """It ends on the one before it begins on the other, which finds what the first has stored."""
+    # The first node gives the upper half to the second.
+    plugin = next(name for name in map(str, range(99)) if shard_of(name) >= 128)
+    log: list[tuple[str, str, Any]] = []
+
+    class Counting:
+        def __init__(self, node: str) -> None:
+            self._node = node
+
+        @hookimpl
+        async def hookgw_run_on_one_node(self, gateway: PluginGateway) -> None:
+            runs = (await gateway.records.load()).get("runs", 0)
+            await gateway.records.put({"runs": runs + 1})
+            log.append((self._node, "begins", runs))
+            try:
+                await trio.sleep_forever()
+            finally:
+                log.append((self._node, "ends", runs))
+
+    @asynccontextmanager
+    async def counting(name: str) -> AsyncIterator[None]:
+        settings = settings_of(postgres, schema, name, free_port())
+        loaded = load_plugins(settings.plugins, base=tmp_path, extra={plugin: Counting(name)})
+        async with (
+            open_gateway(settings, base=tmp_path, hooks=Hooks(loaded)) as gateway,
+            trio.open_nursery() as nursery,
+        ):
+            await nursery.start(serve, create_app(gateway), settings.server, None, lambda _: None)
+            yield
+            nursery.cancel_scope.cancel()
+
+    async def until(count: int) -> None:
+        with trio.fail_after(30):
+            while len(log) < count:  # noqa: ASYNC110 -- what it waits for is the end of a block
+                await trio.sleep(0.02)
+
+    async with counting("a"):
+        await until(1)
+        async with counting("b"):
+            await until(3)
+        await until(5)
+    assert log == [
+        ("a", "begins", 0),
+        ("a", "ends", 0),
+        ("b", "begins", 1),
+        ("b", "ends", 1),
+        ("a", "begins", 2),
+        ("a", "ends", 2),
+    ]

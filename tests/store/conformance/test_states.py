@@ -124,3 +124,17 @@ async def test_what_is_counted_of_an_instance_outlasts_a_restart_and_goes_with_i
         assert await store.load_rhythm("0b0c") is None
         assert await store.load_coverage("0b0c") is None
         assert await store.load_rhythm("other") == rhythm
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=["clear", "encrypted"])
+async def test_the_records_of_a_plugin_outlast_a_restart_and_are_its_own(
+    engine: Engine, keys: MasterKeys
+) -> None:
+    async with engine.open(keys=keys) as store:
+        assert await store.load_plugin_records("alerts") == {}
+        await store.put_plugin_records("alerts", {"a": {"n": 1}, "b": [1.5, "x", None]})
+        await store.put_plugin_records("other", {"a": "theirs"})
+        await store.put_plugin_records("alerts", {"a": None, "missing": None, "c": 3})
+    async with engine.open(keys=keys) as store:
+        assert await store.load_plugin_records("alerts") == {"b": [1.5, "x", None], "c": 3}
+        assert await store.load_plugin_records("other") == {"a": "theirs"}

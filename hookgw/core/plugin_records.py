@@ -1,0 +1,51 @@
+"""The records that a plugin keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hookgw.core.this_node import ThisNode
+from hookgw.kernel.errors import Invalid, StorageUnavailable
+from hookgw.store import Store
+
+MOST_RECORDS = 10_000
+LONGEST_KEY = 255
+LARGEST_VALUE = 2**20
+
+
+class PluginRecords:
+    """The records of one plugin, on disk and shared by all nodes of a fleet.
+
+    See :class:`hookgw.plugins.gateway_protocol.PluginRecords`, which plugins rely on.
+    """
+
+    def __init__(self, store: Store, node: ThisNode, plugin: str) -> None:
+        self._store = store
+        self._node = node
+        self._plugin = plugin
+
+    async def load(self) -> dict[str, Any]:
+        return await self._store.load_plugin_records(self._plugin)
+
+    async def put(self, changes: Mapping[str, Any], /) -> None:
+        # A task that runs on one node must not undo what its successor has written.
+        if not self._node.may_act():
+            raise StorageUnavailable("This node cannot reach the database.")
+        encoded: dict[str, Any] = {}
+        for key, value in changes.items():
+            if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
+                raise Invalid(f"The key of a record must have 1 to {LONGEST_KEY} printable characters.")
+            if value is None:
+                encoded[key] = None
+                continue
+            text = msgspec.json.encode(value)
+            if len(text) > LARGEST_VALUE:
+                raise Invalid(f"The record {key!r} has {len(text):,} bytes; the limit is {LARGEST_VALUE:,}.")
+            encoded[key] = msgspec.Raw(text)
+        added = {key for key, value in encoded.items() if value is not None}
+        if len(added | (await self.load()).keys()) > MOST_RECORDS:
+            raise Invalid(f"A plugin may have {MOST_RECORDS:,} records. Put more into each, or remove some.")
+        await self._store.put_plugin_records(self._plugin, encoded)

@@ -1,0 +1,151 @@
+"""Sends a notice through a channel. Each function raises :class:`Refused` if the channel does not take it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import trio
+
+from hookgw import HookgwError, PluginGateway
+
+from .options import ByInstance, Channel, Discord, Email, Ntfy, Options, Slack, Teams, Telegram, Url
+from .texts import text_of, title_of
+from .watch import Notice
+
+TIMEOUT = 15.0
+"""Seconds that a channel has. An instance has the network's own time."""
+
+_SMTP = trio.CapacityLimiter(4)
+
+
+class Refused(Exception):
+    """A channel has not taken a notice; the message is a sentence, without secrets."""
+
+
+async def send(gateway: PluginGateway, channel: Channel, notice: Notice, options: Options) -> None:
+    title, text = title_of(notice), text_of(notice, options)
+    match channel:
+        case ByInstance():
+            try:
+                key = f"alerts-{notice.id}"
+                await gateway.send_text(channel.instance, channel.to, f"{title}\n{text}", key=key)
+            except HookgwError as error:
+                raise Refused(str(error)) from error
+        case Email():
+            make = partial(_send_mail, channel, title, text)
+            with trio.move_on_after(TIMEOUT) as scope:
+                # Abandoned: it ends by its own timeouts, and nobody waits for it.
+                await trio.to_thread.run_sync(make, abandon_on_cancel=True, limiter=_SMTP)
+            if scope.cancelled_caught:
+                raise Refused(f"{channel.host} took longer than {TIMEOUT:.0f} s.")
+        case _:
+            await _post(gateway.http, channel, title, text, notice)
+
+
+async def _post(http: httpx.AsyncClient, channel: Channel, title: str, text: str, notice: Notice) -> None:
+    url, headers, body = _request(channel, title, text, notice)
+    try:
+        response = await http.post(url, json=body, headers=headers, timeout=TIMEOUT)
+    except httpx.HTTPError as error:
+        # The URL may be a secret: those of Slack, Teams, Discord and Telegram are.
+        raise Refused(f"{urlsplit(url).hostname} was not reached: {type(error).__name__}.") from error
+    if not response.is_success:
+        said = " ".join(response.text.split())[:200]
+        raise Refused(f"{urlsplit(url).hostname} answered {response.status_code}: {said}".rstrip(": "))
+
+
+def _request(
+    channel: Channel, title: str, text: str, notice: Notice
+) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """Return the URL, headers and JSON body, in the form that the service documents."""
+    both = f"{title}\n{text}".strip()
+    match channel:
+        case Slack():  # https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
+            escaped = both.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+            return channel.url, {}, {"text": escaped[:40_000]}
+        case Discord():  # https://discord.com/developers/docs/resources/webhook#execute-webhook
+            return channel.url, {}, {"content": both[:2000], "allowed_mentions": {"parse": []}}
+        case Telegram():  # https://core.telegram.org/bots/api#sendmessage
+            url = f"{channel.url.rstrip('/')}/bot{channel.token}/sendMessage"
+            return url, {}, {"chat_id": channel.chat, "text": both[:4096]}
+        case Ntfy():  # https://docs.ntfy.sh/publish/#publish-as-json: to the root, with the topic in the body
+            parts = urlsplit(channel.url)
+            path, _, topic = parts.path.rpartition("/")
+            url = urlunsplit((parts.scheme, parts.netloc, path or "/", "", ""))
+            headers = {"authorization": f"Bearer {channel.token}"} if channel.token else {}
+            tag = "white_check_mark" if notice.state == "over" else "warning"
+            priority = 3 if notice.state == "over" else 4
+            body = {"topic": topic, "title": title[:250], "message": text[:4096], "tags": [tag]}
+            return url, headers, {**body, "priority": priority}
+        case Teams():  # https://learn.microsoft.com/connectors/teams/#microsoft-teams-webhook
+            blocks = [
+                {"type": "TextBlock", "text": title, "weight": "Bolder", "size": "Medium", "wrap": True},
+                *({"type": "TextBlock", "text": line, "wrap": True} for line in text.splitlines()),
+            ]
+            card = {
+                "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+                "type": "AdaptiveCard",
+                "version": "1.4",
+                "body": blocks,
+            }
+            attached = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+            return channel.url, {}, {"type": "message", "attachments": [attached]}
+        case Url():
+            problems = [
+                {
+                    "instance": one.instance,
+                    "label": one.label,
+                    "url": one.detail,
+                    "node": one.node,
+                    "why": one.why,
+                    "since": one.since,
+                }
+                for one in notice.lines
+            ]
+            facts: dict[str, Any] = {
+                "id": notice.id,
+                "alert": notice.alert,
+                "state": notice.state,
+                "on": notice.on,
+                "title": title,
+                "text": text,
+                "count": notice.count,
+                "since": notice.since,
+                "problems": problems,
+            }
+            return channel.url, {}, facts
+    raise AssertionError(channel)
+
+
+def _send_mail(channel: Email, title: str, text: str) -> None:
+    # Imported here: most gateways send no mail.
+    import smtplib
+    import ssl
+    from email.message import EmailMessage
+    from email.utils import formatdate, make_msgid
+
+    message = EmailMessage()
+    message["From"], message["To"] = channel.sender, ", ".join(channel.to)
+    message["Subject"] = title
+    message["Date"] = formatdate()
+    message["Message-ID"] = make_msgid(domain=channel.sender.rpartition("@")[2] or "localhost")
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no answer from a vacation responder
+    message.set_content(text or title)
+    context = ssl.create_default_context()
+    port = channel.port or {"starttls": 587, "tls": 465, "none": 25}[channel.tls]
+    try:
+        if channel.tls == "tls":
+            server: smtplib.SMTP = smtplib.SMTP_SSL(channel.host, port, timeout=TIMEOUT, context=context)
+        else:
+            server = smtplib.SMTP(channel.host, port, timeout=TIMEOUT)
+        with server:
+            if channel.tls == "starttls":
+                server.starttls(context=context)
+            if channel.user:
+                server.login(channel.user, channel.password)
+            server.send_message(message)
+    except (OSError, smtplib.SMTPException) as error:
+        raise Refused(f"{channel.host}: {str(error)[:200]}") from error

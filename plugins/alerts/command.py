@@ -1,0 +1,49 @@
+"""``hookgw alerts``: shows open alerts, and tries channels."""
+
+from __future__ import annotations
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.failure import Failed
+from hookgw.command.output import Column, say, show_json, show_table, table_options
+
+COLUMNS = (
+    Column("since", least=None, is_time=True),
+    Column("on", least=None),
+    Column("problems", least=None),
+    Column("which", least=16, wraps=True),
+)
+
+
+@click.group()
+def alerts() -> None:
+    """Show open alerts, and try the channels of alerts."""
+
+
+@alerts.command("list")
+@server_options
+@table_options
+def list_(client: Client, wide: bool, as_json: bool) -> None:
+    """List the open alerts."""
+    found = client.call("GET", "alerts", "list")
+    if as_json:
+        show_json(found)
+        return
+    rows = []
+    for one in found["alerts"]:
+        names = ("/".join(filter(None, (each["instance"], each["label"]))) for each in one["problems"])
+        rows.append((one["since"], one["on"], one["count"], ", ".join(filter(None, names))))
+    show_table(COLUMNS, rows, wide=wide)
+
+
+@alerts.command()
+@click.argument("channels", nargs=-1)
+@server_options
+def test(client: Client, channels: tuple[str, ...]) -> None:
+    """Send a test through CHANNELS, by default all of them."""
+    found = client.call("POST", "alerts", "test", body={"channels": [*channels]})
+    for one in found["channels"]:
+        say(f"{one['name']}: {one['error'] or 'sent'}")
+    if any(one["error"] for one in found["channels"]):
+        raise Failed("Not every channel has taken the test.")

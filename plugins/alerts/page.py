@@ -1,0 +1,111 @@
+"""The page of alerts in the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import get_args
+
+from markupsafe import Markup
+
+from hookgw import Invalid, PluginGateway
+
+from .options import On, id_of, read_rule
+from .service import RULES, Alerts, state_of
+from .texts import describe
+
+MOST_RULES = 100
+
+
+class Page:
+    """The open alerts, the channels, and the rules; those of the file are shown only."""
+
+    def __init__(self, alerts: Callable[[], Alerts]) -> None:
+        self._alerts = alerts
+
+    async def render(self, gateway: PluginGateway, query: Mapping[str, str]) -> str:  # noqa: ARG002
+        alerts, records = self._alerts(), await gateway.records.load()
+        state, options = state_of(records), alerts.options
+        open_alerts = _table(
+            ("Alert", "Since", "Problems"),
+            (
+                (describe(alert), options.local(alert.opened).strftime("%Y-%m-%d %H:%M"), len(alert.keys))
+                for alert in state.alerts.values()
+            ),
+            "Nothing is wrong.",
+        )
+        channels = _table(
+            ("Channel", "Type", ""),
+            (
+                (name, type(channel).__struct_config__.tag, _button(f"test:{name}", "Send a test"))
+                for name, channel in options.channels.items()
+            ),
+            "",
+        )
+        mine = {rule.id for rule in options.rules}
+        rules = _table(
+            ("On", "For", "Instances", "To", ""),
+            (
+                (
+                    ", ".join(rule.kinds),
+                    f"{rule.wait:g} s",
+                    ", ".join(rule.instances) or "all",
+                    ", ".join(rule.to),
+                    "in the file" if rule.id in mine else _button(f"remove:{rule.id}", "Remove"),
+                )
+                for rule in alerts.rules(records)
+            ),
+            "There are no rules: nobody is told of anything.",
+        )
+        kinds = Markup("").join(Markup("<option>{}</option>").format(kind) for kind in get_args(On))
+        names = Markup("").join(Markup("<option>{}</option>").format(name) for name in options.channels)
+        form = Markup(
+            "<p><label>On <select name='on'>{}</select></label> "
+            "<label>for <input name='for' value='5m' size='6'></label> "
+            "<label>of instances <input name='instances' placeholder='all, or loja*, crm'></label> "
+            "<label>tell <select name='to'>{}</select></label> "
+            "<label>quiet <input name='quiet' placeholder='22:00-07:00' size='12'></label> "
+            "<label>remind <input name='remind' placeholder='4h' size='6'></label> {}</p>"
+        ).format(kinds, names, _button("add", "Add the rule"))
+        return Markup("<h2>Open</h2>{}<h2>Channels</h2>{}<h2>Rules</h2>{}{}").format(
+            open_alerts, channels, rules, form
+        )
+
+    async def submit(self, gateway: PluginGateway, form: Mapping[str, str]) -> str | None:
+        alerts, (what, _, name) = self._alerts(), form.get("do", "").partition(":")
+        if what == "test":
+            error = (await alerts.test(gateway, [name]))[name]
+            return f"{name} does not take it: {error}" if error else f"{name} has the test."
+        stored = list((await gateway.records.load()).get(RULES) or ())
+        if what == "remove":
+            kept = [rule for rule in stored if id_of(rule) != name]
+            await gateway.records.put({RULES: kept})
+            return "The rule is removed."
+        if what != "add":
+            raise Invalid("Choose a button of the page.")
+        rule = {"on": form.get("on", ""), "to": [form.get("to", "")], "for": form.get("for") or "1m"}
+        rule |= {name: form[name].strip() for name in ("quiet", "remind") if form.get(name, "").strip()}
+        if wanted := [part.strip() for part in form.get("instances", "").split(",") if part.strip()]:
+            rule["instances"] = wanted
+        try:
+            read_rule(rule, alerts.options)
+        except ValueError as error:
+            raise Invalid(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+        if len(stored) >= MOST_RULES:
+            raise Invalid(f"The dashboard takes {MOST_RULES} rules. Put the others into the configuration.")
+        if rule in stored:
+            raise Invalid("There is this rule already.")
+        await gateway.records.put({RULES: [*stored, rule]})
+        return "The rule is added."
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: str) -> Markup:
+    cells = Markup("<td>{}</td>").format
+    shown = Markup("").join(Markup("<tr>{}</tr>").format(Markup("").join(map(cells, row))) for row in rows)
+    if not shown:
+        return Markup("<p>{}</p>").format(empty)
+    head = Markup("").join(Markup("<th>{}</th>").format(name) for name in heads)
+    return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, shown)
+
+
+def _button(does: str, text: str) -> Markup:
+    return Markup("<button name='do' value='{}'>{}</button>").format(does, text)

@@ -1,0 +1,61 @@
+"""The calls of the plugin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quart import request
+from quart_trio import QuartTrio
+
+from hookgw import Invalid, PluginGateway, describes
+from hookgw.web.openapi.describe import Body
+
+from .service import Alerts, state_of
+from .watch import Alert
+
+TEST = Body(
+    {
+        "application/json": {
+            "type": "object",
+            "properties": {"channels": {"type": "array", "items": {"type": "string"}}},
+        }
+    },
+    required=False,
+)
+
+
+def add_routes(app: QuartTrio, gateway: PluginGateway, alerts: Alerts) -> None:
+    @app.get("/alerts/list")
+    @describes("Alerts", {200: dict[str, Any]})
+    async def list_alerts() -> dict[str, Any]:
+        """List the open alerts, and the channels."""
+        state = state_of(await gateway.records.load())
+        return {
+            "alerts": [_shown(alert) for alert in state.alerts.values()],
+            "waiting": len(state.notices),
+            "channels": [*alerts.options.channels],
+        }
+
+    @app.post("/alerts/test")
+    @describes("Alerts", {200: dict[str, Any]}, body=TEST)
+    async def test_channels() -> dict[str, Any]:
+        """Send a test through channels, by default all of them.
+
+        Each channel has ``error``: why it has not taken the test, or ``null``.
+        """
+        body = await request.get_json(silent=True)
+        names = body.get("channels", []) if isinstance(body, dict) else []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise Invalid('channels must be a list of names, such as ["phone"].')
+        results = await alerts.test(gateway, names)
+        return {"channels": [{"name": name, "error": error} for name, error in results.items()]}
+
+
+def _shown(alert: Alert) -> dict[str, Any]:
+    return {
+        "id": alert.id,
+        "on": alert.on,
+        "since": alert.opened,
+        "count": len(alert.keys),
+        "problems": [{"instance": one.instance, "label": one.label, "why": one.why} for one in alert.lines],
+    }

@@ -1,0 +1,238 @@
+"""Watches the gateway, and sends what is to be told."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import structlog
+import trio
+
+from hookgw import Event, Invalid, PluginGateway, Problem, ProblemKind, Unavailable
+
+from .channels import Refused, send
+from .options import Rule, read_options, read_rule
+from .watch import Line, Notice, State, advance, failed, lost_nodes
+
+LOOK_EVERY = 15.0
+"""Seconds between two looks at the problems."""
+
+NOTICES_AT_ONCE = 8
+
+RULES = "rules"
+"""The record with the rules of the dashboard."""
+STATE = "state"
+"""The record with what is remembered; :mod:`.watch` describes it."""
+DEAD = "dead "
+"""Records with the dead letters that one process has counted in a minute begin with this."""
+
+logger = structlog.get_logger("hookgw.alerts")
+
+
+class Alerts:
+    """The work of the plugin, for one gateway."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = read_options(options)
+        # Dead letters by minute and instance, until they are stored; and under which name.
+        self._dead: dict[int, Counter[str]] = {}
+        self._process = ""
+
+    def reconfigured(self, options: dict[str, Any]) -> Callable[[], None]:
+        """Check changed options, and return what puts them into use."""
+        found = read_options(options)
+
+        def use() -> None:
+            self.options = found
+
+        return use
+
+    # On every node.
+
+    def observe(self, event: Event) -> None:
+        """Count dead letters."""
+        if event.kind == "DELIVERY_DEAD":
+            data = msgspec.json.decode(event.data_json)
+            minute = int(event.time // 60)
+            self._dead.setdefault(minute, Counter())[data["instance"] or ""] += data["count"]
+
+    async def count(self, gateway: PluginGateway) -> None:
+        """Store what was counted, for the node that watches, until cancelled."""
+        self._process = f"{trio.current_time():.6f}"
+        try:
+            while True:
+                await trio.sleep(LOOK_EVERY)
+                await self._store_counts(gateway)
+        finally:
+            with trio.CancelScope(deadline=trio.current_time() + 1, shield=True):
+                await self._store_counts(gateway)
+
+    async def _store_counts(self, gateway: PluginGateway) -> None:
+        if not self._dead:
+            return
+        dead, self._dead = self._dead, {}
+        try:
+            known = await gateway.records.load()
+            changes = {}
+            for minute, counts in dead.items():
+                key = f"{DEAD}{minute} {self._process}"
+                changes[key] = counts + Counter(known.get(key) or {})
+            await gateway.records.put(changes)
+        except Unavailable:
+            for minute, counts in dead.items():
+                self._dead[minute] = self._dead.get(minute, Counter()) + counts
+
+    # On one node.
+
+    async def watch(self, gateway: PluginGateway) -> None:
+        """Look at the problems and send notices, until cancelled."""
+        while True:
+            try:
+                await self._look(gateway)
+            except Unavailable as error:  # the storage: what is to be told waits for it
+                logger.warning("alerts wait for the storage", reason=str(error))
+            await trio.sleep(LOOK_EVERY)
+
+    async def _look(self, gateway: PluginGateway) -> None:
+        options, records = self.options, await gateway.records.load()
+        if not options.channels:
+            return
+        report = await gateway.problems()
+        now = report.at
+        state, rules = state_of(records), self.rules(records)
+        before = msgspec.json.encode(state)
+        problems = [*report.problems, *lost_nodes(state, report.nodes, now)]
+        found = {
+            rule.id: [
+                *(problem for problem in problems if rule.concerns(problem)),
+                *_dead_letters(rule, records, now),
+            ]
+            for rule in rules
+        }
+        advance(state, rules, found, options, now)
+        changes: dict[str, Any] = {}
+        if msgspec.json.encode(state) != before:
+            changes[STATE] = msgspec.to_builtins(state)
+        longest = max((rule.within for rule in rules), default=0.0)
+        changes |= dict.fromkeys(
+            key for key in records if key.startswith(DEAD) and int(key.split()[1]) * 60 < now - longest - 3600
+        )
+        if changes:
+            await gateway.records.put(changes)
+        due = [one for one in state.notices.values() if one.due <= now]
+        if due:
+            await self._send(gateway, state, due[:NOTICES_AT_ONCE], now)
+            await gateway.records.put({STATE: msgspec.to_builtins(state)})
+
+    async def _send(self, gateway: PluginGateway, state: State, due: list[Notice], now: float) -> None:
+        async def send_one(notice: Notice) -> None:
+            while True:
+                name = notice.to[notice.tried]
+                try:
+                    await self.send(gateway, name, notice)
+                except Refused as error:
+                    logger.warning("a channel does not take an alert", channel=name, reason=str(error))
+                    failed(state, notice, now)
+                    if not notice.tried:
+                        return
+                else:
+                    logger.info("alert sent", channel=name, alert=notice.alert, state=notice.state)
+                    del state.notices[notice.id]
+                    return
+
+        async with trio.open_nursery() as nursery:
+            for notice in due:
+                nursery.start_soon(send_one, notice)
+
+    async def send(self, gateway: PluginGateway, name: str, notice: Notice) -> None:
+        """Send a notice through a channel. Raises ``Refused``."""
+        channel = self.options.channels.get(name)
+        if channel is None:
+            raise Refused(f"There is no channel {name!r} any more.")
+        await send(gateway, channel, notice, self.options)
+
+    def rules(self, records: dict[str, Any]) -> list[Rule]:
+        """Return the rules of the file, and those of the dashboard that still fit the channels."""
+        found = [*self.options.rules]
+        for rule in records.get(RULES) or ():
+            try:
+                found.append(read_rule(rule, self.options))
+            except ValueError as error:
+                logger.warning("a rule of the dashboard is left out", reason=str(error))
+        return found
+
+    async def test(self, gateway: PluginGateway, names: list[str]) -> dict[str, str | None]:
+        """Send a test through channels, all by default; return why one has failed, or ``None``, by name."""
+        chosen = names or [*self.options.channels]
+        for name in chosen:
+            if name not in self.options.channels:
+                known = ", ".join(self.options.channels) or "none"
+                raise Invalid(f"There is no channel {name[:64]!r}. The channels are: {known}.")
+        results: dict[str, str | None] = {}
+
+        async def test_one(name: str) -> None:
+            notice = _test_notice(name)
+            try:
+                await self.send(gateway, name, notice)
+            except Refused as error:
+                results[name] = str(error)
+            else:
+                results[name] = None
+
+        async with trio.open_nursery() as nursery:
+            for name in chosen:
+                nursery.start_soon(test_one, name)
+        return {name: results[name] for name in chosen}
+
+
+def state_of(records: dict[str, Any]) -> State:
+    """Return what is remembered."""
+    return msgspec.convert(records.get(STATE) or {}, State)
+
+
+def _dead_letters(rule: Rule, records: dict[str, Any], now: float) -> list[Problem]:
+    """Return a problem for each instance with as many dead letters as the rule says."""
+    if "dead_letters" not in rule.kinds:
+        return []
+    counts: Counter[str] = Counter()
+    for key, counted in records.items():
+        if key.startswith(DEAD) and int(key.split()[1]) * 60 > now - rule.within - 60:
+            counts += Counter(counted)
+    problems = [
+        Problem(
+            ProblemKind.DEAD_LETTERS,
+            f"{count:,} deliveries became dead letters within {_rounded(rule.within)}.",
+            instance=instance,
+        )
+        for instance, count in counts.items()
+        if count >= rule.count
+    ]
+    return [problem for problem in problems if rule.concerns(problem)]
+
+
+def _rounded(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"
+
+
+def _test_notice(channel: str) -> Notice:
+    now = time.time()
+    why = f"This is a test of the channel {channel}. Nothing is wrong."
+    return Notice(
+        id=f"test_{now:.6f}".replace(".", "_"),
+        state="raised",
+        alert="test",
+        rule="test",
+        on="test",
+        host="",
+        at=now,
+        since=now,
+        count=1,
+        lines=[Line("", "", "", "", "", why, None)],
+        to=(channel,),
+    )

@@ -1,0 +1,270 @@
+"""Decides who is told what, and when. No I/O.
+
+::
+
+    a problem ──lasts for `for`──> raised ──lasts for `remind`──> still there (again and again)
+                                     │
+                                     └──gone for CLEAR_AFTER──> over
+
+Each of these makes a notice, which stays in the state until a channel has taken it. The state is stored
+before a notice is sent, so that a restart neither forgets a notice nor raises one again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hookgw import Problem, ProblemKind
+
+from .options import Options, Rule
+
+CLEAR_AFTER = 120.0
+"""Seconds for which a problem is gone before it is over. After a restart, a connection is made again, or a
+receiver was not tried yet, for about a minute."""
+
+MOST_SHOWN = 10
+"""The most problems that a notice names."""
+
+KEPT = 86_400.0
+"""Seconds after which a notice that no channel has taken is given up, and a lost node is forgotten."""
+
+NOTED_EVERY = 300.0
+"""Seconds between two notes that a node is there."""
+
+GROUPED = frozenset({"webhook_failing", "webhook_disabled", "backlog"})
+"""Kinds with one alert for each host of the receivers: more webhooks of it are no news."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A problem in a notice."""
+
+    instance: str
+    label: str
+    detail: str
+    node: str
+    plugin: str
+    why: str
+    since: float | None
+
+
+class Notice(msgspec.Struct, kw_only=True):
+    """What is to be told.
+
+    Attributes:
+        id: the same for each repetition.
+        count: how many problems there are; ``lines`` has the first ones.
+        tried: how many channels of ``to`` have failed since the last wait.
+        failed: how often all of them have failed.
+        due: when to try next.
+    """
+
+    id: str
+    state: Literal["raised", "still", "over"]
+    alert: str
+    rule: str
+    on: str
+    host: str
+    at: float
+    since: float
+    count: int
+    lines: list[Line]
+    to: tuple[str, ...]
+    tried: int = 0
+    failed: int = 0
+    due: float = 0.0
+
+
+class Alert(msgspec.Struct, kw_only=True):
+    """Problems that somebody is told of together.
+
+    Attributes:
+        keys: of its problems, each with the time since when it is gone, or 0.
+        told: when the last notice was made.
+    """
+
+    id: str
+    rule: str
+    on: str
+    host: str
+    opened: float
+    told: float
+    keys: dict[str, float]
+    lines: list[Line]
+
+
+class State(msgspec.Struct, kw_only=True):
+    """What is remembered.
+
+    Attributes:
+        seen: present problems by key: since when, and when they were last seen.
+        nodes: nodes of the fleet, and when they last answered, within some minutes.
+        number: of the last alert or notice.
+    """
+
+    seen: dict[str, tuple[float, float]] = {}
+    alerts: dict[str, Alert] = {}
+    notices: dict[str, Notice] = {}
+    nodes: dict[str, float] = {}
+    number: int = 0
+
+
+def lost_nodes(state: State, nodes: Iterable[str], now: float) -> list[Problem]:
+    """Note the nodes that have answered, and return a problem for each that no longer does."""
+    present = set(nodes)
+    for name in present:
+        # Not at each look: each change of the state is a write.
+        if now - state.nodes.get(name, 0.0) >= NOTED_EVERY:
+            state.nodes[name] = now
+    state.nodes = {name: at for name, at in state.nodes.items() if now - at < KEPT}
+    lost = sorted(state.nodes.keys() - present)
+    return [Problem(ProblemKind.NODE_LOST, "The node does not answer.", node=name) for name in lost]
+
+
+def advance(  # noqa: C901 -- reads once from top to bottom
+    state: State,
+    rules: Sequence[Rule],
+    problems: Mapping[str, Sequence[Problem]],
+    options: Options,
+    now: float,
+) -> None:
+    """Bring the state up to date.
+
+    Args:
+        problems: the present ones, by the id of the rule that they concern.
+    """
+    local = options.local(now)
+    by_id = {rule.id: rule for rule in rules}
+    for alert in list(state.alerts.values()):
+        if alert.rule not in by_id:  # nobody asks for it any more
+            del state.alerts[alert.id]
+    for rule in by_id.values():
+        current = {_key(rule, problem): problem for problem in problems[rule.id]}
+        due = _due(state, rule, current, now)
+        alerts = [alert for alert in state.alerts.values() if alert.rule == rule.id]
+        for alert in alerts:
+            for key, gone in alert.keys.items():
+                if key in current:
+                    alert.keys[key] = 0.0
+                elif not gone:
+                    alert.keys[key] = now
+        if rule.is_quiet(local):
+            continue
+        for alert in alerts:
+            if all(gone and now - gone >= CLEAR_AFTER for gone in alert.keys.values()):
+                del state.alerts[alert.id]
+                _tell(state, rule, alert, "over", now)
+        _raise(state, rule, [problem for key, problem in due.items() if not _is_told(state, rule, key)], now)
+        for alert in state.alerts.values():
+            if alert.rule == rule.id and rule.remind is not None and now - alert.told >= rule.remind:
+                present = [current[key] for key in alert.keys if key in current]
+                alert.lines = [_line(problem) for problem in present[:MOST_SHOWN]] or alert.lines
+                alert.told = now
+                _tell(state, rule, alert, "still", now)
+    state.seen = {key: (first, last) for key, (first, last) in state.seen.items() if now - last < CLEAR_AFTER}
+    state.notices = {name: one for name, one in state.notices.items() if now - one.at < KEPT}
+
+
+def _due(state: State, rule: Rule, current: Mapping[str, Problem], now: float) -> dict[str, Problem]:
+    due = {}
+    for key, problem in current.items():
+        first, _ = state.seen.get(key, (now, now))
+        first = min(first, problem.since or now)
+        state.seen[key] = first, now
+        if now - first >= rule.wait:
+            due[key] = problem
+    return due
+
+
+def _is_told(state: State, rule: Rule, key: str) -> bool:
+    return any(alert.rule == rule.id and key in alert.keys for alert in state.alerts.values())
+
+
+def _raise(state: State, rule: Rule, problems: Sequence[Problem], now: float) -> None:
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        host = (urlsplit(problem.detail).hostname or "") if problem.kind in GROUPED else ""
+        groups.setdefault((problem.kind, host), []).append(problem)
+    for (kind, host), found in groups.items():
+        keys = dict.fromkeys((_key(rule, problem) for problem in found), 0.0)
+        known = next(
+            (
+                alert
+                for alert in state.alerts.values()
+                if host and (alert.rule, alert.on, alert.host) == (rule.id, kind, host)
+            ),
+            None,
+        )
+        if known is not None:
+            known.keys |= keys
+            continue
+        state.number += 1
+        alert = Alert(
+            id=f"alert_{state.number}",
+            rule=rule.id,
+            on=kind,
+            host=host,
+            opened=min(problem.since or now for problem in found),
+            told=now,
+            keys=keys,
+            lines=[_line(problem) for problem in found[:MOST_SHOWN]],
+        )
+        state.alerts[alert.id] = alert
+        _tell(state, rule, alert, "raised", now)
+
+
+def _tell(
+    state: State, rule: Rule, alert: Alert, what: Literal["raised", "still", "over"], now: float
+) -> None:
+    # What nobody has heard of yet is replaced by what is true now; and if it is over, nobody need hear of it.
+    waiting = [one for one in state.notices.values() if one.alert == alert.id and not one.failed]
+    for former in waiting:
+        del state.notices[former.id]
+    if what == "over" and any(former.state == "raised" for former in waiting):
+        return
+    state.number += 1
+    notice = Notice(
+        id=f"notice_{state.number}",
+        state=what,
+        alert=alert.id,
+        rule=rule.id,
+        on=alert.on,
+        host=alert.host,
+        at=now,
+        since=alert.opened,
+        count=len(alert.keys),
+        lines=alert.lines,
+        to=rule.to,
+    )
+    state.notices[notice.id] = notice
+
+
+def failed(state: State, notice: Notice, now: float) -> None:
+    """Note that a channel has not taken a notice: the next one is tried at once, or all of them later."""
+    notice.tried += 1
+    if notice.tried >= len(notice.to):
+        notice.tried = 0
+        notice.failed += 1
+        notice.due = now + min(60.0 * 2 ** (notice.failed - 1), 1800.0)
+    state.notices[notice.id] = notice
+
+
+def _key(rule: Rule, problem: Problem) -> str:
+    parts = (problem.kind, problem.instance, problem.label, problem.plugin, problem.node)
+    return f"{rule.id[:6]}{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:14]}"
+
+
+def _line(problem: Problem) -> Line:
+    return Line(
+        problem.instance,
+        problem.label,
+        problem.detail,
+        problem.node,
+        problem.plugin,
+        problem.why[:300],
+        problem.since,
+    )

@@ -1,0 +1,201 @@
+"""The plugin alerts in a gateway: who is told what, once, through restarts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.lowlevel
+from trio.testing import MockClock
+
+from hookgw.kernel import ConfigError
+from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+
+
+@pytest.fixture
+async def phone(hookgw_clock: MockClock) -> AsyncIterator[Receiver]:
+    async with open_receiver() as receiver:
+        yield receiver
+
+
+@asynccontextmanager
+async def alerting(
+    folder: Path, phone: Receiver, *rules: dict[str, Any], **options: Any
+) -> AsyncIterator[GatewayKit]:
+    channels = {"phone": {"type": "url", "url": phone.url}, **options.pop("channels", {})}
+    rules = tuple({"to": ["phone"], **rule} for rule in rules)
+    block = {"channels": channels, "rules": [*rules], "zone": "UTC", **options}
+    async with open_kit(folder, settings={"alerts": block}) as kit:
+        yield kit
+        assert kit.plugin_failures == []
+
+
+async def pass_time(kit: GatewayKit) -> None:
+    """Let some seconds pass, few enough that no request in flight runs into its limit of 15 s."""
+    await kit.advance(5)
+    await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def looks(kit: GatewayKit, seconds: float) -> None:
+    """Let the plugin look at the problems for some time."""
+    for _ in range(int(seconds // 5) + 3):
+        await pass_time(kit)
+
+
+async def until(kit: GatewayKit, condition: Callable[[], bool]) -> None:
+    for _ in range(300):
+        if condition():
+            return
+        await pass_time(kit)
+    raise AssertionError("it did not happen")
+
+
+def told(phone: Receiver) -> list[tuple[str, str]]:
+    """What the channel was told: state and title."""
+    return [
+        (found["state"], found["title"]) for found in map(json.loads, (one.body for one in phone.requests))
+    ]
+
+
+async def test_a_failing_webhook_is_told_once_through_a_restart_and_so_is_its_end(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(500)
+    rule = {"on": "webhook_failing", "for": "5m"}
+    async with alerting(tmp_path, phone, rule) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("CALL", {})
+        await looks(kit, 240)
+        assert told(phone) == []
+        await until(kit, lambda: bool(phone.requests))
+        await looks(kit, 300)
+    async with alerting(tmp_path, phone, rule) as kit:
+        await looks(kit, 300)
+        assert told(phone) == [("raised", "Webhook default of shop fails")]
+        hookgw_receiver.default = answer(200)
+        await until(kit, lambda: len(phone.requests) > 1)
+        await looks(kit, 300)
+    assert told(phone) == [
+        ("raised", "Webhook default of shop fails"),
+        ("over", "Over: Webhook default of shop fails"),
+    ]
+
+
+async def test_sixteen_webhooks_of_one_host_are_one_message(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(503)
+    async with alerting(tmp_path, phone, {"on": ["webhook_failing", "disk"], "for": "1m"}) as kit:
+        for number in range(16):
+            await kit.register(hookgw_receiver.url, label=f"crm{number}")
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+        await looks(kit, 120)
+    assert told(phone) == [("raised", "16 webhooks at 127.0.0.1 fail")]
+    assert json.loads(phone.requests[0].body)["count"] == 16
+
+
+async def test_the_next_channel_gets_what_the_first_does_not_take(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    async with open_receiver(default=answer(500)) as broken:
+        second = {"type": "url", "url": broken.url}
+        rule = {"on": "webhook_failing", "for": "1m", "to": ["broken", "phone"]}
+        hookgw_receiver.default = answer(500)
+        async with alerting(tmp_path, phone, rule, channels={"broken": second}) as kit:
+            await kit.register(hookgw_receiver.url)
+            await kit.emit("CALL", {})
+            await until(kit, lambda: bool(phone.requests))
+            await looks(kit, 60)
+        assert len(broken.requests) == 1
+    assert told(phone) == [("raised", "Webhook default of shop fails")]
+
+
+async def test_dead_letters_are_counted_over_a_time(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(400)
+    rule = {"on": "dead_letters", "for": "0s", "count": 3, "within": "10m"}
+    async with alerting(tmp_path, phone, rule) as kit:
+        await kit.register(hookgw_receiver.url, retry={"schedule": []})
+        await kit.emit("CALL", {})
+        await kit.emit("CALL", {})
+        await looks(kit, 120)
+        assert told(phone) == []
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+        assert told(phone) == [("raised", "shop has dead letters")]
+        await looks(kit, 900)
+    assert told(phone)[1:] == [("over", "Over: shop has dead letters")]
+
+
+async def test_a_rule_of_the_dashboard_lasts(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(500)
+    async with alerting(tmp_path, phone) as kit:
+        [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
+        gateway = kit.gateway.for_plugin("alerts")
+        form = {"do": "add", "on": "webhook_failing", "to": "phone", "for": "1m"}
+        assert await page.submit(gateway, form, 10) == "The rule is added."
+    async with alerting(tmp_path, phone) as kit:
+        [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
+        gateway = kit.gateway.for_plugin("alerts")
+        assert "webhook_failing" in await page.render(gateway, {}, 10)
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+        shown = str(await page.render(gateway, {}, 10))
+        assert "Webhook default of shop fails" in shown
+        rule = shown.split("remove:")[1].split("'")[0]
+        assert await page.submit(gateway, {"do": f"remove:{rule}"}, 10) == "The rule is removed."
+        assert await page.submit(gateway, {"do": "test:phone"}, 10) == "phone has the test."
+    assert told(phone)[-1] == ("raised", "A test of hookgw's alerts")
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({"channels": {"a": {"type": "slack", "url": "ftp://x"}}}, "channels.a.url: use a URL that begins"),
+        ({"channels": {"a": {"type": "fax"}}}, "Invalid value 'fax'"),
+        ({"rules": [{"on": "disk", "to": ["b"]}]}, r"rules\[0\].to: there is no channel 'b'"),
+        ({"rules": [{"on": "rain", "to": ["b"]}]}, "Invalid enum value 'rain'"),
+        ({"zone": "Mars/Base"}, "zone: there is no time zone"),
+    ],
+)
+async def test_a_wrong_block_stops_the_start(tmp_path: Path, block: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        async with open_kit(tmp_path, settings={"alerts": block}):
+            pass
+
+
+async def test_a_kill_while_a_notice_is_sent_sends_it_again(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    """It is stored before it is sent, and removed after that."""
+    hookgw_receiver.default = answer(500)
+    rule = {"on": "webhook_failing", "for": "1m"}
+    records: list[dict[str, Any]] = []
+    async with alerting(tmp_path, phone, rule) as kit:
+        gateway = kit.gateway.for_plugin("alerts")
+
+        async def note(_: object) -> Any:
+            records.append(await gateway.records.load())
+            return answer(200)
+
+        phone.default = note
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(records))
+        await trio.lowlevel.checkpoint()
+        await looks(kit, 15)
+        after = await gateway.records.load()
+    assert [one["state"] for one in records[0]["state"]["notices"].values()] == ["raised"]
+    assert after["state"]["notices"] == {}

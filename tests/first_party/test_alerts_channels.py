@@ -1,0 +1,235 @@
+"""Each channel of alerts against a stand-in that checks the form that its service documents."""
+
+from __future__ import annotations
+
+import email
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from email import policy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from hookgw import TextMessage
+from hookgw.testing import Receiver, answer, open_kit
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+TITLE = "A test of hookgw's alerts"
+WHY = "This is a test of the channel it. Nothing is wrong."
+
+
+async def send_test(folder: Path, channel: dict[str, Any], **settings: Any) -> str | None:
+    """Send a test through a channel; return why it was refused."""
+    block = {"alerts": {"channels": {"it": channel}}, **settings}
+    async with open_kit(folder, settings=block) as kit:
+        [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
+        said = await page.submit(kit.gateway.for_plugin("alerts"), {"do": "test:it"}, 60)
+    assert said is not None
+    return None if said == "it has the test." else said
+
+
+async def test_slack(tmp_path: Path, hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = answer(200, body=b"ok")
+    url = f"{hookgw_receiver.url}/services/T0/B0/xyz"
+    assert await send_test(tmp_path, {"type": "slack", "url": url}) is None
+    assert json.loads(hookgw_receiver.requests[0].body) == {"text": f"{TITLE}\n{WHY}"}
+
+
+async def test_discord(tmp_path: Path, hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = answer(204)
+    assert await send_test(tmp_path, {"type": "discord", "url": hookgw_receiver.url}) is None
+    body = json.loads(hookgw_receiver.requests[0].body)
+    assert body == {"content": f"{TITLE}\n{WHY}", "allowed_mentions": {"parse": []}}
+
+
+async def test_teams(tmp_path: Path, hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = answer(202)
+    assert await send_test(tmp_path, {"type": "teams", "url": hookgw_receiver.url}) is None
+    body = json.loads(hookgw_receiver.requests[0].body)
+    [attached] = body["attachments"]
+    assert (body["type"], attached["contentType"]) == ("message", "application/vnd.microsoft.card.adaptive")
+    assert (attached["content"]["type"], attached["content"]["version"]) == ("AdaptiveCard", "1.4")
+    assert [block["text"] for block in attached["content"]["body"]] == [TITLE, WHY]
+
+
+async def test_telegram(tmp_path: Path, hookgw_receiver: Receiver) -> None:
+    root = f"http://127.0.0.1:{hookgw_receiver.port}"
+    channel = {"type": "telegram", "token": "1:abc", "chat": -5, "url": root}
+    assert await send_test(tmp_path, channel) is None
+    assert hookgw_receiver.requests[0].target == "/bot1:abc/sendMessage"
+    assert json.loads(hookgw_receiver.requests[0].body) == {"chat_id": -5, "text": f"{TITLE}\n{WHY}"}
+
+
+async def test_ntfy(tmp_path: Path, hookgw_receiver: Receiver) -> None:
+    root = f"http://127.0.0.1:{hookgw_receiver.port}"
+    channel = {"type": "ntfy", "url": f"{root}/hookgw", "token": "tk_1"}
+    assert await send_test(tmp_path, channel) is None
+    [request] = hookgw_receiver.requests
+    assert (request.target, request.header("authorization")) == ("/", "Bearer tk_1")
+    assert json.loads(request.body) == {
+        "topic": "hookgw",
+        "title": TITLE,
+        "message": WHY,
+        "tags": ["warning"],
+        "priority": 4,
+    }
+
+
+async def test_a_channel_that_refuses_says_why_without_its_secret(
+    tmp_path: Path, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(404, body=b"no_service")
+    url = f"{hookgw_receiver.url}/services/secret"
+    said = await send_test(tmp_path, {"type": "slack", "url": url})
+    assert said == "it does not take it: 127.0.0.1 answered 404: no_service"
+    (tmp_path / "b").mkdir()
+    said = await send_test(tmp_path / "b", {"type": "slack", "url": "http://127.0.0.1:1/services/secret"})
+    assert said == "it does not take it: 127.0.0.1 was not reached: ConnectError."
+
+
+async def test_an_instance_of_hookgw(tmp_path: Path) -> None:
+    channel = {"type": "instance", "instance": "shop", "to": "5511988887777"}
+    async with open_kit(tmp_path, settings={"alerts": {"channels": {"it": channel}}}) as kit:
+        sent: list[tuple[str, TextMessage, str]] = []
+
+        async def send(instance: str, number: str, text: str, key: str) -> None:
+            sent.append((instance, TextMessage(number=number, text=text), key))
+
+        kit.gateway.views.send_text = send  # type: ignore[method-assign]
+        [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
+        said = await page.submit(kit.gateway.for_plugin("alerts"), {"do": "test:it"}, 60)
+    assert said == "it has the test."
+    [(instance, message, key)] = sent
+    assert (instance, message.number, message.text) == ("shop", "5511988887777", f"{TITLE}\n{WHY}")
+    assert key.startswith("alerts-test_")
+
+
+async def test_an_instance_that_cannot_send_says_why(tmp_path: Path) -> None:
+    said = await send_test(tmp_path, {"type": "instance", "instance": "nobody", "to": "5511988887777"})
+    assert said is not None
+    assert "'nobody'" in said
+
+
+@dataclass
+class Mailbox:
+    """A stand-in for an SMTP server: RFC 5321, STARTTLS of RFC 3207, AUTH PLAIN of RFC 4954."""
+
+    port: int
+    commands: list[str] = field(default_factory=list)
+    mails: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def mailbox(  # noqa: C901 -- a conversation
+    context: ssl.SSLContext | None, *, at_once: bool = False, takes: bool = True
+) -> Iterator[Mailbox]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        box = Mailbox(listener.getsockname()[1])
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            connection.settimeout(20)
+            if at_once and context is not None:
+                connection = context.wrap_socket(connection, server_side=True)
+            # A client that does not trust the certificate goes away.
+            with connection, suppress(ssl.SSLError):
+                connection.sendall(b"220 mail ESMTP\r\n")
+                converse(connection, is_tls=at_once)
+
+        def converse(connection: socket.socket, *, is_tls: bool) -> None:
+            stream = connection.makefile("rb")
+            while line := stream.readline().decode().strip():
+                box.commands.append(line.split()[0].upper())
+                match box.commands[-1]:
+                    case "EHLO":
+                        offers = b"250-mail\r\n" + (b"" if is_tls else b"250-STARTTLS\r\n")
+                        connection.sendall(offers + b"250 AUTH PLAIN\r\n")
+                    case "STARTTLS":
+                        assert context is not None
+                        connection.sendall(b"220 go ahead\r\n")
+                        with context.wrap_socket(connection, server_side=True) as inner:
+                            converse(inner, is_tls=True)
+                        return
+                    case "AUTH":
+                        connection.sendall(b"235 welcome\r\n")
+                    case "DATA":
+                        connection.sendall(b"354 go ahead\r\n")
+                        lines = []
+                        while (part := stream.readline()) != b".\r\n":
+                            lines.append(part)
+                        box.mails.append(b"".join(lines).decode())
+                        connection.sendall(b"250 taken\r\n" if takes else b"554 no\r\n")
+                    case "QUIT":
+                        connection.sendall(b"221 bye\r\n")
+                        return
+                    case _:
+                        connection.sendall(b"250 fine\r\n")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield box
+        thread.join(20)
+
+
+@pytest.fixture
+def authority(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> trustme.CA:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    return authority
+
+
+@pytest.mark.parametrize("tls", ["starttls", "tls"])
+async def test_email(tmp_path: Path, authority: trustme.CA, tls: str) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(context)
+    with mailbox(context, at_once=tls == "tls") as box:
+        channel = {
+            "type": "email",
+            "host": "localhost",
+            "port": box.port,
+            "tls": tls,
+            "from": "hookgw@example.org",
+            "to": ["ops@example.org", "boss@example.org"],
+            "user": "u",
+            "password": "p",
+        }
+        assert await send_test(tmp_path, channel) is None
+    message = email.message_from_string(box.mails[0], policy=policy.default)
+    assert (message["Subject"], message["From"]) == (TITLE, "hookgw@example.org")
+    assert message["To"] == "ops@example.org, boss@example.org"
+    assert message["Message-ID"].endswith("@example.org>")
+    assert message.get_content().strip() == WHY
+    assert "AUTH" in box.commands
+    assert box.commands.count("RCPT") == 2
+    assert ("STARTTLS" in box.commands) == (tls == "starttls")
+
+
+async def test_a_mail_server_that_others_may_read_from_gets_no_password(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
+    """A certificate that nobody vouches for ends the conversation."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+    channel = {"type": "email", "host": "localhost", "from": "a@example.org", "to": ["b@example.org"]}
+    channel |= {"user": "u", "password": "the-password"}
+    with mailbox(context) as box:
+        said = await send_test(tmp_path, {**channel, "port": box.port})
+    assert said is not None
+    assert "certificate verify failed" in said
+    assert "AUTH" not in box.commands
+
+
+async def test_a_mail_that_is_refused_is_a_failure(tmp_path: Path) -> None:
+    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "a@b.c", "to": ["d@e.f"]}
+    with mailbox(None, takes=False) as box:
+        said = await send_test(tmp_path, {**channel, "port": box.port})
+    assert said == "it does not take it: 127.0.0.1: (554, b'no')"

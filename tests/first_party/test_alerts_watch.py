@@ -1,0 +1,124 @@
+"""What is told, and when: the plugin's decisions without a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hookgw import Problem, ProblemKind
+
+
+class Clockwork:
+    """A state that is brought up to date by hand; ``told`` has what was told, by time."""
+
+    def __init__(self, package: ModuleType, **rule: Any) -> None:
+        self.watch, options = package.watch, package.options
+        self.options = options.read_options(
+            {
+                "channels": {"a": {"type": "url", "url": "http://a"}},
+                "rules": [{"to": ["a"], **rule}],
+                "zone": "UTC",
+            }
+        )
+        self.state = self.watch.State()
+        self.told: list[tuple[float, str, int]] = []
+
+    def look(
+        self, now: float, problems: Sequence[Problem] = (), nodes: Sequence[str] = (), *, takes: bool = True
+    ) -> None:
+        problems = [*problems, *self.watch.lost_nodes(self.state, nodes, now)]
+        found = {rule.id: [one for one in problems if rule.concerns(one)] for rule in self.options.rules}
+        self.watch.advance(self.state, self.options.rules, found, self.options, now)
+        for notice in [*self.state.notices.values()]:
+            if takes:
+                self.told.append((now, notice.state, notice.count))
+                del self.state.notices[notice.id]
+            else:
+                self.watch.failed(self.state, notice, now)
+
+
+@pytest.fixture
+def clockwork(module_of: Callable[[str], ModuleType]) -> Callable[..., Clockwork]:
+    import importlib
+
+    package = module_of("alerts")
+    for name in ("watch", "options"):
+        importlib.import_module(f"{package.__name__}.{name}")
+    return lambda **rule: Clockwork(package, **rule)
+
+
+def closed(name: str) -> Problem:
+    return Problem(ProblemKind.INSTANCE_CLOSED, "Not connected.", instance=name)
+
+
+def test_accounts_that_fall_out_together_are_one_message_and_a_later_one_is_another(
+    clockwork: Callable[..., Clockwork],
+) -> None:
+    clock = clockwork(on="instance_closed", **{"for": "0s"})
+    clock.look(1000, [closed("a"), closed("b")])
+    clock.look(1015, [closed("a"), closed("b"), closed("c")])
+    assert clock.told == [(1000, "raised", 2), (1015, "raised", 1)]
+
+
+def test_a_short_problem_is_not_told(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="instance_closed", **{"for": "5m"})
+    for now in range(0, 285, 15):
+        clock.look(now, [closed("a")])
+    for now in range(285, 3000, 15):
+        clock.look(now)
+    assert clock.told == []
+
+
+def test_a_problem_that_comes_and_goes_is_one_alert(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="instance_closed", **{"for": "1m"})
+    for now in range(0, 1200, 15):
+        clock.look(now, [closed("a")] if now % 60 else [])
+    assert [state for _, state, _ in clock.told] == ["raised"]
+
+
+def test_nobody_is_told_at_night_and_of_what_is_over_by_morning(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="instance_closed", quiet="22:00-07:00", **{"for": "0s"})
+    hour = 3600.0
+    clock.look(23 * hour, [closed("a"), closed("b")])
+    clock.look(29 * hour, [closed("b")])
+    clock.look(30.9 * hour, [closed("b")])
+    assert clock.told == []
+    clock.look(31.1 * hour, [closed("b")])
+    assert [(state, count) for _, state, count in clock.told] == [("raised", 1)]
+
+
+def test_it_is_told_again_while_it_lasts(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="instance_closed", remind="4h", **{"for": "0s"})
+    for now in range(0, 9 * 3600, 900):
+        clock.look(now, [closed("a")])
+    assert [(at, state) for at, state, _ in clock.told] == [(0, "raised"), (14400, "still"), (28800, "still")]
+
+
+def test_what_no_channel_took_is_not_told_once_it_is_over_unless_somebody_may_have_heard(
+    clockwork: Callable[..., Clockwork],
+) -> None:
+    clock = clockwork(on="instance_closed", **{"for": "0s"})
+    clock.look(0, [closed("a")], takes=False)
+    for now in range(15, 300, 15):
+        clock.look(now)
+    assert [state for _, state, _ in clock.told] == ["raised", "over"]
+
+
+def test_a_node_that_is_gone_is_told_and_its_return(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="node_lost", **{"for": "1m"})
+    for now in range(1000, 1300, 15):
+        clock.look(now, nodes=["a", "b"])
+    for now in range(1300, 1600, 15):
+        clock.look(now, nodes=["a"])
+    for now in range(1600, 1900, 15):
+        clock.look(now, nodes=["a", "b"])
+    assert [state for _, state, _ in clock.told] == ["raised", "over"]
+
+
+def test_a_rule_for_some_instances(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="instance_closed", instances=["loja*"], **{"for": "0s"})
+    clock.look(0, [closed("loja1"), closed("shop")])
+    assert clock.told == [(0, "raised", 1)]
