@@ -94,7 +94,6 @@ class Target:
         await process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal."""
         self._running().send_signal(number)
 
     async def terminate(self) -> int:

@@ -12,6 +12,7 @@ from hookgw.lanes import RETIRE_AFTER, Dispatcher
 from hookgw.records import Ordering
 from hookgw.store import Held, LaneBacklog
 from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, every_lane, registration
+from tests.support.exceptions import stray_cancelled
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -192,15 +193,7 @@ async def test_requeued_deliveries_wake_a_lane_or_start_it() -> None:
 
 
 async def raise_stray_cancelled() -> None:
-    """Raise a Cancelled of a scope that has ended."""
-    kept: list[BaseException] = []
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        try:
-            await trio.sleep_forever()
-        except trio.Cancelled as cancelled:
-            kept.append(cancelled)
-    raise kept[0]
+    raise await stray_cancelled()
 
 
 async def raise_a_bug() -> None:

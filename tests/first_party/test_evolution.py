@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -25,10 +25,9 @@ from tests.first_party.evolution import (
     Take,
     Transport,
     connected,
-    post,
-    served,
     transport_of,
 )
+from tests.first_party.runs import post
 from tests.networks.evolution import KEY, WUID, Evolution
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -42,13 +41,6 @@ def connector() -> Connector:
 @pytest.fixture
 def session() -> FakeSession:
     return FakeSession(options=OPTIONS, catalog=CATALOG)
-
-
-@pytest.fixture
-async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
-    """The server, whose events come to the connector."""
-    async with served(connector, session) as evolution:
-        yield evolution
 
 
 async def test_it_sets_the_webhook_and_takes_the_events(
@@ -165,7 +157,6 @@ async def test_the_secret_stays_the_same_over_restarts(
 
 
 def as_set(webhook: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a webhook as ``set`` took it."""
     assert webhook is not None
     names = {"webhookByEvents": "byEvents", "webhookBase64": "base64"}
     return {
@@ -324,18 +315,6 @@ async def test_a_kill_at_any_request_loses_neither_events_nor_the_former_webhook
 
 
 # The state
-
-
-@pytest.fixture
-async def taking(connector: Connector, session: FakeSession, evolution: Evolution) -> AsyncIterator[Take]:
-    """Run the connector; return a function that posts a body with the right proof."""
-    async with connected(connector, session):
-
-        async def take(body: Any, path: str = "") -> int:
-            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-            return await post(connector, session, raw, {PROOF: session.stored["secret"]}, path)
-
-        yield take
 
 
 def states(session: FakeSession) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,9 +20,8 @@ from tests.first_party.evolution import (
     OPTIONS,
     Take,
     connected,
-    post,
-    served,
 )
+from tests.first_party.runs import post
 from tests.networks.evolution import WUID, Evolution
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -36,25 +35,6 @@ def connector() -> Connector:
 @pytest.fixture
 def session() -> FakeSession:
     return FakeSession(options=OPTIONS, catalog=CATALOG)
-
-
-@pytest.fixture
-async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
-    """The server, whose events come to the connector."""
-    async with served(connector, session) as evolution:
-        yield evolution
-
-
-@pytest.fixture
-async def taking(connector: Connector, session: FakeSession, evolution: Evolution) -> AsyncIterator[Take]:
-    """Run the connector; return a function that posts a body with the right proof."""
-    async with connected(connector, session):
-
-        async def take(body: Any, path: str = "") -> int:
-            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-            return await post(connector, session, raw, {PROOF: session.stored["secret"]}, path)
-
-        yield take
 
 
 async def test_the_same_body_is_one_event(session: FakeSession, evolution: Evolution, taking: Take) -> None:

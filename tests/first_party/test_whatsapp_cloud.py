@@ -44,6 +44,7 @@ from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.whatsapp_cloud.connection import CHECK_EVERY, CHECK_TIME, FILE_TIME
 from plugins.whatsapp_cloud.connector import WhatsAppCloud
+from tests.first_party import runs
 from tests.networks.whatsapp_cloud.graph import ACCOUNT, CUSTOMER, NUMBER, SECRET, TOKEN, Graph
 from tests.networks.whatsapp_cloud.webhooks import (
     VERIFY_TOKEN,
@@ -84,12 +85,9 @@ async def session(graph: Graph) -> AsyncIterator[FakeSession]:
 async def running(session: FakeSession, **defaults: Any) -> AsyncIterator[WhatsAppCloud]:
     cloud = WhatsAppCloud()
     cloud.set_defaults(defaults)
-    session.state = None  # of a run before
     with trio.fail_after(36_000):  # the clock jumps there if nothing else can happen
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(cloud.run, session)
+        async with runs.running(cloud, session):
             yield cloud
-            nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager

@@ -103,7 +103,6 @@ class Node:
 
     @property
     def log(self) -> str:
-        """What it has logged."""
         return (self.folder / "gateway.log").read_text(encoding="utf-8")
 
 

@@ -55,7 +55,7 @@ async def client(
 
 
 async def ended(client: httpx.AsyncClient, job: str) -> dict[str, Any]:
-    with trio.fail_after(10):
+    with trio.fail_after(45):
         while True:
             found: dict[str, Any] = (await client.get(f"/job/find/{job}")).json()
             if found["state"] != "running":

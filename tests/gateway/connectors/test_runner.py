@@ -95,8 +95,6 @@ class Restarts:
 
 
 class OneInstance:
-    """A registry of one instance."""
-
     def __init__(self, instance: Instance) -> None:
         self.one = instance
 
