@@ -130,7 +130,6 @@ def _plugins_forgotten(_first_party_modules: FirstPartyModules) -> Iterator[None
 
 @pytest.fixture(scope="session", autouse=True)
 def _routes_compiled_once() -> Iterator[None]:
-    """Compile each route once for all applications."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Application, "url_rule_class", CompiledOnce)
         yield

@@ -10,3 +10,4 @@ from hookgw.fleet.fleet_node import *
 from hookgw.fleet.lane_pauses import *
 from hookgw.fleet.lease import *
 from hookgw.fleet.peer_calls import *
+from hookgw.fleet.record_refresh import *

@@ -32,6 +32,7 @@ class RecordRefresh(Refresh):
         self._holds = holds
         self._lock = trio.Lock()
         self._reads = 0
+        self._has_ignored = False
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
@@ -47,6 +48,8 @@ class RecordRefresh(Refresh):
             if version is None and self._reads > reads:
                 return  # a read that began after this call has ended meanwhile
             self._reads += 1
+            if self._has_ignored:
+                self._members.known_version = -1
             self._apply(await self._members.changes())
 
     def _apply(self, changes: RecordChanges) -> None:
@@ -54,6 +57,9 @@ class RecordRefresh(Refresh):
         registry, keyring = self._registry, self._keyring
         if changes.is_whole:
             changes = self._with_missing(changes)
+            # These are of another server, where this node is no member: its next heartbeat takes its shards
+            # away. As it takes some up again, nothing that it has of them in memory may stay.
+            self._has_ignored = any(map(self._holds, changes.instances))
         instances = {name: new for name, new in changes.instances.items() if not self._holds(name)}
         for name, instance in instances.items():
             former = registry.find_instance(name)

@@ -62,7 +62,7 @@ class Membership(Protocol):
 
     Attributes:
         known_version: of the records that this node has in memory. ``Store.append`` raises
-            :class:`RecordsChanged` if they have changed since.
+            :class:`RecordsChanged` if they have changed since. -1 if it is not known.
     """
 
     known_version: int

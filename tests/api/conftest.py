@@ -92,6 +92,13 @@ async def client(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx
 
 
 @pytest.fixture
+async def stranger(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
+    """A client without a key."""
+    async with open_client(app, nursery) as client:
+        yield client
+
+
+@pytest.fixture
 async def server(
     app: Application, server_settings: ServerSettings, nursery: trio.Nursery
 ) -> AsyncIterator[Running]:
@@ -139,7 +146,6 @@ class SlowRequest:
         self._body = body
 
     async def send_body(self) -> None:
-        """Send the body."""
         await self.stream.send_all(self._body)
 
     async def finish(self) -> tuple[int, str]:

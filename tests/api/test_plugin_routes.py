@@ -17,19 +17,13 @@ from hookgw.testing import GatewayKit, open_kit
 from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from tests.api.conftest import open_client, slow_request
+from tests.support.exceptions import stray_cancelled
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 
-async def stray_cancelled() -> None:
-    kept: list[BaseException] = []
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        try:
-            await trio.sleep_forever()
-        except trio.Cancelled as cancelled:
-            kept.append(cancelled)
-    raise kept[0]
+async def raise_stray_cancelled() -> None:
+    raise await stray_cancelled()
 
 
 def raising(error: BaseException) -> Any:
@@ -54,7 +48,7 @@ FAILING = {
     "value": raising(ValueError("secret of another tenant")),
     "exit": raising(SystemExit(0)),
     "interrupt": raising(KeyboardInterrupt()),
-    "cancelled": stray_cancelled,
+    "cancelled": raise_stray_cancelled,
     "group": raising(BaseExceptionGroup("", [GeneratorExit(), ValueError()])),
     "plain": plain,
     "none": returning(None),

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-import trio
 from quart_trio import QuartTrio
 
 from hookgw import Gateway
 from hookgw.app import Dashboard, create_app
 from hookgw.web import PLACES, VERIFY_PATH, CallPlace, place_of
 from hookgw.web import AppApplication as Application
-from tests.api.conftest import KEY, open_client
+from tests.api.conftest import KEY
 from tests.api.test_app import shape_of
 
 OWN_KEY = "the-key-of-loja1"
@@ -91,14 +89,11 @@ def app(request: pytest.FixtureRequest, gateway: Gateway, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-async def client(
-    app: Application, nursery: trio.Nursery, gateway: Gateway
-) -> AsyncIterator[httpx.AsyncClient]:
+async def client(stranger: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
     """Without a key."""
     await gateway.instances.create("loja1", token=OWN_KEY)
     await gateway.instances.create("loja2")
-    async with open_client(app, nursery) as client:
-        yield client
+    return stranger
 
 
 def walk(app: Application, instance: str = "loja1") -> list[Route]:

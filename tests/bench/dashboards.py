@@ -121,7 +121,6 @@ def _cpu(server: Server) -> float:
 
 
 def _log_in(url: str) -> str:
-    """Log in, and return the cookie."""
     with httpx.Client(base_url=url, trust_env=False) as http:
         page = http.get("/dashboard/login").text
         [token] = re.findall(r'name="form_token" value="([0-9a-f]+)"', page)

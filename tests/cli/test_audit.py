@@ -1,5 +1,3 @@
-"""``hookgw audit``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``hookgw connectors``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``hookgw delivery``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``hookgw emit``."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""``hookgw event``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``hookgw instance``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``hookgw key``."""
-
 from __future__ import annotations
 
 import json

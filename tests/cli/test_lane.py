@@ -1,5 +1,3 @@
-"""``hookgw lane``."""
-
 from __future__ import annotations
 
 import json

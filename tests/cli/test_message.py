@@ -1,5 +1,3 @@
-"""``hookgw message``."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""``hookgw webhook``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Secrets in files: ``HOOKGW_…_FILE``."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -96,7 +96,6 @@ def judge(arrivals: Sequence[Arrival], kills: Sequence[Kill], events: int) -> Fi
 
 
 def total(lanes: Iterable[Figures]) -> Figures:
-    """The figures of all lanes together."""
     found = list(lanes)
     return Figures(
         events=sum(one.events for one in found),

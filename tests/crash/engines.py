@@ -48,7 +48,6 @@ class Storage:
 
 
 def in_file(folder: Path) -> Storage:
-    """Return a storage in a data file."""
     return Storage({"path": str(folder / "hookgw.db")}, folder / "hookgw.db")
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
-import httpx
 import trio
 
-from tests.support.gateway_process import KEY
-
 ROOT = Path(__file__).parent.parent.parent
+DELIVERY = {
+    "allow_networks": ["127.0.0.0/8"],
+    "schedule": ["20ms"] * 40,
+    "unreachable_first_wait": "50ms",
+    "unreachable_max_wait": "500ms",
+}
 _START_PATIENCE = 120.0
-_ASK_AGAIN = 0.02
 
 
 class Target:
@@ -93,7 +94,6 @@ class Target:
         await process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal."""
         self._running().send_signal(number)
 
     async def terminate(self) -> int:
@@ -105,48 +105,3 @@ class Target:
     def _running(self) -> trio.Process:
         assert self._process is not None
         return self._process
-
-
-@dataclass
-class Producer:
-    """Emits numbered events on one instance, one after the other, at a steady rate.
-
-    What got no 202 is sent again with the same id until it does: so the numbers are the order in which
-    events were accepted, and what was accepted is never in doubt.
-
-    Attributes:
-        instance: whose events.
-        rate: events a second. After an outage it catches up.
-        emitted: how many events got their 202.
-        refusals: how many requests got something else, or nothing.
-    """
-
-    target: Target
-    instance: str
-    rate: float
-    emitted: int = 0
-    refusals: int = 0
-    enough: trio.Event = field(default_factory=trio.Event)
-
-    async def run(self, at_least: int) -> None:
-        """Emit until ``enough`` is set and there were ``at_least`` events."""
-        began = trio.current_time()
-        async with httpx.AsyncClient(
-            headers={"apikey": KEY}, trust_env=False, verify=False, timeout=10
-        ) as client:
-            while self.emitted < at_least or not self.enough.is_set():
-                while not await self._emit(client):
-                    self.refusals += 1
-                    await trio.sleep(_ASK_AGAIN)
-                self.emitted += 1
-                await trio.sleep_until(began + self.emitted / self.rate)
-
-    async def _emit(self, client: httpx.AsyncClient) -> bool:
-        number = self.emitted
-        event = {"event": "CALL", "id": f"{self.instance}-{number}", "data": {"number": number}}
-        try:
-            answer = await client.post(f"{self.target.url}/event/emit/{self.instance}", json=event)
-        except httpx.HTTPError:
-            return False
-        assert answer.status_code in (202, 503), answer.text
-        return answer.status_code == 202

@@ -17,10 +17,11 @@ import httpx
 import pytest
 import trio
 
-from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
-from tests.crash.account import Arrival, Figures, Kill, judge, total
+from hookgw.testing import Answer, answer, open_receiver
+from tests.crash.account import Figures, Kill, judge, total
 from tests.crash.engines import CHOSEN, POSTGRESQL, SQLITE, Storage
-from tests.crash.target import Producer, Target
+from tests.crash.load import FAIL, OK, Producer, Witness
+from tests.crash.target import DELIVERY, Target
 from tests.support.gateway_process import KEY, write_config
 from tests.support.ports import own_address
 
@@ -31,12 +32,6 @@ SEED = int(os.environ.get("HOOKGW_CRASH_SEED", str(random.SystemRandom().randran
 EVENTS = int(os.environ.get("HOOKGW_CRASH_EVENTS", "5000")) // 2
 EVENTS_PER_SECOND = 200.0
 DEADLINE = 180.0 + 30.0 * ROUNDS
-DELIVERY = {
-    "allow_networks": ["127.0.0.0/8"],
-    "schedule": ["20ms"] * 40,
-    "unreachable_first_wait": "50ms",
-    "unreachable_max_wait": "500ms",
-}
 
 pytestmark = [
     pytest.mark.crash,
@@ -48,42 +43,6 @@ pytestmark = [
 ]
 
 
-class Witness:
-    """A receiver and what it answered: one of them fails half of the time, one is slow."""
-
-    def __init__(self, receiver: Receiver, behave: Callable[[], Answer]) -> None:
-        self._receiver = receiver
-        self._behave = behave
-        self._delivered: list[bool] = []
-        self.url = receiver.url
-        receiver.default = self._answer
-
-    def _answer(self, request: Received) -> Answer:
-        chosen = self._behave()
-        self._delivered.append(chosen is not FAIL)
-        return chosen
-
-    def arrivals(self) -> list[Arrival]:
-        """What came, in order."""
-        return [
-            Arrival(int((request.event_id or "").rpartition("-")[2]), request.at, delivered)
-            for request, delivered in zip(self._receiver.requests, self._delivered, strict=True)
-        ]
-
-    async def wait_for_event(self, number: int) -> None:
-        """Wait until that event was delivered, and so all before it."""
-        wanted = f"-{number}"
-        looked_at = 0
-        while True:
-            for request in self._receiver.requests[looked_at:]:
-                looked_at += 1
-                if (request.event_id or "").endswith(wanted) and self._delivered[request.position]:
-                    return
-            await self._receiver.wait_for(looked_at + 1)
-
-
-OK = answer(200)
-FAIL = answer(500)
 SLOW = answer(200, wait=0.015)
 
 
@@ -123,7 +82,10 @@ async def test_nothing_accepted_is_lost(
             await target.spawn()
             await target.ready()
             await register(target, witnesses)
-            producers = [Producer(target, f"lane{n}", EVENTS_PER_SECOND / 5) for n in range(5)]
+            producers = [
+                Producer(lambda: target.url, f"lane{n}", EVENTS_PER_SECOND / 5, at_least=EVENTS // 5)
+                for n in range(5)
+            ]
             kills = await kill_under_load(target, producers, chance, rounds)
             for witness, producer in zip(witnesses, producers, strict=True):
                 await witness.wait_for_event(producer.emitted - 1)
@@ -148,10 +110,10 @@ async def register(target: Target, witnesses: list[Witness]) -> None:
 async def kill_under_load(
     target: Target, producers: list[Producer], chance: random.Random, rounds: int
 ) -> list[Kill]:
-    """Kill it in each round while the producers emit; let them emit the least number of events."""
+    """Kill it in each round while the producers emit."""
     async with trio.open_nursery() as load:
         for producer in producers:
-            load.start_soon(producer.run, EVENTS // len(producers))
+            load.start_soon(producer.run)
         kills = [kill for _ in range(rounds) for kill in await kill_at_random(target, chance)]
         for producer in producers:
             producer.enough.set()

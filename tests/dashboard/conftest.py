@@ -60,7 +60,6 @@ class Browser:
 
 
 def form_token(page: str) -> str:
-    """Return the form token of a page."""
     found = re.search(r'name="form_token" value="([0-9a-f]+)"', page)
     assert found is not None, page
     return found[1]

@@ -50,7 +50,6 @@ async def sent_to(kit: GatewayKit, url: str) -> Attempt:
 
 
 async def dead_letter(kit: GatewayKit, instance: str) -> DeliveryReport:
-    """Return the first dead letter of an instance."""
     query = DeliveryQuery(instance=instance, state=DeliveryState.DEAD, limit=1)
     for _ in range(1000):
         await kit.settled()

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hookgw import Delivery, DeliveryState, LaneState, Outcome, Registration
 from hookgw.delivery import AttemptResult
@@ -13,11 +12,14 @@ from hookgw.lanes import RETIRE_AFTER, Dispatcher
 from hookgw.records import Ordering
 from hookgw.store import Held, LaneBacklog
 from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, every_lane, registration
+from tests.support.exceptions import stray_cancelled
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 # Starting, retiring and ending lanes.
 
 
-async def test_starts_lanes_from_the_backlog(autojump_clock: MockClock) -> None:
+async def test_starts_lanes_from_the_backlog() -> None:
     world = World()
     world.outbox.add(2)
     world.outbox.add(1, lane=OTHER_LANE)
@@ -29,7 +31,7 @@ async def test_starts_lanes_from_the_backlog(autojump_clock: MockClock) -> None:
     assert not dispatcher.is_running
 
 
-async def test_start_starts_only_lanes_that_do_not_run(autojump_clock: MockClock) -> None:
+async def test_start_starts_only_lanes_that_do_not_run() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -40,7 +42,7 @@ async def test_start_starts_only_lanes_that_do_not_run(autojump_clock: MockClock
     assert sorted(world.sender.order) == ["e1", "e2"]
 
 
-async def test_start_wakes_a_retired_lane(autojump_clock: MockClock) -> None:
+async def test_start_wakes_a_retired_lane() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -51,7 +53,7 @@ async def test_start_wakes_a_retired_lane(autojump_clock: MockClock) -> None:
     assert world.sender.order == ["e1", "e2"]
 
 
-async def test_a_lane_starts_with_its_first_delivery_and_ends_when_idle(autojump_clock: MockClock) -> None:
+async def test_a_lane_starts_with_its_first_delivery_and_ends_when_idle() -> None:
     world = World(lane_idle=60.0)
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(2))
@@ -65,7 +67,7 @@ async def test_a_lane_starts_with_its_first_delivery_and_ends_when_idle(autojump
     assert world.sender.order == ["e1", "e2", "e3"]
 
 
-async def test_lanes_of_a_registration(autojump_clock: MockClock) -> None:
+async def test_lanes_of_a_registration() -> None:
     world = World(registration(url="http://user:secret@a/hook", ordering=Ordering.INSTANCE, concurrency=4))
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:shop"))
@@ -83,7 +85,7 @@ async def test_lanes_of_a_registration(autojump_clock: MockClock) -> None:
         assert len(dispatcher.lanes()) == 3
 
 
-async def test_a_retired_lane_is_shown_as_it_was(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_is_shown_as_it_was() -> None:
     world = World()
     world.sender.script["e2"] = [Outcome.REJECTED]
     async with world.dispatcher() as dispatcher:
@@ -96,7 +98,7 @@ async def test_a_retired_lane_is_shown_as_it_was(autojump_clock: MockClock) -> N
         assert world.monitor.states == []
 
 
-async def test_a_retired_lane_whose_registration_was_deleted_has_no_url(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_whose_registration_was_deleted_has_no_url() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -106,7 +108,7 @@ async def test_a_retired_lane_whose_registration_was_deleted_has_no_url(autojump
         assert (lane.registration, lane.url) == ("reg_1", None)
 
 
-async def test_a_retired_lane_starts_again(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_starts_again() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -117,9 +119,7 @@ async def test_a_retired_lane_starts_again(autojump_clock: MockClock) -> None:
     assert world.sender.order == ["e1", "e2"]
 
 
-async def test_a_lane_does_not_send_again_what_it_settled_before_it_was_retired(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_lane_does_not_send_again_what_it_settled_before_it_was_retired() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         first, second = world.outbox.add(2)
@@ -133,7 +133,7 @@ async def test_a_lane_does_not_send_again_what_it_settled_before_it_was_retired(
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_the_end_forgets_retired_lanes(autojump_clock: MockClock, cancelled: bool) -> None:
+async def test_the_end_forgets_retired_lanes(cancelled: bool) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -146,7 +146,7 @@ async def test_the_end_forgets_retired_lanes(autojump_clock: MockClock, cancelle
     assert world.monitor.states == ([] if cancelled else [LaneState.IDLE])
 
 
-async def test_a_lane_that_stops_is_reported(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_stops_is_reported() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -156,7 +156,7 @@ async def test_a_lane_that_stops_is_reported(autojump_clock: MockClock) -> None:
     assert world.monitor.states == [LaneState.IDLE]
 
 
-async def test_lanes_do_not_wait_for_each_other(autojump_clock: MockClock) -> None:
+async def test_lanes_do_not_wait_for_each_other() -> None:
     world = World()
     world.sender.takes = 1
     async with world.dispatcher() as dispatcher:
@@ -166,7 +166,7 @@ async def test_lanes_do_not_wait_for_each_other(autojump_clock: MockClock) -> No
     assert len(world.settled) == 4
 
 
-async def test_two_registrations_with_one_url_do_not_hold_each_other_up(autojump_clock: MockClock) -> None:
+async def test_two_registrations_with_one_url_do_not_hold_each_other_up() -> None:
     world = World(registration("reg_1", URL), registration("reg_2", URL))
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
     async with world.dispatcher() as dispatcher:
@@ -178,7 +178,7 @@ async def test_two_registrations_with_one_url_do_not_hold_each_other_up(autojump
     ] * 2
 
 
-async def test_requeued_deliveries_wake_a_lane_or_start_it(autojump_clock: MockClock) -> None:
+async def test_requeued_deliveries_wake_a_lane_or_start_it() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         [first] = world.outbox.add(1)
@@ -193,15 +193,7 @@ async def test_requeued_deliveries_wake_a_lane_or_start_it(autojump_clock: MockC
 
 
 async def raise_stray_cancelled() -> None:
-    """Raise a Cancelled of a scope that has ended."""
-    kept: list[BaseException] = []
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        try:
-            await trio.sleep_forever()
-        except trio.Cancelled as cancelled:
-            kept.append(cancelled)
-    raise kept[0]
+    raise await stray_cancelled()
 
 
 async def raise_a_bug() -> None:
@@ -210,7 +202,7 @@ async def raise_a_bug() -> None:
 
 @pytest.mark.parametrize("bug", [raise_a_bug, raise_stray_cancelled])
 async def test_a_bug_in_a_lane_stops_this_lane_alone_and_for_a_while(
-    autojump_clock: MockClock, bug: Callable[[], Awaitable[None]]
+    bug: Callable[[], Awaitable[None]],
 ) -> None:
     world = World()
     send, tries = world.sender.send, 0
@@ -241,9 +233,7 @@ async def test_a_bug_in_a_lane_stops_this_lane_alone_and_for_a_while(
     assert all(reason.startswith(f"{LANE}: ") for _, reason in world.monitor.failures)
 
 
-async def test_a_lane_that_waits_for_its_restart_is_paused_redirected_and_stopped(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_lane_that_waits_for_its_restart_is_paused_redirected_and_stopped() -> None:
     world = World()
     world.sender.send = lambda *_, **__: raise_a_bug()  # type: ignore[method-assign,assignment]
     async with world.dispatcher() as dispatcher:
@@ -265,7 +255,7 @@ async def test_a_lane_that_waits_for_its_restart_is_paused_redirected_and_stoppe
 # Attempts in flight, and resuming.
 
 
-async def test_attempts_in_flight_are_found_by_registration(autojump_clock: MockClock) -> None:
+async def test_attempts_in_flight_are_found_by_registration() -> None:
     world = World()
     world.sender.takes = 10
     async with world.dispatcher() as dispatcher:
@@ -279,7 +269,7 @@ async def test_attempts_in_flight_are_found_by_registration(autojump_clock: Mock
         assert world.settled == [(1, DeliveryState.DELIVERED)]
 
 
-async def test_a_retired_lane_has_nothing_in_flight_and_nothing_to_resume(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_has_nothing_in_flight_and_nothing_to_resume() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -290,7 +280,7 @@ async def test_a_retired_lane_has_nothing_in_flight_and_nothing_to_resume(autoju
     assert world.sender.order == ["e1"]
 
 
-async def test_resume_wakes_the_waiting_lanes_of_one_registration(autojump_clock: MockClock) -> None:
+async def test_resume_wakes_the_waiting_lanes_of_one_registration() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with world.dispatcher() as dispatcher:
@@ -308,7 +298,7 @@ async def test_resume_wakes_the_waiting_lanes_of_one_registration(autojump_clock
 # Pausing.
 
 
-async def test_paused_lanes_wait_and_then_read_the_outbox(autojump_clock: MockClock) -> None:
+async def test_paused_lanes_wait_and_then_read_the_outbox() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -323,7 +313,7 @@ async def test_paused_lanes_wait_and_then_read_the_outbox(autojump_clock: MockCl
     assert world.sender.order == ["e1", "e3", "e2"]
 
 
-async def test_a_lane_that_starts_while_its_registration_is_paused_waits(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_starts_while_its_registration_is_paused_waits() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         with dispatcher.paused("reg_1"):
@@ -335,7 +325,7 @@ async def test_a_lane_that_starts_while_its_registration_is_paused_waits(autojum
     assert world.sender.order == [early.event.id, late.event.id]
 
 
-async def test_one_lane_of_a_registration_is_paused(autojump_clock: MockClock) -> None:
+async def test_one_lane_of_a_registration_is_paused() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         with dispatcher.paused("reg_1", "reg_1:0:a"):
@@ -359,9 +349,7 @@ async def test_one_lane_of_a_registration_is_paused(autojump_clock: MockClock) -
 
 
 @pytest.mark.parametrize("first_ends_first", [True, False])
-async def test_lanes_wait_for_the_end_of_every_pause(
-    autojump_clock: MockClock, first_ends_first: bool
-) -> None:
+async def test_lanes_wait_for_the_end_of_every_pause(first_ends_first: bool) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -380,7 +368,7 @@ async def test_lanes_wait_for_the_end_of_every_pause(
     assert world.sender.order == ["e1", "e2"]
 
 
-async def test_a_pause_may_begin_as_another_ends(autojump_clock: MockClock) -> None:
+async def test_a_pause_may_begin_as_another_ends() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -395,7 +383,7 @@ async def test_a_pause_may_begin_as_another_ends(autojump_clock: MockClock) -> N
     assert world.sender.order == ["e1", "e2"]
 
 
-async def test_an_attempt_in_flight_ends_during_a_pause(autojump_clock: MockClock) -> None:
+async def test_an_attempt_in_flight_ends_during_a_pause() -> None:
     world = World()
     world.sender.takes = 10
     world.sender.script["e1"] = [Outcome.FAILED]
@@ -413,7 +401,7 @@ async def test_an_attempt_in_flight_ends_during_a_pause(autojump_clock: MockCloc
     assert world.settled == [(1, DeliveryState.DELIVERED)]
 
 
-async def test_an_error_in_the_block_ends_the_pause(autojump_clock: MockClock) -> None:
+async def test_an_error_in_the_block_ends_the_pause() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
@@ -427,9 +415,7 @@ async def test_an_error_in_the_block_ends_the_pause(autojump_clock: MockClock) -
     assert world.sender.order == ["e1", "e2"]
 
 
-async def test_the_monitor_hears_that_a_lane_delivers_after_a_wait_and_a_pause(
-    autojump_clock: MockClock,
-) -> None:
+async def test_the_monitor_hears_that_a_lane_delivers_after_a_wait_and_a_pause() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     async with world.dispatcher() as dispatcher:
@@ -444,7 +430,7 @@ async def test_the_monitor_hears_that_a_lane_delivers_after_a_wait_and_a_pause(
 # Stopping.
 
 
-async def test_stop_lets_attempts_end_and_leaves_the_rest_on_disk(autojump_clock: MockClock) -> None:
+async def test_stop_lets_attempts_end_and_leaves_the_rest_on_disk() -> None:
     world = World()
     world.sender.takes = 5
     async with world.dispatcher() as dispatcher:
@@ -459,7 +445,7 @@ async def test_stop_lets_attempts_end_and_leaves_the_rest_on_disk(autojump_clock
     assert sorted(world.outbox.pending) == [2, 3, 4]
 
 
-async def test_after_stop_no_lane_starts(autojump_clock: MockClock) -> None:
+async def test_after_stop_no_lane_starts() -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.stop()
@@ -471,7 +457,7 @@ async def test_after_stop_no_lane_starts(autojump_clock: MockClock) -> None:
     assert world.sender.order == []
 
 
-async def test_stop_ends_a_paused_lane_at_once(autojump_clock: MockClock) -> None:
+async def test_stop_ends_a_paused_lane_at_once() -> None:
     """The pause may last as long as the disk refuses, and the lane needs nothing from the disk to end."""
     world = World()
     world.outbox.flush = trio.sleep_forever  # type: ignore[method-assign]
@@ -499,9 +485,7 @@ def do_everything(dispatcher: Dispatcher, world: World) -> None:
 
 @pytest.mark.parametrize("orderly", [True, False])
 @pytest.mark.parametrize("idle", [0.1, 2 * RETIRE_AFTER])
-async def test_everything_is_harmless_once_the_dispatcher_has_ended(
-    autojump_clock: MockClock, orderly: bool, idle: float
-) -> None:
+async def test_everything_is_harmless_once_the_dispatcher_has_ended(orderly: bool, idle: float) -> None:
     """The store still writes, and registrations still change, while the gateway ends after a fault."""
     world = World()
     async with world.dispatcher() as dispatcher:
@@ -526,7 +510,7 @@ def many_instances(concurrency: int) -> Registration:
     return registration(ordering=Ordering.INSTANCE, concurrency=concurrency)
 
 
-async def test_lanes_of_ordering_instance_share_a_limit_on_attempts(autojump_clock: MockClock) -> None:
+async def test_lanes_of_ordering_instance_share_a_limit_on_attempts() -> None:
     world = World(many_instances(2), registration("reg_2"))
     world.sender.takes = 1
     async with world.dispatcher() as dispatcher:
@@ -548,7 +532,7 @@ async def test_lanes_of_ordering_instance_share_a_limit_on_attempts(autojump_clo
     assert len(set(lanes[:6])) == 5
 
 
-async def test_a_refused_event_of_one_instance_blocks_only_that_instance(autojump_clock: MockClock) -> None:
+async def test_a_refused_event_of_one_instance_blocks_only_that_instance() -> None:
     world = World(many_instances(1))
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
     async with world.dispatcher() as dispatcher:
@@ -562,7 +546,7 @@ async def test_a_refused_event_of_one_instance_blocks_only_that_instance(autojum
     assert 2 in world.outbox.pending
 
 
-async def test_a_changed_attempt_limit_takes_effect_at_once(autojump_clock: MockClock) -> None:
+async def test_a_changed_attempt_limit_takes_effect_at_once() -> None:
     world = World(many_instances(1))
     world.sender.takes = 10
     async with world.dispatcher() as dispatcher:
@@ -579,7 +563,7 @@ async def test_a_changed_attempt_limit_takes_effect_at_once(autojump_clock: Mock
         assert world.sender.in_flight == 2
 
 
-async def test_a_limit_that_was_set_while_no_lane_ran_holds(autojump_clock: MockClock) -> None:
+async def test_a_limit_that_was_set_while_no_lane_ran_holds() -> None:
     world = World(many_instances(1))
     world.sender.takes = 1
     async with world.dispatcher() as dispatcher:
@@ -593,7 +577,7 @@ async def test_a_limit_that_was_set_while_no_lane_ran_holds(autojump_clock: Mock
         assert world.sender.in_flight == 2
 
 
-async def test_a_lane_that_waits_for_its_turn_can_be_paused_and_stopped(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_waits_for_its_turn_can_be_paused_and_stopped() -> None:
     world = World(many_instances(1))
     world.sender.takes = 10
     async with world.dispatcher() as dispatcher:
@@ -613,7 +597,7 @@ async def test_a_lane_that_waits_for_its_turn_can_be_paused_and_stopped(autojump
     assert sorted(world.outbox.pending) == [3]
 
 
-async def test_while_it_is_cancelled_no_commit_fails(autojump_clock: MockClock) -> None:
+async def test_while_it_is_cancelled_no_commit_fails() -> None:
     """A commit may end at any moment of that. Its listener must not fail: the writer has more to write."""
     world = World()
 
@@ -631,9 +615,7 @@ async def test_while_it_is_cancelled_no_commit_fails(autojump_clock: MockClock) 
     assert not dispatcher.is_running
 
 
-async def test_a_lane_with_nothing_but_deliveries_that_are_held_back_is_shown(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_lane_with_nothing_but_deliveries_that_are_held_back_is_shown() -> None:
     world = World()
     world.outbox.held_back = Held(
         lanes={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from typing import Any
 
 import pytest
 import trio
@@ -36,10 +37,7 @@ class Witness(FakeSender):
         body: bytes,
         template: RequestTemplate,
         transport: LaneTransport,
-        *,
-        number: int,
-        timeout: float,  # noqa: ASYNC109
-        headers: dict[str, str] | None,
+        **how: Any,
     ) -> AttemptResult:
         lane, position = delivery.lane, delivery.position
         assert lane not in self._busy, "two tasks of one lane"
@@ -52,9 +50,7 @@ class Witness(FakeSender):
         if self._chance.random() < 0.2:
             self.script[delivery.event.id] = [self._chance.choice((Outcome.FAILED, Outcome.UNREACHABLE))]
         try:
-            result = await super().send(
-                delivery, body, template, transport, number=number, timeout=timeout, headers=headers
-            )
+            result = await super().send(delivery, body, template, transport, **how)
         finally:
             self._busy.remove(lane)
         if result.attempt.outcome is Outcome.DELIVERED:

@@ -18,6 +18,7 @@ from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSe
 from hookgw.kernel import Duration, Size
 from hookgw.testing import Answer, GatewayKit, Receiver, answer
 from tests.faults.support import KIND, state_of, wait_out
+from tests.support.waits import FIRST_WAIT
 
 HOUR = 3600.0
 both_ways = pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["forward", "back"])
@@ -58,7 +59,7 @@ async def test_a_retry_is_neither_early_nor_late(
         event = await kit.emit(KIND, {})
         await kit.settled()
         machine.offset += jump
-        assert 4.99 <= await wait_out(kit, hookgw_receiver) <= 5.5
+        assert FIRST_WAIT - 0.01 <= await wait_out(kit, hookgw_receiver) <= FIRST_WAIT * 1.1
         assert 14.99 <= await wait_out(kit, hookgw_receiver) <= 16.5
         assert await state_of(kit, event) is DeliveryState.DELIVERED
     timestamps = [float(request.header("webhook-timestamp") or 0) for request in hookgw_receiver.requests]
@@ -109,7 +110,7 @@ async def test_a_jump_while_hookgw_is_down_loses_nothing(
         await kit.settled()
     machine.offset += jump
     async with opened(tmp_path, machine, hookgw_clock, max_age=2 * HOUR) as kit:
-        await kit.advance(max(0.0, -jump) + 6)
+        await kit.advance(max(0.0, -jump) + 1.2 * FIRST_WAIT)
         assert [await state_of(kit, event) for event in events] == [DeliveryState.DELIVERED] * 3
     assert list(dict.fromkeys(hookgw_receiver.ids)) == [event.id for event in events]
 

@@ -32,6 +32,7 @@ from hookgw.testing import (
     reset,
 )
 from tests.faults.support import KIND, attempts_of, report_of, state_of
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -125,9 +126,9 @@ async def test_what_is_no_answer_is_tried_again(
     first, second = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(2)]
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == [first.id]
-    await hookgw_gateway.advance(4.9)
+    await hookgw_gateway.advance(FIRST_WAIT - 0.1)
     assert hookgw_receiver.ids == [first.id]
-    await hookgw_gateway.advance(0.7)
+    await hookgw_gateway.advance(0.1 + 0.11 * FIRST_WAIT)
     assert hookgw_receiver.ids == [first.id, first.id, second.id]
     failed, delivered = await attempts_of(hookgw_gateway, first)
     assert (failed.outcome, failed.status) == (Outcome.UNANSWERED, None)

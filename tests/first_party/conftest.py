@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +15,12 @@ from hookgw.config import PluginsSettings
 from hookgw.kernel import parse_rfc3339
 from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
 from hookgw.records import BUILT_IN_KINDS, Catalog
+from hookgw.testing import FakeSession
+from plugins.evolution.connector import Evolution
+from plugins.evolution.webhook import PROOF
+from tests.first_party.evolution import Take, connected, served
+from tests.first_party.runs import post
+from tests.networks.evolution import Evolution as EvolutionServer
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 
@@ -81,3 +87,24 @@ def registered() -> Callable[..., Registration]:
         return Registration(id="reg_1", instance="loja1", url="https://app.example/hook", plugins=plugins)
 
     return make
+
+
+@pytest.fixture
+async def evolution(connector: Evolution, session: FakeSession) -> AsyncIterator[EvolutionServer]:
+    """The server, whose events come to the connector."""
+    async with served(connector, session) as evolution:
+        yield evolution
+
+
+@pytest.fixture
+async def taking(
+    connector: Evolution, session: FakeSession, evolution: EvolutionServer
+) -> AsyncIterator[Take]:
+    """Run the connector; return a function that posts a body with the right proof."""
+    async with connected(connector, session):
+
+        async def take(body: Any, path: str = "") -> int:
+            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+            return await post(connector, session, raw, {PROOF: session.stored["secret"]}, path)
+
+        yield take

@@ -11,11 +11,11 @@ import httpx
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw import ConnectionState, EventLeftOut, HookgwError, IngestRequest
-from hookgw.records import BUILT_IN_KINDS, Catalog
+from hookgw import ConnectionState
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution as Connector
-from plugins.gateway_kinds import KINDS
+from tests.first_party.runs import CATALOG as CATALOG
+from tests.first_party.runs import post, running
 from tests.networks.evolution import KEY, Evolution
 
 OPTIONS = {"base_url": "http://evolution.example", "api_key": KEY}
@@ -29,7 +29,6 @@ FORMER = {
 }
 Take = Callable[..., Any]
 """Posts a body with the right proof, and returns the status of the answer."""
-CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 
 
 class Transport(httpx.ASGITransport):
@@ -95,29 +94,12 @@ def transport_of(session: FakeSession) -> Transport:
     return transports[session]
 
 
-async def post(
-    connector: Connector, session: FakeSession, body: bytes, headers: dict[str, str], path: str = ""
-) -> int:
-    """Post a webhook, and return the status of the answer, as the gateway would."""
-    lower = {name.lower(): value for name, value in headers.items()}
-    request = IngestRequest(method="POST", query={}, headers=lower, body=body, path=path.lstrip("/"))
-    try:
-        return (await connector.ingest(session, request)).status
-    except EventLeftOut:
-        return 200
-    except HookgwError as error:
-        return int(error.status)
-
-
 @asynccontextmanager
 async def connected(
     connector: Connector, session: FakeSession, state: ConnectionState = ConnectionState.OPEN
 ) -> AsyncIterator[None]:
     """Run the connector for the length of the block, and kill it at the end."""
-    session.state = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(connector.run, session)
+    async with running(connector, session):
         await session.wait_until(state)
         await wait_all_tasks_blocked()
         yield
-        nursery.cancel_scope.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -11,20 +11,17 @@ import httpx
 import msgspec
 import trio
 
-from hookgw import ConnectionState, Event, IngestRequest, Invalid, ProofRefused, Unavailable
-from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
+from hookgw import ConnectionState
 from hookgw.testing import FakeSession
-from plugins.gateway_kinds import KINDS
 from plugins.gowa.connector import Gowa
 from plugins.gowa.events import Account, translate
+from tests.first_party.runs import CATALOG, check, post, running
 from tests.networks.gowa.server import FakeGowa
 
 BASE_URL = "https://gowa.example"
 OPTIONS = {"base_url": BASE_URL, "user": "hookgw", "password": "gowa-password"}
 ANA, BOB = "5511988887777@s.whatsapp.net", "5511977776666@s.whatsapp.net"
 GROUP, LID = "120363040000000000@g.us", "251556368777322@lid"
-CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
-_SCHEMAS = SchemaBook(CATALOG)
 
 
 @dataclass
@@ -43,26 +40,12 @@ class Setup:
     async def post(self, url: str, headers: dict[str, str], body: bytes) -> int:
         """Give a webhook to the connector, as the gateway does."""
         assert url == self.session.ingest_url
-        request = IngestRequest(method="POST", query={}, headers=headers, body=body)
-        try:
-            status = (await self.connector.ingest(self.session, request)).status
-        except ProofRefused:
-            status = 401
-        except Invalid:
-            status = 400
-        except Unavailable:
-            status = 503
+        status = await post(self.connector, self.session, body, headers)
         self.answers.append(status)
         return status
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the connector for the length of the block, and kill it at the end."""
-        self.session.state = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.connector.run, self.session)
-            yield
-            nursery.cancel_scope.cancel()
+    def running(self) -> AbstractAsyncContextManager[None]:
+        return running(self.connector, self.session)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -83,13 +66,7 @@ class Setup:
     def check_events(self) -> None:
         """Check that every event is valid in strict mode."""
         for event in self.session.events:
-            assert_valid(event.kind, event.data)
-
-
-def assert_valid(kind: str, data: Any) -> None:
-    """Check a payload against its kind's schema."""
-    event = Event(id="e", kind=kind, instance="shop", data_json=msgspec.json.encode(data), time=0.0)
-    assert _SCHEMAS.problem(event) is None, (kind, data)
+            check(event.kind, event.data)
 
 
 @asynccontextmanager
@@ -98,10 +75,10 @@ async def setup(**more: Any) -> AsyncIterator[Setup]:
     async with trio.open_nursery() as nursery:
         connector = Gowa()
 
-        async def post(url: str, headers: dict[str, str], body: bytes) -> int:
+        async def take(url: str, headers: dict[str, str], body: bytes) -> int:
             return await made.post(url, headers, body)
 
-        gowa = FakeGowa(post, nursery)
+        gowa = FakeGowa(take, nursery)
         transport = httpx.ASGITransport(cast("Any", gowa.app))
         async with httpx.AsyncClient(transport=transport) as http:
             session = FakeSession(options=more.pop("options", OPTIONS), http=http, catalog=CATALOG, **more)
@@ -121,6 +98,6 @@ def data_of(event: str, payload: Any, **beside: Any) -> list[tuple[str, Any]]:
     found = []
     for one in translate(envelope, Account(media_url=link, report="r"), body):
         data = one.data if one.data_json is None else msgspec.json.decode(one.data_json)
-        assert_valid(one.kind, data)
+        check(one.kind, data)
         found.append((one.kind, data))
     return found

@@ -17,11 +17,6 @@ import trio
 
 from hookgw import (
     ConnectionState,
-    EventLeftOut,
-    HookgwError,
-    IngestRequest,
-    ProofRefused,
-    Session,
 )
 from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
@@ -32,6 +27,7 @@ from plugins.gowa.connector import Gowa
 from plugins.telegram.connector import Telegram
 from plugins.waha.connector import Waha
 from plugins.whatsapp_cloud.connector import WhatsAppCloud
+from tests.first_party.runs import post, running
 from tests.networks.evolution import KEY
 from tests.networks.evolution import Evolution as FakeEvolution
 from tests.networks.gowa.server import Device, FakeGowa
@@ -100,29 +96,21 @@ class Line:
 
 @asynccontextmanager
 async def connected(connector: Any, session: FakeSession) -> AsyncIterator[None]:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(connector.run, session)
+    async with running(connector, session):
         with trio.move_on_after(5):  # of WAHA, a code is shown
             await session.wait_until(ConnectionState.OPEN)
         yield
-        nursery.cancel_scope.cancel()
 
 
 def posting(
-    connector: Any, session: Session, headers: Callable[[bytes], dict[str, str]]
+    connector: Any, session: FakeSession, headers: Callable[[bytes], dict[str, str]]
 ) -> Callable[[bytes], Awaitable[int]]:
-    async def post(body: bytes) -> int:
-        request = IngestRequest(method="POST", query={}, headers=headers(body), body=body)
-        try:
-            return int((await connector.ingest(session, request)).status)
-        except ProofRefused:
-            raise AssertionError("The proof was right") from None
-        except EventLeftOut:
-            return 200
-        except HookgwError as error:
-            return int(error.status)
+    async def take(body: bytes) -> int:
+        status = await post(connector, session, body, headers(body))
+        assert status != 401, "The proof was right"
+        return status
 
-    return post
+    return take
 
 
 def payload(name: str) -> Any:

@@ -14,6 +14,7 @@ import trio
 from hookgw import ConnectionState
 from hookgw.testing import FakeSession
 from plugins.matrix.connector import Matrix
+from tests.first_party import runs
 
 HOMESERVER = "https://hs.example"
 ROOM = "!room:hs.example"
@@ -77,7 +78,6 @@ class Homeserver:
         self.reply({"next_batch": f"s{self._position}", "rooms": {"join": {ROOM: room}}})
 
     def reply(self, answer: dict[str, Any] | Reply) -> None:
-        """Answer a sync."""
         found = httpx.Response(200, json=answer) if isinstance(answer, dict) else answer
         self._send_sync.send_nowait(found)
 
@@ -138,10 +138,8 @@ class Homeserver:
 async def running(session: FakeSession) -> AsyncIterator[Matrix]:
     matrix = Matrix()
     with trio.fail_after(3600):  # the clock jumps there if nothing else can happen
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(matrix.run, session)
+        async with runs.running(matrix, session):
             yield matrix
-            nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -175,11 +173,9 @@ class DendriteRoom:
         self._taken: list[float] = []
 
     def add(self, place: int, event: dict[str, Any]) -> None:
-        """Add an event at a place of the stream."""
         self.events.append((place, event))
 
     def answer(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request for a page."""
         now = trio.current_time()
         self._taken = [began for began in self._taken if began > now - 0.5]
         if len(self._taken) >= self._threshold:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +11,6 @@ import httpx
 import pytest
 import trio
 from structlog.testing import capture_logs
-from trio.testing import MockClock
 
 from hookgw import ConnectionState, InstanceSettings, Invalid, TextMessage
 from hookgw.testing import FakeSession
@@ -26,11 +25,12 @@ from tests.first_party.evolution import (
     Take,
     Transport,
     connected,
-    post,
-    served,
     transport_of,
 )
+from tests.first_party.runs import post
 from tests.networks.evolution import KEY, WUID, Evolution
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 @pytest.fixture
@@ -43,15 +43,8 @@ def session() -> FakeSession:
     return FakeSession(options=OPTIONS, catalog=CATALOG)
 
 
-@pytest.fixture
-async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
-    """The server, whose events come to the connector."""
-    async with served(connector, session) as evolution:
-        yield evolution
-
-
 async def test_it_sets_the_webhook_and_takes_the_events(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     async with connected(connector, session):
         [webhook] = evolution.calls_of("POST webhook/set/shop")
@@ -78,7 +71,7 @@ async def test_it_sets_the_webhook_and_takes_the_events(
 
 
 async def test_a_lost_or_changed_webhook_is_set_again(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     shop = evolution.accounts["shop"]
     async with connected(connector, session):
@@ -110,7 +103,6 @@ async def test_a_rotated_url_is_told_soon(
     connector: Connector,
     session: FakeSession,
     evolution: Evolution,
-    autojump_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with connected(connector, session):
@@ -123,7 +115,7 @@ async def test_a_rotated_url_is_told_soon(
 
 
 async def test_files_are_not_inside_webhooks(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     """A long video would make a request that hookgw refuses. It fetches the files that fit into events."""
     session.wants_files = True
@@ -135,7 +127,7 @@ async def test_files_are_not_inside_webhooks(
 
 
 async def test_a_server_with_other_names_sends_all_that_it_knows(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     evolution.events.remove("SEND_MESSAGE_UPDATE")
     async with connected(connector, session):
@@ -145,9 +137,7 @@ async def test_a_server_with_other_names_sends_all_that_it_knows(
         assert len(evolution.calls_of("POST webhook/set/shop")) == 2
 
 
-async def test_chosen_events(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
-) -> None:
+async def test_chosen_events(connector: Connector, session: FakeSession, evolution: Evolution) -> None:
     session.options["remote_events"] = ["MESSAGES_UPSERT", "GROUPS_UPDATE"]
     async with connected(connector, session):
         [webhook] = evolution.calls_of("POST webhook/set/shop")
@@ -156,7 +146,7 @@ async def test_chosen_events(
 
 
 async def test_the_secret_stays_the_same_over_restarts(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     async with connected(connector, session):
         secret = session.stored["secret"]
@@ -167,7 +157,6 @@ async def test_the_secret_stays_the_same_over_restarts(
 
 
 def as_set(webhook: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a webhook as ``set`` took it."""
     assert webhook is not None
     names = {"webhookByEvents": "byEvents", "webhookBase64": "base64"}
     return {
@@ -187,7 +176,7 @@ async def set_former(evolution: Evolution, name: str = "shop") -> None:
 
 @pytest.mark.parametrize("call", ["remove", "logout", "set_webhook"])
 async def test_the_webhook_is_given_back(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, call: str
+    connector: Connector, session: FakeSession, evolution: Evolution, call: str
 ) -> None:
     await set_former(evolution)
     shop = evolution.accounts["shop"]
@@ -218,7 +207,7 @@ async def test_the_webhook_is_given_back(
 
 
 async def test_without_a_former_webhook_it_is_switched_off(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     async with connected(connector, session):
         await connector.remove(session)
@@ -228,7 +217,7 @@ async def test_without_a_former_webhook_it_is_switched_off(
 
 
 async def test_what_somebody_else_has_set_meanwhile_is_what_is_given_back(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     async with connected(connector, session):
         await set_former(evolution)
@@ -242,7 +231,7 @@ async def test_what_somebody_else_has_set_meanwhile_is_what_is_given_back(
 
 
 async def test_a_former_webhook_that_lies_is_kept_as_far_as_it_can_be_put_back(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     lying = {"url": "https://crm.example/hook", "enabled": True, "events": ["CALL", 7, None]}
     evolution.accounts["shop"].webhook = {**lying, "headers": {"a": "b", "c": {"d": 1}, "e": 2**80}}
@@ -259,7 +248,7 @@ async def test_a_former_webhook_that_lies_is_kept_as_far_as_it_can_be_put_back(
 
 
 async def test_another_remote_gets_its_webhook_back(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     evolution.add("other")
     await set_former(evolution)
@@ -275,7 +264,7 @@ async def test_another_remote_gets_its_webhook_back(
 
 
 async def test_a_server_that_has_moved_keeps_what_was_there_before(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     await set_former(evolution)
     async with connected(connector, session):
@@ -296,7 +285,6 @@ async def test_a_kill_at_any_request_loses_neither_events_nor_the_former_webhook
     connector: Connector,
     session: FakeSession,
     evolution: Evolution,
-    autojump_clock: MockClock,
     request_number: int,
     is_processed: bool,
 ) -> None:
@@ -327,20 +315,6 @@ async def test_a_kill_at_any_request_loses_neither_events_nor_the_former_webhook
 
 
 # The state
-
-
-@pytest.fixture
-async def taking(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
-) -> AsyncIterator[Take]:
-    """Run the connector; return a function that posts a body with the right proof."""
-    async with connected(connector, session):
-
-        async def take(body: Any, path: str = "") -> int:
-            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-            return await post(connector, session, raw, {PROOF: session.stored["secret"]}, path)
-
-        yield take
 
 
 def states(session: FakeSession) -> list[str]:
@@ -411,7 +385,7 @@ async def test_an_update_without_a_state_is_an_ordinary_event(
 
 @pytest.mark.parametrize("place", ["option", "call"])
 async def test_a_number_brings_a_code_to_type(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, place: str
+    connector: Connector, session: FakeSession, evolution: Evolution, place: str
 ) -> None:
     shop = evolution.accounts["shop"]
     shop.state = "close"
@@ -432,7 +406,7 @@ def test_a_number_that_is_none_is_refused() -> None:
 
 
 async def test_a_code_to_scan_alone_says_so(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     evolution.accounts["shop"].state = "close"
     async with connected(connector, session, ConnectionState.CONNECTING):
@@ -442,7 +416,7 @@ async def test_a_code_to_scan_alone_says_so(
 
 
 async def test_a_code_is_shown_until_it_is_scanned(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     shop = evolution.accounts["shop"]
     shop.state = "close"
@@ -487,7 +461,6 @@ async def test_what_is_wrong_is_said_and_tried_again(
     connector: Connector,
     session: FakeSession,
     evolution: Evolution,
-    autojump_clock: MockClock,
     fault: Any,
     reason: int,
     sentence: str,
@@ -509,7 +482,7 @@ async def test_what_is_wrong_is_said_and_tried_again(
 
 
 async def test_one_failure_of_an_open_connection_changes_nothing(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     async with connected(connector, session):
         transport_of(session).errors["GET webhook/find"] = [httpx.ReadTimeout("slow")]
@@ -525,7 +498,7 @@ async def test_one_failure_of_an_open_connection_changes_nothing(
     [None, [], 7, {}, {"instance": None}, {"instance": {"state": None}}, {"instance": {"state": {}}}, "open"],
 )
 async def test_a_lying_state(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, answer: Any
+    connector: Connector, session: FakeSession, evolution: Evolution, answer: Any
 ) -> None:
     evolution.faults["GET instance/connectionState"] = [(200, json.dumps(answer))] * 2
     evolution.faults["GET instance/connect/"] = [(200, json.dumps(answer))]
@@ -536,7 +509,7 @@ async def test_a_lying_state(
 
 @pytest.mark.parametrize("found", [None, [], 7, {"url": 5, "headers": [], "events": {}}, {"webhook": FORMER}])
 async def test_a_lying_webhook(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, found: Any
+    connector: Connector, session: FakeSession, evolution: Evolution, found: Any
 ) -> None:
     evolution.faults["GET webhook/find"] = [(200, json.dumps(found))]
     async with connected(connector, session):
@@ -547,7 +520,7 @@ async def test_a_lying_webhook(
 
 @pytest.mark.parametrize("found", [None, {}, [None], [{"ownerJid": 7, "name": "shop"}], [{"name": "other"}]])
 async def test_a_lying_account(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, found: Any
+    connector: Connector, session: FakeSession, evolution: Evolution, found: Any
 ) -> None:
     evolution.faults["GET instance/fetchInstances"] = [(200, json.dumps(found))]
     async with connected(connector, session):
@@ -555,7 +528,7 @@ async def test_a_lying_account(
 
 
 async def test_a_token_that_may_not_ask_for_the_account(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     evolution.faults["GET instance/fetchInstances"] = [(401, {})]
     async with connected(connector, session):
@@ -607,7 +580,7 @@ async def test_options(connector: Connector) -> None:
 
 
 async def test_wrong_options_close_and_events_still_come(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     async with connected(connector, session):
         pass
@@ -626,7 +599,6 @@ async def test_without_a_public_url_nothing_is_set(
     connector: Connector,
     session: FakeSession,
     evolution: Evolution,
-    autojump_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(FakeSession, "ingest_url", "/ingest/shop/token")
@@ -653,7 +625,7 @@ def test_the_plugin_takes_its_options_from_the_configuration(module_of: Callable
 
 
 async def test_settings_are_forwarded_once(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     async with connected(connector, session):
         # hookgw's defaults do not replace what is set in Evolution API.

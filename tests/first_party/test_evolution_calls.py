@@ -38,6 +38,8 @@ from plugins.evolution.receiving import FILE_TIME
 from tests.first_party.evolution import CATALOG, FORMER, OPTIONS, connected, served, transport_of
 from tests.networks.evolution import KEY, WUID, Evolution, serving
 
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
 CHAT = "5511988887777@s.whatsapp.net"
 MESSAGE = MessageKey(remote_jid=CHAT, id="3EB0A", from_me=True)
 HI = TextMessage(number="5511988887777", text="hi")
@@ -54,9 +56,7 @@ def session() -> FakeSession:
 
 
 @pytest.fixture
-async def evolution(
-    connector: Connector, session: FakeSession, autojump_clock: MockClock
-) -> AsyncIterator[Evolution]:
+async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
     """The server; the connector is connected to it."""
     async with served(connector, session) as evolution, connected(connector, session):
         yield evolution
@@ -378,9 +378,7 @@ async def test_other_calls(connector: Connector, session: FakeSession, evolution
     assert evolution.calls_of("POST instance/setPresence/shop") == [{"presence": "available"}]
 
 
-async def test_pictures_and_groups(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
-) -> None:
+async def test_pictures_and_groups(connector: Connector, session: FakeSession, evolution: Evolution) -> None:
     account = evolution.accounts["shop"]
     account.pictures[CHAT] = "https://pps.example/a.jpg"
     people = [{"id": CHAT, "admin": "superadmin"}]
@@ -409,7 +407,7 @@ async def test_pictures_and_groups(
 
 
 async def test_messages_are_those_of_evolution_api(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     evolution.accounts["shop"].messages = [
         {"id": "c1", "key": {"remoteJid": CHAT, "id": "M2", "fromMe": True}, "messageType": "conversation"},
@@ -557,7 +555,6 @@ async def test_a_file_comes_into_its_event_if_a_registration_asks_for_it(
     connector: Connector,
     session: FakeSession,
     evolution: Evolution,
-    autojump_clock: MockClock,
     *,
     has_link: bool,
 ) -> None:
@@ -594,7 +591,6 @@ async def test_a_file_that_is_too_large_for_an_event_gets_a_link_or_a_reason(
     connector: Connector,
     session: FakeSession,
     evolution: Evolution,
-    autojump_clock: MockClock,
     *,
     has_link: bool | None,
     says_size: bool,
@@ -618,7 +614,7 @@ async def test_a_file_that_is_too_large_for_an_event_gets_a_link_or_a_reason(
 
 
 async def test_a_file_that_evolution_api_does_not_hand_out_holds_nothing_up_for_long(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     session.options["media_links"] = False
     session.wants_files = True
@@ -638,7 +634,7 @@ async def test_a_file_that_evolution_api_does_not_hand_out_holds_nothing_up_for_
 
 
 async def test_many_files_at_once_are_all_inside_and_in_order(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+    connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     session.wants_files = True
     async with connected(connector, session):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import trio
 from structlog.testing import capture_logs
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from hookgw import IngestRequest, Invalid, NewEvent, Unavailable
 from hookgw.testing import FakeSession
@@ -20,10 +20,11 @@ from tests.first_party.evolution import (
     OPTIONS,
     Take,
     connected,
-    post,
-    served,
 )
+from tests.first_party.runs import post
 from tests.networks.evolution import WUID, Evolution
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 @pytest.fixture
@@ -36,30 +37,7 @@ def session() -> FakeSession:
     return FakeSession(options=OPTIONS, catalog=CATALOG)
 
 
-@pytest.fixture
-async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
-    """The server, whose events come to the connector."""
-    async with served(connector, session) as evolution:
-        yield evolution
-
-
-@pytest.fixture
-async def taking(
-    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
-) -> AsyncIterator[Take]:
-    """Run the connector; return a function that posts a body with the right proof."""
-    async with connected(connector, session):
-
-        async def take(body: Any, path: str = "") -> int:
-            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-            return await post(connector, session, raw, {PROOF: session.stored["secret"]}, path)
-
-        yield take
-
-
-async def test_the_same_body_is_one_event(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_the_same_body_is_one_event(session: FakeSession, evolution: Evolution, taking: Take) -> None:
     first = evolution.envelope("shop", "presence.update", {"id": "a", "presences": {}})
     for _ in range(3):
         assert await taking(first) == 200
@@ -74,9 +52,7 @@ async def test_the_same_body_is_one_event(
     assert len(session.data_of("PRESENCE_UPDATE")) == 3
 
 
-async def test_data_arrives_byte_for_byte(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_data_arrives_byte_for_byte(session: FakeSession, taking: Take) -> None:
     data = b'{"b": 1.0, "a": 1e3, "n": 123456789012345678901, "u": "\\u00e9"}'
     assert await taking(b'{"event":"call","data":' + data + b',"extra":[{}]}') == 200
     assert session.events[-1].data_json == data
@@ -84,7 +60,7 @@ async def test_data_arrives_byte_for_byte(
 
 @pytest.mark.parametrize("size", [1, 100_000])
 async def test_how_far_a_history_sync_is_goes_along(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock, size: int
+    session: FakeSession, evolution: Evolution, taking: Take, size: int
 ) -> None:
     messages = [{"key": {"id": str(number)}, "message": "x" * size} for number in range(20)]
     body = evolution.envelope("shop", "messages.set", messages)
@@ -99,23 +75,19 @@ async def test_how_far_a_history_sync_is_goes_along(
 
 
 @pytest.mark.parametrize("event", ["group.update", "GROUP_UPDATE", "groups.update", "GROUPS_UPDATE"])
-async def test_spellings(session: FakeSession, taking: Take, autojump_clock: MockClock, event: str) -> None:
+async def test_spellings(session: FakeSession, taking: Take, event: str) -> None:
     assert await taking({"event": event, "data": [{"id": "1@g.us"}]}) == 200
     assert session.data_of("GROUPS_UPDATE") == [[{"id": "1@g.us"}]]
 
 
-async def test_every_event_of_evolution_has_a_kind(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_every_event_of_evolution_has_a_kind(session: FakeSession, taking: Take) -> None:
     for name in EVENTS:
         assert await taking({"event": name, "data": None}) == 200
         assert session.events[-1].data is None
     assert len({event.kind for event in session.events}) == len(EVENTS)
 
 
-async def test_the_kind_may_be_in_the_path(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_the_kind_may_be_in_the_path(session: FakeSession, taking: Take) -> None:
     body = {"event": "messages.upsert", "data": {"key": {"id": "1"}}}
     assert await taking(body, "messages-upsert") == 200
     assert await taking({"data": {"key": {"id": "2"}}}, "group-participants-update") == 200
@@ -123,7 +95,7 @@ async def test_the_kind_may_be_in_the_path(
     assert len(session.data_of("GROUP_PARTICIPANTS_UPDATE")) == 1
 
 
-async def test_version_1(session: FakeSession, taking: Take, autojump_clock: MockClock) -> None:
+async def test_version_1(session: FakeSession, taking: Take) -> None:
     body = {
         "event": "messages.upsert",
         "instance": "shop",
@@ -162,7 +134,7 @@ async def test_version_1(session: FakeSession, taking: Take, autojump_clock: Moc
     ],
 )
 async def test_what_is_no_event_is_acknowledged_and_logged(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, body: Any
+    session: FakeSession, taking: Take, body: Any
 ) -> None:
     before = len(session.events)
     with capture_logs() as logs:
@@ -171,9 +143,7 @@ async def test_what_is_no_event_is_acknowledged_and_logged(
     assert [line["log_level"] for line in logs] in (["warning"], ["warning", "warning"])
 
 
-async def test_an_unknown_event_is_passed_on_and_logged_once(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_an_unknown_event_is_passed_on_and_logged_once(session: FakeSession, taking: Take) -> None:
     with capture_logs() as logs:
         for number in (0, 1, 1, 2):
             await taking(b'{"event": "no.such.event", "data": {"b": %d.0,"a":1}}' % number)
@@ -201,18 +171,14 @@ async def test_an_unknown_event_is_passed_on_and_logged_once(
         (b'{"a": "\xff"}', {"a": "�"}),
     ],
 )
-async def test_lying_data_is_repaired(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, data: bytes, wanted: Any
-) -> None:
+async def test_lying_data_is_repaired(session: FakeSession, taking: Take, data: bytes, wanted: Any) -> None:
     body = b'{"event": "chats.update", "sender": 7, "date_time": null, "data": ' + data + b"}"
     for _ in range(2):
         assert await taking(body) == 200
     assert session.data_of("CHATS_UPDATE") == [wanted]
 
 
-async def test_data_that_nobody_can_read_is_left_out(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_data_that_nobody_can_read_is_left_out(session: FakeSession, taking: Take) -> None:
     for deep in (1_000, 100_000):
         body = b'{"event": "chats.update", "data": ' + b"[" * deep + b"]" * deep + b"}"
         with capture_logs() as logs:
@@ -222,7 +188,7 @@ async def test_data_that_nobody_can_read_is_left_out(
 
 
 async def test_a_list_with_very_many_values_becomes_several_events(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
+    session: FakeSession, taking: Take
 ) -> None:
     contacts = [{"id": str(number), "name": "Ana", "n": 1.0} for number in range(30_000)]
     large = [0] * 20_001
@@ -238,9 +204,7 @@ async def test_a_list_with_very_many_values_becomes_several_events(
     assert session.left_out == [json.dumps(large).encode()] * 2
 
 
-async def test_an_event_with_too_many_values_is_acknowledged(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_an_event_with_too_many_values_is_acknowledged(session: FakeSession, taking: Take) -> None:
     for size in (20_001, 700_000):  # the second one has more than 1 MiB
         assert await taking({"event": "chats.update", "data": {"a": [0] * size}}) == 200
     assert len(session.left_out) == 2
@@ -248,14 +212,12 @@ async def test_an_event_with_too_many_values_is_acknowledged(
     assert len(session.data_of("CHATS_UPDATE")) == 1
 
 
-async def test_a_list_of_events(session: FakeSession, taking: Take, autojump_clock: MockClock) -> None:
+async def test_a_list_of_events(session: FakeSession, taking: Take) -> None:
     assert await taking([{"event": "call", "data": 1}, {"event": "chats.delete", "data": [2]}]) == 200
     assert [event.kind for event in session.events[-2:]] == ["CALL", "CHATS_DELETE"]
 
 
-async def test_a_cut_body_may_come_again(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_a_cut_body_may_come_again(session: FakeSession, taking: Take) -> None:
     whole = b'{"event": "call", "data": {"a": "b"}}'
     for length in range(len(whole)):
         assert await taking(whole[:length]) == 408  # one after which Evolution API repeats it
@@ -268,7 +230,6 @@ async def test_without_the_proof_nothing_is_taken(
     connector: Connector,
     session: FakeSession,
     evolution: Evolution,
-    autojump_clock: MockClock,
     given: str | None,
 ) -> None:
     body = json.dumps(evolution.envelope("shop", "call", {})).encode()
@@ -285,7 +246,7 @@ async def test_without_the_proof_nothing_is_taken(
 
 
 async def test_files_in_events_are_for_registrations_that_want_them(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
+    session: FakeSession, taking: Take
 ) -> None:
     data = {"key": {"id": "1"}, "message": {"imageMessage": {}, "base64": "aGVsbG8="}}
     assert await taking({"event": "messages.upsert", "data": data}) == 200
@@ -294,7 +255,7 @@ async def test_files_in_events_are_for_registrations_that_want_them(
 
 
 async def test_a_long_list_becomes_several_events(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    session: FakeSession, taking: Take, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the gateway does, the session refuses an event of more than ``events.max_data``."""
     emit_all = session.emit_all
@@ -319,7 +280,7 @@ async def test_a_long_list_becomes_several_events(
 
 
 async def test_events_stay_in_the_order_of_their_arrival(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    session: FakeSession, taking: Take, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     emit_all, batches = session.emit_all, []
 
@@ -364,7 +325,7 @@ async def test_files_in_a_list_with_very_many_values_stay(
 
 
 async def test_a_request_is_read_again_if_the_one_that_read_it_has_ended(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    session: FakeSession, taking: Take, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decode_json, is_slow = session.decode_json, True
 
@@ -390,7 +351,7 @@ async def test_a_request_is_read_again_if_the_one_that_read_it_has_ended(
 
 
 async def test_what_cannot_be_stored_now_comes_again(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    session: FakeSession, taking: Take, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     emit_all = session.emit_all
     is_full = True
@@ -419,7 +380,7 @@ async def test_what_cannot_be_stored_now_comes_again(
 
 
 async def test_the_clock_of_the_server_may_jump(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
+    session: FakeSession, evolution: Evolution, taking: Take
 ) -> None:
     """It tells the local time as if it were UTC: in autumn, an hour comes twice."""
 

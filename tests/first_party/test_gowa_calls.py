@@ -29,7 +29,8 @@ from hookgw import (
     TextMessage,
 )
 from hookgw.testing import FakeMediaSink
-from tests.first_party.gowa import ANA, BOB, GROUP, Setup, assert_valid, setup
+from tests.first_party.gowa import ANA, BOB, GROUP, Setup, setup
+from tests.first_party.runs import check
 from tests.networks.gowa.server import Fault
 
 KEY = MessageKey(remote_jid=ANA, id="A")
@@ -49,7 +50,7 @@ async def it(autojump_clock: MockClock) -> AsyncIterator[Setup]:
 async def sent(it: Setup, message: Message) -> tuple[str, Any, dict[str, Any]]:
     """Send a message, and return the call of GOWA, its body or form, and the payload."""
     payload = await it.connector.send(it.session, message, key="k")
-    assert_valid("SEND_MESSAGE", payload)
+    check("SEND_MESSAGE", payload)
     method, path, body = it.gowa.calls[-1]
     assert payload["key"]["fromMe"] is True
     assert payload["key"]["id"] in it.gowa.messages
@@ -134,10 +135,10 @@ async def test_places_contacts_and_reactions(it: Setup) -> None:
 async def test_edits_and_deletions(it: Setup) -> None:
     edited = await it.connector.edit(it.session, KEY, "new", number="")
     assert it.gowa.calls[-1] == ("POST", "/message/A/update", {"phone": ANA, "message": "new"})
-    assert_valid("MESSAGES_EDITED", edited)
+    check("MESSAGES_EDITED", edited)
     deleted = await it.connector.delete(it.session, MessageKey(remote_jid=ANA, id="A", from_me=True))
     assert it.gowa.calls[-1] == ("POST", "/message/A/revoke", {"phone": ANA})
-    assert_valid("MESSAGES_DELETE", deleted)
+    check("MESSAGES_DELETE", deleted)
     # GOWA reports the deletion, too: it is one event.
     await it.session.emit("MESSAGES_DELETE", deleted, event_id=None)
     with pytest.raises(Invalid):

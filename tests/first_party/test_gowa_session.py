@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hookgw import (
     ConnectionState,
@@ -26,6 +25,8 @@ from plugins.gowa.options import Options, check_defaults, read_options
 from tests.first_party.gowa import ANA, BASE_URL, GROUP, OPTIONS, Setup, setup
 from tests.networks.gowa.server import Device, Fault
 
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
 ME = "5511999999999@s.whatsapp.net"
 
 
@@ -35,7 +36,7 @@ async def it() -> AsyncIterator[Setup]:
         yield made
 
 
-async def test_a_new_device_is_made_scanned_and_open(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_new_device_is_made_scanned_and_open(it: Setup) -> None:
     async with it.running():
         await it.session.wait_for("QRCODE_UPDATED")
         assert it.session.state is ConnectionState.CONNECTING
@@ -53,7 +54,7 @@ async def test_a_new_device_is_made_scanned_and_open(autojump_clock: MockClock, 
     it.check_events()
 
 
-async def test_a_code_is_renewed_until_nobody_scans(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_code_is_renewed_until_nobody_scans(it: Setup) -> None:
     async with it.running():
         await it.session.wait_for("QRCODE_UPDATED", MOST_CODES)
         await it.session.wait_until(ConnectionState.CLOSE)
@@ -67,9 +68,7 @@ async def test_a_code_is_renewed_until_nobody_scans(autojump_clock: MockClock, i
         await it.session.wait_for("QRCODE_UPDATED", MOST_CODES + 1)
 
 
-async def test_the_webhook_is_set_again_and_changed_only_if_it_must(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_the_webhook_is_set_again_and_changed_only_if_it_must(it: Setup) -> None:
     async with it.connected():
         await trio.sleep(600)
         assert [path for method, path, _ in it.gowa.calls if method == "PATCH"] == []
@@ -80,7 +79,7 @@ async def test_the_webhook_is_set_again_and_changed_only_if_it_must(
         assert it.session.state is ConnectionState.OPEN
 
 
-async def test_the_secret_survives_a_restart(autojump_clock: MockClock, it: Setup) -> None:
+async def test_the_secret_survives_a_restart(it: Setup) -> None:
     async with it.connected():
         secret = it.gowa.devices["shop"].secret
     async with it.running():
@@ -89,7 +88,7 @@ async def test_the_secret_survives_a_restart(autojump_clock: MockClock, it: Setu
         assert len(await it.events_of("message", {"id": "A", "chat_id": ANA, "body": "hi"})) == 1
 
 
-async def test_only_what_the_devices_secret_signs_is_taken(autojump_clock: MockClock, it: Setup) -> None:
+async def test_only_what_the_devices_secret_signs_is_taken(it: Setup) -> None:
     async with it.connected():
         it.gowa.sign_wrongly = True
         assert await it.events_of("message", {"id": "A", "chat_id": ANA, "body": "hi"}) == []
@@ -102,7 +101,7 @@ async def test_only_what_the_devices_secret_signs_is_taken(autojump_clock: MockC
         await it.connector.ingest(it.session, request)
 
 
-async def test_another_device_and_odd_bodies(autojump_clock: MockClock, it: Setup) -> None:
+async def test_another_device_and_odd_bodies(it: Setup) -> None:
     async with it.connected():
         payload = {"id": "A", "chat_id": ANA, "body": "hi"}
         assert await it.events_of("message", payload, session_id="another") == []
@@ -115,9 +114,7 @@ async def test_another_device_and_odd_bodies(autojump_clock: MockClock, it: Setu
         assert len(it.session.data_of("MESSAGES_UPSERT")) == 1
 
 
-async def test_a_logout_on_the_phone_is_noticed_and_waits_for_connect(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_a_logout_on_the_phone_is_noticed_and_waits_for_connect(it: Setup) -> None:
     async with it.connected():
         it.gowa.log_out("shop")
         await it.session.wait_until(ConnectionState.CLOSE)
@@ -128,7 +125,7 @@ async def test_a_logout_on_the_phone_is_noticed_and_waits_for_connect(
         await it.session.wait_for("QRCODE_UPDATED", 2)
 
 
-async def test_a_lost_connection_comes_back(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_lost_connection_comes_back(it: Setup) -> None:
     async with it.connected():
         it.gowa.devices["shop"].is_connected = False
         await it.session.wait_until(ConnectionState.CLOSE)
@@ -141,7 +138,7 @@ async def test_a_lost_connection_comes_back(autojump_clock: MockClock, it: Setup
         assert len(it.session.qr_codes) == 1
 
 
-async def test_a_device_that_was_removed_is_made_again(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_device_that_was_removed_is_made_again(it: Setup) -> None:
     async with it.connected():
         del it.gowa.devices["shop"]
         await it.session.wait_until(ConnectionState.CLOSE)
@@ -164,9 +161,7 @@ async def test_a_device_that_was_removed_is_made_again(autojump_clock: MockClock
         ),
     ],
 )
-async def test_a_server_that_refuses_is_named(
-    autojump_clock: MockClock, it: Setup, fault: Fault, reason: int, words: str
-) -> None:
+async def test_a_server_that_refuses_is_named(it: Setup, fault: Fault, reason: int, words: str) -> None:
     it.gowa.faults.append(fault)
     async with it.running():
         await it.session.wait_until(ConnectionState.CLOSE)
@@ -177,7 +172,7 @@ async def test_a_server_that_refuses_is_named(
         await it.session.wait_for("QRCODE_UPDATED")
 
 
-async def test_a_moment_without_the_server_is_no_close(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_moment_without_the_server_is_no_close(it: Setup) -> None:
     async with it.connected():
         it.gowa.faults.append(Fault("/devices", 503, b"", 2))
         await trio.sleep(300)
@@ -185,7 +180,7 @@ async def test_a_moment_without_the_server_is_no_close(autojump_clock: MockClock
         assert it.gowa.faults == []
 
 
-async def test_a_picture_that_cannot_be_read_is_said(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_picture_that_cannot_be_read_is_said(it: Setup) -> None:
     it.gowa.faults.append(Fault("GET /statics", 200, b"no picture"))
     async with it.running():
         await it.session.wait_until(ConnectionState.CLOSE)
@@ -193,14 +188,14 @@ async def test_a_picture_that_cannot_be_read_is_said(autojump_clock: MockClock, 
         await it.session.wait_for("QRCODE_UPDATED")
 
 
-async def test_a_login_that_came_between_is_no_fault(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_login_that_came_between_is_no_fault(it: Setup) -> None:
     it.gowa.faults.append(Fault("/login", 500, b'{"code": "SESSION_SAVED_ERROR", "message": "saved"}'))
     async with it.running():
         await it.session.wait_for("QRCODE_UPDATED")
         assert ConnectionState.CLOSE not in [state for state, _, _ in it.session.states]
 
 
-async def test_logout_removal_and_restart(autojump_clock: MockClock, it: Setup) -> None:
+async def test_logout_removal_and_restart(it: Setup) -> None:
     async with it.connected():
         await it.connector.restart(it.session)
         assert it.gowa.calls[-1][:2] == ("POST", "/devices/shop/reconnect")
@@ -217,13 +212,13 @@ async def test_logout_removal_and_restart(autojump_clock: MockClock, it: Setup) 
         await it.connector.restart(it.session)
 
 
-async def test_a_restart_without_a_login_is_no_error(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_restart_without_a_login_is_no_error(it: Setup) -> None:
     async with it.running():
         await it.session.wait_for("QRCODE_UPDATED")
         await it.connector.restart(it.session)
 
 
-async def test_settings_of_the_account(autojump_clock: MockClock, it: Setup) -> None:
+async def test_settings_of_the_account(it: Setup) -> None:
     async with it.connected():
         settings = InstanceSettings(
             groups_ignore=True, read_messages=True, reject_call=True, msg_call="Later", always_online=True
@@ -241,7 +236,7 @@ async def test_settings_of_the_account(autojump_clock: MockClock, it: Setup) -> 
         assert calls["/send/message"] == {"phone": ANA, "message": "Later"}
 
 
-async def test_a_device_may_have_another_name(autojump_clock: MockClock) -> None:
+async def test_a_device_may_have_another_name() -> None:
     async with setup(options={**OPTIONS, "device": "org_2"}) as it:
         it.gowa.devices["org_2"] = Device("org_2", jid=ME, is_connected=True)
         async with it.running():
@@ -284,9 +279,7 @@ def test_the_operators_password_is_for_the_operators_server() -> None:
     assert "hidden" not in repr(Options(base_url=BASE_URL, password="hidden")) + repr(State(secret="hidden"))
 
 
-async def test_the_server_does_not_repeat_the_password_to_anybody(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_the_server_does_not_repeat_the_password_to_anybody(it: Setup) -> None:
     async with it.connected():
         words = f"gowa-password {it.session.stored['secret']}"
         it.gowa.faults.append(Fault("/user/check", 400, b'{"code": "X", "message": "%s"}' % words.encode()))
@@ -295,7 +288,7 @@ async def test_the_server_does_not_repeat_the_password_to_anybody(
         assert str(refused.value) == "GOWA: ******** ********"
 
 
-async def test_the_password_goes_to_no_other_host(autojump_clock: MockClock, it: Setup) -> None:
+async def test_the_password_goes_to_no_other_host(it: Setup) -> None:
     hosts = set()
 
     async def note(request: httpx.Request) -> None:

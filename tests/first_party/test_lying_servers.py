@@ -84,7 +84,6 @@ def answers(start: int) -> Iterator[Answer]:
 
 
 def calls(line: Line, connector: ContainedConnector) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield all calls of a connector."""
     session, number = line.session, line.chat
     key = MessageKey(remote_jid=number, id="70001", from_me=True)
     other = MessageKey(remote_jid=number, id="70002", from_me=False)

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw import Event, NewEvent, event_id_of
-from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
-from plugins.gateway_kinds import KINDS
+from hookgw import event_id_of
 from plugins.matrix import content as content_of
 from plugins.matrix import events
+from tests.first_party.runs import assert_valid
 
 ROOM = "!dmYyVx:hs.example"
 ME, ANA = "@shop:hs.example", "@ana:other.example"
@@ -32,7 +31,6 @@ ACCOUNT = events.Account(
     options_of={"$poll": {"y": "Yes", "n": "No"}}.get,
     media_url=media_url,
 )
-SCHEMAS = SchemaBook(Catalog([*BUILT_IN_KINDS, *KINDS]))
 
 
 def event(kind: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -79,12 +77,6 @@ def network_event(raw: dict[str, Any]) -> str:
     assert new is not None
     assert new.kind == "NETWORK_EVENT"
     return str(json.loads(new.data_json or b"")["name"])
-
-
-def assert_valid(new: NewEvent) -> None:
-    data_json = new.data_json or Event.encode(new.data)
-    stored = Event(id="e", kind=new.kind, instance="shop", data_json=data_json, time=0.0)
-    assert SCHEMAS.problem(stored) is None
 
 
 def test_a_text() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from hookgw import (
     ConnectionState,
@@ -50,6 +50,8 @@ from tests.first_party.matrix import (
     texts,
 )
 
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
 
 @pytest.fixture
 def homeserver() -> Homeserver:
@@ -62,9 +64,7 @@ async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
         yield FakeSession(options=OPTIONS, http=http)
 
 
-async def test_the_first_sync_reads_no_history(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_the_first_sync_reads_no_history(homeserver: Homeserver, session: FakeSession) -> None:
     homeserver.sync(message(1), limited=True)
     async with running(session):
         await session.wait_until(ConnectionState.OPEN)
@@ -78,7 +78,7 @@ async def test_the_first_sync_reads_no_history(
 
 
 async def test_thousands_of_events_of_one_room_are_stored_in_order_and_in_parts(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     stored: list[int] = []
     emit_all = session.emit_all
@@ -102,7 +102,7 @@ async def test_thousands_of_events_of_one_room_are_stored_in_order_and_in_parts(
 
 
 async def test_a_reaction_to_an_event_that_was_left_out_holds_nothing_up(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     large = message(1, odd=[[]] * 20_001)
     relation = {"rel_type": "m.annotation", "event_id": large["event_id"], "key": "x"}
@@ -116,7 +116,7 @@ async def test_a_reaction_to_an_event_that_was_left_out_holds_nothing_up(
 
 @pytest.mark.parametrize("odd", ["\\ud83d", "\\ude00\\ud83d"])
 async def test_half_an_emoji_in_a_long_answer_costs_only_itself(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, odd: str
+    homeserver: Homeserver, session: FakeSession, odd: str
 ) -> None:
     timeline = [message(number) for number in range(500)]
     answer = {
@@ -131,9 +131,7 @@ async def test_half_an_emoji_in_a_long_answer_costs_only_itself(
     assert texts(session)[-1] == "\ufffd" * (len(odd) // 6)
 
 
-async def test_a_restart_continues_with_the_same_login(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_a_restart_continues_with_the_same_login(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session):
         pass
     homeserver.sync(message(1))
@@ -153,9 +151,7 @@ async def test_a_restart_continues_with_the_same_login(
         httpx.Response(200, json={}),
     ],
 )
-async def test_after_faults_it_continues(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, fault: Reply
-) -> None:
+async def test_after_faults_it_continues(homeserver: Homeserver, session: FakeSession, fault: Reply) -> None:
     async with connected(homeserver, session):
         homeserver.reply(fault)
         homeserver.reply(fault)
@@ -166,9 +162,7 @@ async def test_after_faults_it_continues(
     assert [sync.get("since") for sync in homeserver.syncs[:4]] == [None, "s1", "s1", "s1"]
 
 
-async def test_one_broken_poll_is_no_lost_connection(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_one_broken_poll_is_no_lost_connection(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session):
         homeserver.reply(httpx.ReadError("reset"))
         homeserver.sync(message(1))
@@ -177,7 +171,7 @@ async def test_one_broken_poll_is_no_lost_connection(
 
 
 async def test_an_answer_that_was_too_much_is_asked_for_in_parts(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session):
         homeserver.reply(httpx.RemoteProtocolError("The response exceeded 16777216 bytes."))
@@ -187,9 +181,7 @@ async def test_an_answer_that_was_too_much_is_asked_for_in_parts(
     assert limits[1:3] == [100, 50]
 
 
-async def test_a_logout_closes_with_the_reason(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_a_logout_closes_with_the_reason(homeserver: Homeserver, session: FakeSession) -> None:
     homeserver.sync()
     homeserver.reply(refusal(401, "M_UNKNOWN_TOKEN"))
     await Matrix().run(session)
@@ -201,7 +193,7 @@ async def test_a_logout_closes_with_the_reason(
 
 
 async def test_after_a_soft_logout_the_same_device_logs_in(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session):
         homeserver.reply(refusal(401, "M_UNKNOWN_TOKEN", soft_logout=True))
@@ -228,7 +220,7 @@ async def test_wrong_options_close(session: FakeSession, options: dict[str, Any]
 
 
 async def test_a_wrong_password_and_a_strangers_token_close(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     homeserver.will("POST login", refusal(403, "M_FORBIDDEN"))
     await Matrix().run(session)
@@ -238,7 +230,7 @@ async def test_a_wrong_password_and_a_strangers_token_close(
     assert "belongs to @shop:hs.example" in session.states[-1][2]["message"]
 
 
-async def test_refused_sends(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+async def test_refused_sends(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session) as matrix:
         text = TextMessage(number=ROOM, text="hello")
         for answer, status, wait in (
@@ -263,9 +255,7 @@ async def test_refused_sends(autojump_clock: MockClock, homeserver: Homeserver, 
         assert len(set(sent)) == 1, "a repeated send has the same transaction"
 
 
-async def test_an_encrypted_room_is_refused(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_an_encrypted_room_is_refused(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will(f"GET rooms/{ROOM}/state/m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"})
         for _ in range(2):
@@ -276,9 +266,7 @@ async def test_an_encrypted_room_is_refused(
             await matrix.edit(session, key, "x", number=ROOM)
 
 
-async def test_a_direct_room_is_created_once(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_a_direct_room_is_created_once(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session) as matrix:
         sent = await matrix.send(session, TextMessage(number=ANA, text="1", mentions=(ANA,)), key="1")
         homeserver.will("GET rooms", {"membership": "join"})
@@ -288,9 +276,7 @@ async def test_a_direct_room_is_created_once(
     assert ("PUT", f"user/{ME}/account_data/m.direct", {ANA: [ROOM]}) in homeserver.requests
 
 
-async def test_other_messages(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_other_messages(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session) as matrix:
         key = MessageKey(remote_jid=ROOM, id="$1")
         place = LocationMessage(number=ROOM, latitude=-23.55, longitude=-46.63, name="Shop", reply_to=key)
@@ -322,7 +308,7 @@ async def test_other_messages(
                 await matrix.send(session, TextMessage(number=number, text="x"), key="8")
 
 
-async def test_presence(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+async def test_presence(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session) as matrix:
         await matrix.set_presence(session, "composing", number=ROOM, delay=1.5)
         await matrix.set_presence(session, "paused", number=ROOM, delay=0)
@@ -334,7 +320,7 @@ async def test_presence(autojump_clock: MockClock, homeserver: Homeserver, sessi
     assert bodies == [{"typing": True, "timeout": 1500}, {"typing": False}, {"presence": "online"}]
 
 
-async def test_media(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+async def test_media(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will(
             "GET /_matrix/client/v1/media", refusal(404, "M_UNRECOGNIZED"), refusal(404, "M_NOT_FOUND")
@@ -350,7 +336,7 @@ async def test_media(autojump_clock: MockClock, homeserver: Homeserver, session:
 
 
 async def test_the_length_of_a_compressed_answer_is_not_that_of_the_file(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session) as matrix:
         body = gzip.compress(b"file")
@@ -372,7 +358,7 @@ def files_in(session: FakeSession) -> list[str | None]:
 
 
 @pytest.fixture
-async def asked(homeserver: Homeserver, autojump_clock: MockClock) -> AsyncIterator[FakeSession]:
+async def asked(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
     """A session of an instance with a registration that asks for files inside events."""
     async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
         yield FakeSession(options=OPTIONS, http=http, wants_base64=True)
@@ -415,7 +401,7 @@ async def test_a_file_that_does_not_fit_or_cannot_be_read_is_a_link_alone(
 
 
 async def test_a_limited_file_and_receipt_are_asked_for_again(
-    autojump_clock: MockClock, homeserver: Homeserver, asked: FakeSession
+    homeserver: Homeserver, asked: FakeSession
 ) -> None:
     asked.settings = InstanceSettings(read_messages=True)
     async with connected(homeserver, asked):
@@ -469,7 +455,7 @@ async def test_files_are_not_held_in_memory_page_by_page(
     assert stored == [2, 2, 1]
 
 
-async def test_read_messages(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+async def test_read_messages(homeserver: Homeserver, session: FakeSession) -> None:
     session.settings = InstanceSettings(read_messages=True)
     async with connected(homeserver, session):
         homeserver.sync(message(1), message(2), message(3, sender=ME))
@@ -487,7 +473,7 @@ async def test_read_messages(autojump_clock: MockClock, homeserver: Homeserver, 
     assert len(homeserver.paths("POST rooms")) == 2
 
 
-async def test_always_online(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+async def test_always_online(homeserver: Homeserver, session: FakeSession) -> None:
     shown = []
     async with connected(homeserver, session) as matrix:
         for is_always in (True, False):
@@ -503,7 +489,7 @@ async def test_always_online(autojump_clock: MockClock, homeserver: Homeserver, 
     assert shown == ["online", "offline", "online"]
 
 
-async def test_groups_ignore(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+async def test_groups_ignore(homeserver: Homeserver, session: FakeSession) -> None:
     session.settings = InstanceSettings(groups_ignore=True, read_messages=True)
     async with connected(homeserver, session):
         homeserver.sync(message(1))
@@ -518,9 +504,7 @@ async def test_groups_ignore(autojump_clock: MockClock, homeserver: Homeserver, 
     assert homeserver.paths("POST rooms") == [f"rooms/{ROOM}/receipt/m.read/$2"]
 
 
-async def test_a_limited_sync_waits_as_long_as_it_says(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_a_limited_sync_waits_as_long_as_it_says(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session):
         await wait_all_tasks_blocked()
         began = trio.current_time()
@@ -540,7 +524,7 @@ async def test_a_limited_sync_waits_as_long_as_it_says(
     assert ConnectionState.CLOSE not in [state for state, _, _ in session.states]
 
 
-async def test_invitations(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+async def test_invitations(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session):
         homeserver.will("POST rooms/!d", httpx.ConnectError("down"), {}, refusal(403, "M_FORBIDDEN"))
         rooms = {"!d": invited(ANA, is_direct=True), "!group": invited(ANA, is_direct=False)}
@@ -552,7 +536,7 @@ async def test_invitations(autojump_clock: MockClock, homeserver: Homeserver, se
 
 
 async def test_a_message_in_a_direct_chat_that_was_just_joined(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     """The homeserver reports messages of the room before it has stored that the room is a direct chat."""
     session.settings = InstanceSettings(groups_ignore=True)
@@ -570,7 +554,6 @@ async def test_a_message_in_a_direct_chat_that_was_just_joined(
 
 @pytest.mark.parametrize(("answer", "is_created"), [({}, False), (refusal(403, "M_FORBIDDEN"), True)])
 async def test_a_message_to_who_has_just_invited_waits_for_the_join(
-    autojump_clock: MockClock,
     homeserver: Homeserver,
     session: FakeSession,
     answer: Reply | dict[str, Any],
@@ -587,9 +570,7 @@ async def test_a_message_to_who_has_just_invited_waits_for_the_join(
     assert len(homeserver.paths("POST createRoom")) == is_created
 
 
-async def test_direct_chats_at_once_are_all_marked(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_direct_chats_at_once_are_all_marked(homeserver: Homeserver, session: FakeSession) -> None:
     marked: dict[str, list[str]] = {"@old:hs.example": ["!old"]}
 
     def store(request: httpx.Request) -> httpx.Response:
@@ -614,7 +595,7 @@ async def test_direct_chats_at_once_are_all_marked(
 
 
 async def test_an_account_may_have_very_many_direct_chats(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     session.settings = InstanceSettings(groups_ignore=True)
     content = {f"@{number}:hs.example": [f"!{number}:hs.example"] for number in range(12_000)}
@@ -631,7 +612,7 @@ async def test_an_account_may_have_very_many_direct_chats(
 
 
 async def test_a_direct_chat_that_another_client_opened_is_found(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will(f"GET user/{ME}/account_data/m.direct", {ANA: ["!d"]})

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hookgw.testing import FakeSession
 from plugins.matrix.gaps import PAGE
@@ -28,6 +27,8 @@ from tests.first_party.matrix import (
     texts,
 )
 
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
 
 @pytest.fixture
 def homeserver() -> Homeserver:
@@ -40,9 +41,7 @@ async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
         yield FakeSession(options=OPTIONS, http=http)
 
 
-async def test_a_gap_of_many_pages_is_read_oldest_first(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_a_gap_of_many_pages_is_read_oldest_first(homeserver: Homeserver, session: FakeSession) -> None:
     pages = {
         "p0": ([9, 8, 7], "p1"),
         "p1": ([6, 5, 4], "p2"),
@@ -66,9 +65,7 @@ async def test_a_gap_of_many_pages_is_read_oldest_first(
     assert session.repeated == []
 
 
-async def test_a_page_without_events_does_not_end_a_gap(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_a_page_without_events_does_not_end_a_gap(homeserver: Homeserver, session: FakeSession) -> None:
     first = {"p0": ([9, 8, 7], "p1"), "p1": ([6, 5], None), "s1": ([], "s0"), "s0": ([4], None)}
     # The first page is read again after the last one, and comes in parts then.
     again = {"p0": ([9], "q1"), "q1": ([], "q2"), "q2": ([8, 7], "p1")}
@@ -88,9 +85,7 @@ async def test_a_page_without_events_does_not_end_a_gap(
     assert texts(session) == [str(number) for number in range(5, 11)]
 
 
-async def test_a_gap_in_a_room_that_was_left_is_skipped(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_a_gap_in_a_room_that_was_left_is_skipped(homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session):
         homeserver.will("GET rooms", refusal(403, "M_FORBIDDEN"))
         homeserver.sync(message(5), limited=True)
@@ -98,9 +93,7 @@ async def test_a_gap_in_a_room_that_was_left_is_skipped(
     assert texts(session) == ["5"]
 
 
-async def test_a_joined_room_begins_with_the_invitation(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_a_joined_room_begins_with_the_invitation(homeserver: Homeserver, session: FakeSession) -> None:
     far = {"origin_server_ts": 2**45}
     invite = message(2, type="m.room.member", state_key=ME, content={"membership": "invite"}, **far)
     joined = own_join("$join", prev_content={"membership": "invite"}, replaces_state="$2")
@@ -111,9 +104,7 @@ async def test_a_joined_room_begins_with_the_invitation(
     assert texts(session) == ["3", "4"]
 
 
-async def test_an_old_join_in_the_state_is_no_new_room(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_an_old_join_in_the_state_is_no_new_room(homeserver: Homeserver, session: FakeSession) -> None:
     state = {"events": [own_join("$join", prev_content={"membership": "invite"})]}
     async with connected(homeserver, session):
         homeserver.sync(message(1), state=state)
@@ -124,7 +115,7 @@ async def test_an_old_join_in_the_state_is_no_new_room(
 
 
 async def test_a_join_in_the_gap_is_where_the_room_begins(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     joined = own_join("$join")
     async with connected(homeserver, session):
@@ -137,7 +128,7 @@ async def test_a_join_in_the_gap_is_where_the_room_begins(
 @pytest.mark.parametrize("size", [1, 2, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE, 250])
 @pytest.mark.parametrize("is_between", [True, False])
 async def test_a_gap_ends_where_the_last_sync_ended_whatever_the_tokens_look_like(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, size: int, is_between: bool
+    homeserver: Homeserver, session: FakeSession, size: int, is_between: bool
 ) -> None:
     room = DendriteRoom()
     homeserver.always[f"GET rooms/{ROOM}/messages"] = room.answer
@@ -159,7 +150,7 @@ async def test_a_gap_ends_where_the_last_sync_ended_whatever_the_tokens_look_lik
 
 
 async def test_a_homeserver_that_limits_requests_costs_time_and_nothing_else(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     room = DendriteRoom(threshold=2)
     homeserver.always[f"GET rooms/{ROOM}/messages"] = room.answer
@@ -180,7 +171,7 @@ async def test_a_homeserver_that_limits_requests_costs_time_and_nothing_else(
 
 
 async def test_a_homeserver_that_ignores_where_a_gap_ends_does_not_add_history(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     chunk = [message(number) for number in (5, 4, 3, 2, 1)]
 
@@ -196,7 +187,7 @@ async def test_a_homeserver_that_ignores_where_a_gap_ends_does_not_add_history(
 
 
 async def test_the_last_page_of_a_room_that_was_left_is_no_end_of_the_gap(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     """Dendrite gives it, whatever place a request names."""
 
@@ -214,7 +205,7 @@ async def test_the_last_page_of_a_room_that_was_left_is_no_end_of_the_gap(
 
 
 async def test_a_page_that_breaks_is_asked_for_again_and_for_less(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     pages = {"p0": ([3], "p1"), "p1": ([2], None), "s1": ([1], None)}
     limits: list[tuple[str, int]] = []
@@ -238,7 +229,7 @@ async def test_a_page_that_breaks_is_asked_for_again_and_for_less(
 
 
 async def test_a_homeserver_that_is_away_in_a_gap_is_tried_again_from_the_last_sync(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session):
         homeserver.will("GET rooms", *[httpx.ConnectError("down")] * 3, {"chunk": [message(1)]})
@@ -249,9 +240,7 @@ async def test_a_homeserver_that_is_away_in_a_gap_is_tried_again_from_the_last_s
     assert [sync["since"] for sync in homeserver.syncs[1:3]] == ["s1", "s1"]
 
 
-async def test_pages_are_asked_for_without_types(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_pages_are_asked_for_without_types(homeserver: Homeserver, session: FakeSession) -> None:
     """Dendrite applies types after the limit, and calls a page that is empty then the end of the room."""
     asked: list[dict[str, Any]] = []
 
@@ -267,7 +256,7 @@ async def test_pages_are_asked_for_without_types(
 
 
 async def test_authors_are_looked_up_at_the_pace_of_the_homeserver(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     relation = {"rel_type": "m.annotation", "event_id": "$liked", "key": "x"}
     async with connected(homeserver, session):

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from hookgw import ConnectionState, MessageKey, NetworkRefused, ReactionMessage, TextMessage, event_id_of
 from hookgw.records.instances import InstanceSettings
@@ -28,6 +28,8 @@ from tests.first_party.matrix import (
     running,
     texts,
 )
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 NEW, NEWEST = "!new:hs.example", "!newest:other.example"
 LATER = {"origin_server_ts": 2**45}
@@ -60,7 +62,7 @@ def tombstone(number: int, new: str = NEW) -> dict[str, Any]:
 
 
 async def test_what_hookgw_sent_does_not_come_back_where_the_homeserver_gives_no_transaction_id(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will("PUT rooms", *({"event_id": f"$own{number}"} for number in range(4)))
@@ -84,7 +86,7 @@ async def test_what_hookgw_sent_does_not_come_back_where_the_homeserver_gives_no
 
 
 async def test_a_report_that_is_quicker_than_the_answer_to_the_send_waits_for_it(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     began, goes_on = trio.Event(), trio.Event()
 
@@ -110,7 +112,7 @@ async def test_a_report_that_is_quicker_than_the_answer_to_the_send_waits_for_it
 
 
 async def test_after_a_restart_what_hookgw_sent_has_the_id_of_its_first_report(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     """The gateway has stored SEND_MESSAGE with this id: the second report is a repeated event."""
     async with connected(homeserver, session) as matrix:
@@ -126,7 +128,7 @@ async def test_after_a_restart_what_hookgw_sent_has_the_id_of_its_first_report(
 
 
 async def test_a_login_is_made_once_however_often_the_next_request_is_limited(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     limited = refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=500)
     homeserver.will("GET account/whoami", limited, limited)
@@ -136,7 +138,7 @@ async def test_a_login_is_made_once_however_often_the_next_request_is_limited(
 
 
 async def test_a_direct_room_that_could_not_be_marked_is_not_created_twice(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will(DIRECT, refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=500))
@@ -154,7 +156,7 @@ async def test_a_direct_room_that_could_not_be_marked_is_not_created_twice(
 
 
 async def test_an_upgrade_of_a_room_names_both_and_is_followed(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will(f"GET rooms/{NEW}/state/m.room.create", refusal(403, "M_FORBIDDEN"), CREATED)
@@ -176,7 +178,7 @@ async def test_an_upgrade_of_a_room_names_both_and_is_followed(
 
 
 async def test_sends_find_the_new_room_after_a_restart_and_through_several_upgrades(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session) as matrix:
         for old, new in ((ROOM, NEW), (NEW, NEWEST), (NEWEST, ROOM)):  # the last one leads back
@@ -188,9 +190,7 @@ async def test_sends_find_the_new_room_after_a_restart_and_through_several_upgra
     assert len(homeserver.paths("GET rooms/!new:hs.example/state/m.room.tombstone")) == 1
 
 
-async def test_a_direct_chat_stays_one_in_its_new_room(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
-) -> None:
+async def test_a_direct_chat_stays_one_in_its_new_room(homeserver: Homeserver, session: FakeSession) -> None:
     session.settings = InstanceSettings(groups_ignore=True)
     homeserver.will(f"GET user/{ME}/account_data/m.direct", *[{ANA: [ROOM]}] * 3)
     homeserver.will(f"GET rooms/{NEW}/state/m.room.create", CREATED)
@@ -206,7 +206,7 @@ async def test_a_direct_chat_stays_one_in_its_new_room(
 
 
 async def test_a_new_room_that_the_account_may_not_join_is_named(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will(JOIN, *[refusal(403, "M_FORBIDDEN")] * 2)
@@ -226,7 +226,7 @@ async def test_a_new_room_that_the_account_may_not_join_is_named(
 
 @pytest.mark.parametrize("is_member", [True, False])
 async def test_a_room_that_does_not_say_itself_that_it_replaces_another_one_is_not_entered(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, is_member: bool
+    homeserver: Homeserver, session: FakeSession, is_member: bool
 ) -> None:
     """Who may write a tombstone cannot lead the account, or what is sent, elsewhere."""
     stranger = {"predecessor": {"room_id": "!stranger:hs.example"}}
@@ -245,7 +245,7 @@ async def test_a_room_that_does_not_say_itself_that_it_replaces_another_one_is_n
 
 
 async def test_a_message_that_only_looks_like_an_upgrade_changes_nothing(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session) as matrix:
         fake = tombstone(2)
@@ -259,7 +259,7 @@ async def test_a_message_that_only_looks_like_an_upgrade_changes_nothing(
 
 
 async def test_the_names_of_a_poll_from_before_are_looked_up(
-    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+    homeserver: Homeserver, session: FakeSession
 ) -> None:
     answers = [{"m.id": "y", "m.text": [{"body": "Yes"}]}]
     poll = message(1, type="m.poll.start", content={"m.poll": {"answers": answers}})

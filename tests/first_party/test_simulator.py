@@ -19,10 +19,12 @@ from hookgw.records import Catalog
 from hookgw.testing import FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
 
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
 MockClock = trio.testing.MockClock
 
 
-async def test_it_shows_a_qr_code_and_then_opens(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_it_shows_a_qr_code_and_then_opens(simulator: Connector) -> None:
     session = await run_for(simulator, instance(rate=0, connect_delay="2s"), 60)
     assert [event.kind for event in session.events] == [
         "CONNECTION_UPDATE",
@@ -36,13 +38,13 @@ async def test_it_shows_a_qr_code_and_then_opens(simulator: Connector, autojump_
     assert more["profileName"] == "shop"
 
 
-async def test_it_opens_without_a_qr_code(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_it_opens_without_a_qr_code(simulator: Connector) -> None:
     session = await run_for(simulator, instance(rate=0, qr_code=False, connect_delay=0), 1)
     assert [state for state, _, _ in session.states] == [ConnectionState.CONNECTING, ConnectionState.OPEN]
     assert session.qr_codes == []
 
 
-async def test_the_picture_is_a_png(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_the_picture_is_a_png(simulator: Connector) -> None:
     session = await run_for(simulator, instance(rate=0), 5)
     (code,) = session.qr_codes
     head, _, text = code.base64.partition(",")
@@ -56,21 +58,19 @@ async def test_the_picture_is_a_png(simulator: Connector, autojump_clock: MockCl
     assert len(text) < 2000
 
 
-async def test_messages_arrive_at_the_rate(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_messages_arrive_at_the_rate(simulator: Connector) -> None:
     session = await run_for(simulator, instance(rate=4, connect_delay="1s"), 3.1)
     assert times_of(session, "MESSAGES_UPSERT") == [1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0]
 
 
-async def test_it_stops_after_a_number_of_messages(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_it_stops_after_a_number_of_messages(simulator: Connector) -> None:
     session = await run_for(simulator, instance(rate=100, messages=3), 60)
     assert len(session.data_of("MESSAGES_UPSERT")) == 3
     silent = await run_for(simulator, instance(rate=100, messages=0), 60)
     assert silent.data_of("MESSAGES_UPSERT") == []
 
 
-async def test_messages_match_the_schema(
-    simulator: Connector, autojump_clock: MockClock, catalog: Catalog
-) -> None:
+async def test_messages_match_the_schema(simulator: Connector, catalog: Catalog) -> None:
     session = await run_for(simulator, instance(rate=100, chats=5, seed=1), 4)
     check = jsonschema_rs.validator_for(catalog.resolve("MESSAGES_UPSERT", "event").schema)
     messages = session.data_of("MESSAGES_UPSERT")
@@ -91,7 +91,7 @@ def without_times(session: FakeSession) -> list[tuple[str, Any]]:
     ]
 
 
-async def test_the_same_seed_gives_the_same_events(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_the_same_seed_gives_the_same_events(simulator: Connector) -> None:
     one, two, other, unseeded, again = [
         without_times(await run_for(simulator, instance(rate=10, **seed), 3.05))
         for seed in ({"seed": 7}, {"seed": 7}, {"seed": 8}, {}, {})
@@ -101,14 +101,14 @@ async def test_the_same_seed_gives_the_same_events(simulator: Connector, autojum
     assert unseeded != again
 
 
-async def test_two_instances_with_one_seed_differ(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_two_instances_with_one_seed_differ(simulator: Connector) -> None:
     one = await run_for(simulator, instance("a", rate=10, seed=7), 3.05)
     two = await run_for(simulator, instance("b", rate=10, seed=7), 3.05)
     assert without_times(one) != without_times(two)
     assert one.states[-1][2]["wuid"] != two.states[-1][2]["wuid"]
 
 
-async def test_it_does_not_catch_up_after_a_pause(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_it_does_not_catch_up_after_a_pause(simulator: Connector) -> None:
     session = SlowOnce(options={"rate": 1, "connect_delay": 0})
     await run_for(simulator, session, 9.5)
     assert times_of(session, "MESSAGES_UPSERT") == [7.0, 7.0, 8.0, 9.0]
@@ -127,7 +127,7 @@ class SlowOnce(FakeSession):
 
 
 async def test_a_sent_message_is_acknowledged_delivered_and_read(
-    simulator: Connector, autojump_clock: MockClock, catalog: Catalog
+    simulator: Connector, catalog: Catalog
 ) -> None:
     session = instance(rate=0, connect_delay=0, status_delay="1s")
     async with connected(simulator, session):
@@ -177,9 +177,7 @@ async def test_an_empty_text_is_refused(simulator: Connector) -> None:
         ("5511988887777@s.whatsapp.net", "5511988887777@s.whatsapp.net"),
     ],
 )
-async def test_numbers_and_jids_are_accepted(
-    simulator: Connector, autojump_clock: MockClock, number: str, chat: str
-) -> None:
+async def test_numbers_and_jids_are_accepted(simulator: Connector, number: str, chat: str) -> None:
     session = instance(rate=0, connect_delay=0)
     async with connected(simulator, session):
         assert (await simulator.send(session, TextMessage(number=number, text="hello"), key="k"))["key"][
@@ -187,9 +185,7 @@ async def test_numbers_and_jids_are_accepted(
         ] == chat
 
 
-async def test_sending_while_not_connected_is_refused(
-    simulator: Connector, autojump_clock: MockClock
-) -> None:
+async def test_sending_while_not_connected_is_refused(simulator: Connector) -> None:
     session, hello = instance(rate=0, connect_delay="5s"), TextMessage(number="5511988887777", text="hello")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(simulator.run, session)
@@ -205,7 +201,7 @@ async def test_sending_while_not_connected_is_refused(
 
 @pytest.mark.parametrize(("share", "refused"), [(1.0, 20), (0.0, 0)])
 async def test_fail_send_refuses_that_share_of_messages(
-    simulator: Connector, autojump_clock: MockClock, share: float, refused: int
+    simulator: Connector, share: float, refused: int
 ) -> None:
     session = instance(rate=0, connect_delay=0, fail_send=share)
     count = 0
@@ -218,7 +214,7 @@ async def test_fail_send_refuses_that_share_of_messages(
     assert count == refused
 
 
-async def test_defaults_come_from_the_configuration(hooks: Hooks, autojump_clock: MockClock) -> None:
+async def test_defaults_come_from_the_configuration(hooks: Hooks) -> None:
     hooks.configure({"simulator": {"rate": 2, "messages": 4, "connect_delay": 0}})
     simulator = hooks.connectors()["simulator"]
     assert len((await run_for(simulator, instance(), 60)).data_of("MESSAGES_UPSERT")) == 4

@@ -8,7 +8,6 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hookgw import (
     Contact,
@@ -30,6 +29,8 @@ from hookgw.plugins import ContainedConnector
 from hookgw.records import Catalog
 from hookgw.testing import FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 ANA = "5511988887777"
 ANA_JID = f"{ANA}@s.whatsapp.net"
@@ -103,7 +104,6 @@ BEN = "BEGIN:VCARD\nVERSION:3.0\nFN:Ben\nTEL:+55 11 9\nEMAIL:ben@x.example\nEND:
 )
 async def test_every_type_of_message(
     simulator: ContainedConnector,
-    autojump_clock: MockClock,
     catalog: Catalog,
     message: Message,
     name: str,
@@ -119,7 +119,7 @@ async def test_every_type_of_message(
     assert [status["status"] for status in statuses] == ["SERVER_ACK", "DELIVERY_ACK", "READ"]
 
 
-async def test_a_repeated_key_sends_nothing(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_a_repeated_key_sends_nothing(simulator: ContainedConnector) -> None:
     session, hello = instance(rate=0, slow_send="20s"), TextMessage(number=ANA, text="hi")
     async with connected(simulator, session):
         with trio.move_on_after(5) as given_up:
@@ -148,18 +148,14 @@ async def test_messages_are_forgotten_one_by_one(simulator: ContainedConnector, 
     assert "0" not in connection.sent
 
 
-async def test_the_gateway_raises_the_events_of_mark_read(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_the_gateway_raises_the_events_of_mark_read(simulator: ContainedConnector) -> None:
     session = instance(rate=0)
     async with connected(simulator, session):
         await simulator.mark_read(session, [THEIRS])
     assert session.data_of("MESSAGES_UPDATE") == []
 
 
-async def test_presences_without_the_plugin_that_adds_their_kind(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_presences_without_the_plugin_that_adds_their_kind(simulator: ContainedConnector) -> None:
     class Strict(FakeSession):
         async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
             raise Invalid(f"There is no kind {kind}.")
@@ -174,9 +170,7 @@ async def test_presences_without_the_plugin_that_adds_their_kind(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_presence_ends_after_its_delay(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_a_presence_ends_after_its_delay(simulator: ContainedConnector) -> None:
     session = instance(rate=0, connect_delay=0)
     async with connected(simulator, session):
         account = session.states[-1][2]["wuid"]
@@ -192,9 +186,7 @@ async def test_a_presence_ends_after_its_delay(
     assert times_of(session, "PRESENCE_UPDATE") == [0, 2, 3]
 
 
-async def test_own_messages_can_be_edited_and_deleted(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_own_messages_can_be_edited_and_deleted(simulator: ContainedConnector) -> None:
     session = instance(rate=0)
     async with connected(simulator, session):
         edited = await simulator.edit(session, OWN, "new", number=ANA)
@@ -208,7 +200,7 @@ async def test_own_messages_can_be_edited_and_deleted(
     assert deleted == {**key, "status": "DELETED"}
 
 
-async def test_find_numbers(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_find_numbers(simulator: ContainedConnector) -> None:
     session = instance(rate=0)
     async with connected(simulator, session):
         assert await simulator.find_numbers(session, [ANA, "nobody"]) == [
@@ -217,7 +209,7 @@ async def test_find_numbers(simulator: ContainedConnector, autojump_clock: MockC
         ]
 
 
-async def test_pictures_and_groups(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_pictures_and_groups(simulator: ContainedConnector) -> None:
     session = instance(rate=0, chats=11)
     async with connected(simulator, session):
         picture = await simulator.find_picture(session, ANA)
@@ -233,7 +225,7 @@ async def test_pictures_and_groups(simulator: ContainedConnector, autojump_clock
             await simulator.find_group(session, "120363040000000005@g.us")
 
 
-async def test_settings_apply_at_once(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_settings_apply_at_once(simulator: ContainedConnector) -> None:
     session = instance(rate=10, seed=1)
     async with connected(simulator, session):
         await trio.sleep(10)
@@ -251,9 +243,7 @@ async def test_settings_apply_at_once(simulator: ContainedConnector, autojump_cl
     ]
 
 
-async def test_a_new_run_finds_the_settings_in_its_session(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_a_new_run_finds_the_settings_in_its_session(simulator: ContainedConnector) -> None:
     session = instance(rate=10, chats=5)
     await simulator.settings(session, InstanceSettings(groups_ignore=True))  # not connected: nothing to do
     session.settings = InstanceSettings(groups_ignore=True)
@@ -263,7 +253,7 @@ async def test_a_new_run_finds_the_settings_in_its_session(
     assert session.stored["received"] > len(session.data_of("MESSAGES_UPSERT"))
 
 
-async def test_a_restart_needs_no_new_code(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_a_restart_needs_no_new_code(simulator: ContainedConnector) -> None:
     session = instance(rate=0)
     for codes in (1, 1, 2):
         if len(session.states) == 2:

@@ -13,7 +13,6 @@ from typing import Any, get_args
 import jsonschema_rs
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hookgw import (
     ConnectionState,
@@ -34,6 +33,8 @@ from hookgw.records import check_schema
 from hookgw.testing import FakeMediaSink, FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
 
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
 ROOT = Path(__file__).parents[2]
 HELLO = TextMessage(number="5511988887777", text="hello")
 
@@ -42,9 +43,7 @@ def numbers_of(session: FakeSession) -> list[str]:
     return [data["key"]["id"] for data in session.data_of("MESSAGES_UPSERT")]
 
 
-async def test_after_kills_the_messages_continue(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_after_kills_the_messages_continue(simulator: ContainedConnector) -> None:
     options: dict[str, Any] = {"rate": 10, "messages": 50, "seed": 3, "connect_delay": 0}
     undisturbed = await run_for(simulator, instance(**options), 60)
     killed, random = instance(**options), Random(1)
@@ -57,7 +56,7 @@ async def test_after_kills_the_messages_continue(
 
 
 async def test_a_kill_between_the_commit_and_its_answer_repeats_nothing(
-    simulator: ContainedConnector, autojump_clock: MockClock
+    simulator: ContainedConnector,
 ) -> None:
     session = instance(rate=1, messages=2, connect_delay=0)
     await run_for(simulator, session, 1.5)
@@ -69,9 +68,7 @@ async def test_a_kill_between_the_commit_and_its_answer_repeats_nothing(
     assert len(session.repeated) == 1
 
 
-async def test_messages_without_a_seed_continue_too(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_messages_without_a_seed_continue_too(simulator: ContainedConnector) -> None:
     one, two = [await run_for(simulator, instance(rate=1, messages=3), 60) for _ in range(2)]
     assert numbers_of(one) != numbers_of(two)
     await run_for(simulator, one, 60)
@@ -98,9 +95,7 @@ MESSAGES = {
 }
 
 
-async def test_a_request_becomes_events_once(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_a_request_becomes_events_once(simulator: ContainedConnector) -> None:
     session = instance(rate=0, app_secret="s3cret")
     async with connected(simulator, session):
         for _ in range(2):
@@ -148,9 +143,7 @@ async def test_without_secrets_everything_is_refused(simulator: ContainedConnect
     "body",
     [b"{", {"messages": [{"id": 1}]}, {}, {"messages": [{"id": "A", "from": "nobody", "text": "hi"}]}],
 )
-async def test_a_malformed_request(
-    simulator: ContainedConnector, autojump_clock: MockClock, body: Any
-) -> None:
+async def test_a_malformed_request(simulator: ContainedConnector, body: Any) -> None:
     session = instance(rate=0, app_secret="s3cret")
     async with connected(simulator, session):
         with pytest.raises(Invalid):
@@ -166,9 +159,7 @@ async def test_a_request_before_the_connection_is_repeated_later(simulator: Cont
 # Files
 
 
-async def test_incoming_pictures_have_a_link_and_a_file(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_incoming_pictures_have_a_link_and_a_file(simulator: ContainedConnector) -> None:
     session = await run_for(simulator, instance(rate=10, seed=1), 6)
     images = [
         data["message"]["imageMessage"]
@@ -185,9 +176,7 @@ async def test_incoming_pictures_have_a_link_and_a_file(
     assert not any("base64" in data["message"] for data in session.data_of("MESSAGES_UPSERT"))
 
 
-async def test_pictures_are_in_the_event_if_somebody_wants_them(
-    simulator: ContainedConnector, autojump_clock: MockClock
-) -> None:
+async def test_pictures_are_in_the_event_if_somebody_wants_them(simulator: ContainedConnector) -> None:
     session = FakeSession(options={"rate": 10, "seed": 1}, wants_base64=True)
     await run_for(simulator, session, 6)
     message = next(
@@ -204,7 +193,7 @@ async def test_lose_media(simulator: ContainedConnector) -> None:
 # Faults
 
 
-async def test_limit_rate(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_limit_rate(simulator: ContainedConnector) -> None:
     session = instance(rate=0, limit_rate=0.5)
     async with connected(simulator, session):
         await simulator.send(session, HELLO, key="1")
@@ -219,7 +208,7 @@ async def test_limit_rate(simulator: ContainedConnector, autojump_clock: MockClo
         await simulator.send(session, HELLO, key="2")
 
 
-async def test_fail_send_has_a_code(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_fail_send_has_a_code(simulator: ContainedConnector) -> None:
     session = instance(rate=0, fail_send=1)
     async with connected(simulator, session):
         with pytest.raises(NetworkRefused, match="fail_send") as caught:
@@ -227,7 +216,7 @@ async def test_fail_send_has_a_code(simulator: ContainedConnector, autojump_cloc
     assert (caught.value.code, caught.value.status) == ("SIMULATED_FAILURE", 502)
 
 
-async def test_log_out_after(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_log_out_after(simulator: ContainedConnector) -> None:
     session = instance(rate=1, connect_delay=0, log_out_after="5500ms")
     await simulator.run(session)
     assert trio.current_time() == 5.5
@@ -235,7 +224,7 @@ async def test_log_out_after(simulator: ContainedConnector, autojump_clock: Mock
     assert len(session.data_of("MESSAGES_UPSERT")) == 5
 
 
-async def test_lose_connection(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_lose_connection(simulator: ContainedConnector) -> None:
     session = instance(rate=1, connect_delay=0, lose_connection="2500ms", log_out_after="10s")
     for _ in range(2):
         with pytest.raises(PluginFailed, match="The connection broke because of the option lose_connection"):

@@ -34,7 +34,8 @@ from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.waha import connector as module
 from plugins.waha.connector import FILE_TIME
-from tests.first_party.waha import ANA, ANA_JID, BASE_URL, GROUP, OPTIONS, Setup, assert_valid, setup
+from tests.first_party.runs import check
+from tests.first_party.waha import ANA, ANA_JID, BASE_URL, GROUP, OPTIONS, Setup, setup
 from tests.networks.waha.server import Fault, Session
 
 BOB, BOB_JID = "5511977776666@c.us", "5511977776666@s.whatsapp.net"
@@ -55,7 +56,7 @@ async def it() -> AsyncIterator[Setup]:
 async def sent(it: Setup, message: Message, *, key: str = "k") -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Send a message, and return the call of WAHA, its body, and the payload."""
     payload = await it.connector.send(it.session, message, key=key)
-    assert_valid("SEND_MESSAGE", payload)
+    check("SEND_MESSAGE", payload)
     method, path, body = next(call for call in reversed(it.waha.calls) if call[0] in ("POST", "PUT"))
     return f"{method} {path}", body, payload
 
@@ -354,12 +355,12 @@ async def test_reactions_edits_and_deletions_are_one_event_each(it: Setup) -> No
         assert payload["message"]["reactionMessage"]["key"]["id"] == "A"
 
         edited = await it.connector.edit(it.session, own, "new", number=ANA_JID)
-        assert_valid("MESSAGES_EDITED", edited)
+        check("MESSAGES_EDITED", edited)
         assert edited["key"] == {"remoteJid": ANA_JID, "fromMe": True, "id": "B"}
         assert it.waha.calls[-1][1:] == (f"/api/default/chats/{ANA}/messages/true_{ANA}_B", {"text": "new"})
 
         deleted = await it.connector.delete(it.session, theirs)
-        assert_valid("MESSAGES_DELETE", deleted)
+        check("MESSAGES_DELETE", deleted)
         assert deleted["participant"] == BOB_JID
         assert it.waha.calls[-1][:2] == (
             "DELETE",

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hookgw import ConnectionState
 from hookgw.records.instances import CatchUp
 from tests.first_party.waha import ANA, BOB, Setup, setup
 from tests.networks.waha.server import Fault
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ async def restarted(it: Setup, *, downtime: float) -> None:
     it.session.begin_run()
 
 
-async def test_a_first_run_asks_for_nothing(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_first_run_asks_for_nothing(it: Setup) -> None:
     kept(it, ANA, "from before", time.time() - 100)
     async with it.connected():
         pass
@@ -60,9 +61,7 @@ async def test_a_first_run_asks_for_nothing(autojump_clock: MockClock, it: Setup
     assert it.session.covered_until is not None
 
 
-async def test_what_came_during_a_downtime_is_fetched_in_the_order_of_time(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_what_came_during_a_downtime_is_fetched_in_the_order_of_time(it: Setup) -> None:
     await restarted(it, downtime=8 * 3600)
     now = time.time()
     kept(it, ANA, "before", now - 9 * 3600)
@@ -78,7 +77,7 @@ async def test_what_came_during_a_downtime_is_fetched_in_the_order_of_time(
     it.check_events()
 
 
-async def test_a_message_that_was_reported_is_not_fetched_again(autojump_clock: MockClock, it: Setup) -> None:
+async def test_a_message_that_was_reported_is_not_fetched_again(it: Setup) -> None:
     async with it.connected():
         message = it.waha.receive("default", ANA, "once", id="3AONCE")
         await it.waha.all_delivered()
@@ -91,7 +90,7 @@ async def test_a_message_that_was_reported_is_not_fetched_again(autojump_clock: 
     assert len(it.session.repeated) >= 1
 
 
-async def test_beyond_the_limit_the_gap_is_named(autojump_clock: MockClock, it: Setup) -> None:
+async def test_beyond_the_limit_the_gap_is_named(it: Setup) -> None:
     await restarted(it, downtime=3600)
     it.session.catch_up_limits = CatchUp(limit=3)
     begin = time.time() - 3600
@@ -105,7 +104,7 @@ async def test_beyond_the_limit_the_gap_is_named(autojump_clock: MockClock, it: 
     assert last >= begin + 3600
 
 
-async def test_beyond_the_span_the_gap_is_named(autojump_clock: MockClock, it: Setup) -> None:
+async def test_beyond_the_span_the_gap_is_named(it: Setup) -> None:
     await restarted(it, downtime=3 * 86_400)
     async with it.connected():
         pass
@@ -113,7 +112,7 @@ async def test_beyond_the_span_the_gap_is_named(autojump_clock: MockClock, it: S
     assert last - first == pytest.approx(2 * 86_400, abs=60)
 
 
-async def test_new_reports_are_held_until_the_gap_is_stored(autojump_clock: MockClock, it: Setup) -> None:
+async def test_new_reports_are_held_until_the_gap_is_stored(it: Setup) -> None:
     await restarted(it, downtime=3600)
     kept(it, ANA, "missed", time.time() - 60)
     it.waha.faults.append(Fault(status=503, path="chats/overview", times=2))
@@ -127,9 +126,7 @@ async def test_new_reports_are_held_until_the_gap_is_stored(autojump_clock: Mock
     assert bodies(it) == ["missed", "new"]
 
 
-async def test_a_server_without_a_store_is_connected_all_the_same(
-    autojump_clock: MockClock, it: Setup
-) -> None:
+async def test_a_server_without_a_store_is_connected_all_the_same(it: Setup) -> None:
     await restarted(it, downtime=3600)
     it.waha.faults.append(Fault(status=400, path="chats/overview", times=100))
     async with it.connected():

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import structlog
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from hookgw import (
     ConnectionState,
@@ -44,6 +44,7 @@ from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.whatsapp_cloud.connection import CHECK_EVERY, CHECK_TIME, FILE_TIME
 from plugins.whatsapp_cloud.connector import WhatsAppCloud
+from tests.first_party import runs
 from tests.networks.whatsapp_cloud.graph import ACCOUNT, CUSTOMER, NUMBER, SECRET, TOKEN, Graph
 from tests.networks.whatsapp_cloud.webhooks import (
     VERIFY_TOKEN,
@@ -55,6 +56,8 @@ from tests.networks.whatsapp_cloud.webhooks import (
     text_message,
     value,
 )
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 OPTIONS = {
     "phone_number_id": NUMBER,
@@ -82,12 +85,9 @@ async def session(graph: Graph) -> AsyncIterator[FakeSession]:
 async def running(session: FakeSession, **defaults: Any) -> AsyncIterator[WhatsAppCloud]:
     cloud = WhatsAppCloud()
     cloud.set_defaults(defaults)
-    session.state = None  # of a run before
     with trio.fail_after(36_000):  # the clock jumps there if nothing else can happen
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(cloud.run, session)
+        async with runs.running(cloud, session):
             yield cloud
-            nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -117,7 +117,7 @@ def refusal(
 # The number
 
 
-async def test_the_number_is_checked(autojump_clock: MockClock, graph: Graph, session: FakeSession) -> None:
+async def test_the_number_is_checked(graph: Graph, session: FakeSession) -> None:
     async with connected(session):
         state, reason, more = session.states[-1]
         await trio.sleep(CHECK_EVERY * 2.5)
@@ -141,7 +141,7 @@ async def test_the_number_is_checked(autojump_clock: MockClock, graph: Graph, se
     ],
 )
 async def test_faults_of_a_check(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession, fault: httpx.Response | Exception
+    graph: Graph, session: FakeSession, fault: httpx.Response | Exception
 ) -> None:
     graph.will("number", fault, fault)
     async with connected(session):
@@ -154,7 +154,7 @@ async def test_faults_of_a_check(
         await session.wait_until(ConnectionState.OPEN)
 
 
-async def test_a_check_has_a_deadline(autojump_clock: MockClock) -> None:
+async def test_a_check_has_a_deadline() -> None:
     async def never(request: httpx.Request) -> httpx.Response:
         await trio.sleep_forever()
         raise AssertionError
@@ -169,9 +169,7 @@ async def test_a_check_has_a_deadline(autojump_clock: MockClock) -> None:
     assert texts(session) == ["hi"]
 
 
-async def test_a_limited_check_waits_as_long_as_it_says(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_a_limited_check_waits_as_long_as_it_says(graph: Graph, session: FakeSession) -> None:
     async with connected(session):
         graph.will("number", refusal(80007, headers={"retry-after": "4000"}))
         await trio.sleep(CHECK_EVERY + 3999)
@@ -181,9 +179,7 @@ async def test_a_limited_check_waits_as_long_as_it_says(
         assert len(graph.requests) == 3
 
 
-async def test_an_expired_token_closes_and_a_new_one_opens(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_an_expired_token_closes_and_a_new_one_opens(graph: Graph, session: FakeSession) -> None:
     async with connected(session) as cloud:
         graph.tokens.clear()
         with pytest.raises(NetworkRefused) as refused:
@@ -207,9 +203,7 @@ async def test_an_expired_token_closes_and_a_new_one_opens(
     assert texts(session) == ["still here"]
 
 
-async def test_a_number_that_the_token_may_not_use_closes(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_a_number_that_the_token_may_not_use_closes(graph: Graph, session: FakeSession) -> None:
     session.options["phone_number_id"] = "777"
     async with running(session):
         await session.wait_until(ConnectionState.CLOSE)
@@ -219,9 +213,7 @@ async def test_a_number_that_the_token_may_not_use_closes(
     assert "Check phone_number_id" in more["message"]
 
 
-async def test_meta_does_not_repeat_the_token_to_anybody(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_meta_does_not_repeat_the_token_to_anybody(graph: Graph, session: FakeSession) -> None:
     graph.will("number", refusal(190, 400, error_data=f"Malformed access token {TOKEN}"))
     async with running(session):
         await session.wait_until(ConnectionState.CLOSE)
@@ -229,7 +221,7 @@ async def test_meta_does_not_repeat_the_token_to_anybody(
     assert TOKEN not in str(session.states)
 
 
-async def test_missing_options(autojump_clock: MockClock, session: FakeSession) -> None:
+async def test_missing_options(session: FakeSession) -> None:
     session.options.update(app_secret="", access_token="")
     async with running(session) as cloud:
         await session.wait_until(ConnectionState.CLOSE)
@@ -258,9 +250,7 @@ async def test_missing_options(autojump_clock: MockClock, session: FakeSession) 
         await cloud.check_options({**OPTIONS, "base_url": "https://"}, public_url=None)
 
 
-async def test_options_of_the_configuration(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_options_of_the_configuration(graph: Graph, session: FakeSession) -> None:
     session.options = {"phone_number_id": int(NUMBER), "access_token": None}
     defaults = {name: text for name, text in OPTIONS.items() if name != "phone_number_id"}
     async with running(session, **defaults) as cloud:
@@ -310,7 +300,7 @@ async def sent(session: FakeSession, given: Message, key: str = "order-17") -> d
     raise refused
 
 
-async def test_a_text(autojump_clock: MockClock, graph: Graph, session: FakeSession) -> None:
+async def test_a_text(graph: Graph, session: FakeSession) -> None:
     reply = MessageKey(remote_jid=CHAT, id="wamid.first")
     given = TextMessage(number=f"+{CUSTOMER[:1]} 650-555-1234", text="hi https://a.example", reply_to=reply)
     data = await sent(session, given)
@@ -334,9 +324,7 @@ async def test_a_text(autojump_clock: MockClock, graph: Graph, session: FakeSess
     assert (data["status"], data["contextInfo"]) == ("PENDING", {"stanzaId": "wamid.first"})
 
 
-async def test_the_chat_is_the_number_that_whatsapp_knows(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_the_chat_is_the_number_that_whatsapp_knows(graph: Graph, session: FakeSession) -> None:
     graph.corrections["5511988887777"] = "551188887777"
     data = await sent(session, TextMessage(number="5511988887777", text="oi"))
     assert data["key"]["remoteJid"] == "551188887777@s.whatsapp.net"
@@ -352,9 +340,7 @@ async def test_the_chat_is_the_number_that_whatsapp_knows(
         ("Y2FwaV9ncm91cDox@g.us", {"recipient_type": "group", "to": "Y2FwaV9ncm91cDox"}),
     ],
 )
-async def test_recipients(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession, number: str, fields: dict[str, str]
-) -> None:
+async def test_recipients(graph: Graph, session: FakeSession, number: str, fields: dict[str, str]) -> None:
     data = await sent(session, TextMessage(number=number, text="hi"))
     assert fields.items() <= graph.sent[0].items()
     jid = {"US.134": "US.134@lid", "16505551234:12@s.whatsapp.net": CHAT}.get(number, number)
@@ -362,7 +348,7 @@ async def test_recipients(
 
 
 @pytest.mark.parametrize("number", ["", "12", "ana", "123@lid", "status@broadcast", "1" * 16])
-async def test_what_is_no_recipient(autojump_clock: MockClock, session: FakeSession, number: str) -> None:
+async def test_what_is_no_recipient(session: FakeSession, number: str) -> None:
     with pytest.raises(Invalid, match="number:"):
         await sent(session, TextMessage(number=number, text="hi"))
 
@@ -431,7 +417,6 @@ async def test_what_is_no_recipient(autojump_clock: MockClock, session: FakeSess
     ],
 )
 async def test_other_messages(
-    autojump_clock: MockClock,
     graph: Graph,
     session: FakeSession,
     given: Message,
@@ -445,7 +430,7 @@ async def test_other_messages(
     assert [data["messageType"]] == list(shown)
 
 
-async def test_contacts(autojump_clock: MockClock, graph: Graph, session: FakeSession) -> None:
+async def test_contacts(graph: Graph, session: FakeSession) -> None:
     ana = Contact(
         full_name="Ana",
         phone_number="+55 11 2345",
@@ -488,7 +473,7 @@ async def test_contacts(autojump_clock: MockClock, graph: Graph, session: FakeSe
     ],
 )
 async def test_files_are_uploaded(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession, given: MediaMessage, mimetype: str
+    graph: Graph, session: FakeSession, given: MediaMessage, mimetype: str
 ) -> None:
     data = await sent(session, given)
     [(id_, file)] = graph.media.items()
@@ -499,7 +484,7 @@ async def test_files_are_uploaded(
     assert (shown["mediaId"], shown["fileLength"]) == (id_, str(len(given.content or b"")))
 
 
-async def test_what_cannot_be_sent(autojump_clock: MockClock, graph: Graph, session: FakeSession) -> None:
+async def test_what_cannot_be_sent(graph: Graph, session: FakeSession) -> None:
     with pytest.raises(Invalid, match="text"):
         await sent(session, TextMessage(number=CUSTOMER, text=""))
     with pytest.raises(Invalid, match="mimetype"):
@@ -542,7 +527,6 @@ def test_it_sends_everything() -> None:
     ],
 )
 async def test_refusals(
-    autojump_clock: MockClock,
     graph: Graph,
     session: FakeSession,
     code: int,
@@ -559,7 +543,7 @@ async def test_refusals(
     assert str(error).endswith(f"(code {code})")
 
 
-async def test_how_long_to_wait(autojump_clock: MockClock, graph: Graph, session: FakeSession) -> None:
+async def test_how_long_to_wait(graph: Graph, session: FakeSession) -> None:
     usage = {"102290129340398": [{"type": "messaging", "estimated_time_to_regain_access": 7}], "x": 3}
     for headers, wait in (
         ({"retry-after": "12"}, 12.0),
@@ -574,9 +558,7 @@ async def test_how_long_to_wait(autojump_clock: MockClock, graph: Graph, session
         assert (refused.value.status, refused.value.retry_after) == (429, wait)
 
 
-async def test_a_closed_window_says_what_to_do(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_a_closed_window_says_what_to_do(graph: Graph, session: FakeSession) -> None:
     graph.closed_windows.add(CUSTOMER)
     with pytest.raises(NetworkRefused) as refused:
         await sent(session, HELLO)
@@ -601,7 +583,7 @@ async def test_a_closed_window_says_what_to_do(
     ],
 )
 async def test_faults_of_a_send(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession, fault: httpx.Response | Exception
+    graph: Graph, session: FakeSession, fault: httpx.Response | Exception
 ) -> None:
     graph.will("messages", fault)
     async with connected(session) as cloud:
@@ -612,9 +594,7 @@ async def test_faults_of_a_send(
         assert session.state is ConnectionState.OPEN
 
 
-async def test_an_upload_whose_answer_is_no_id(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_an_upload_whose_answer_is_no_id(graph: Graph, session: FakeSession) -> None:
     graph.will("upload", httpx.Response(200, json={"id": None}))
     with pytest.raises(NetworkRefused, match="did not say where"):
         await sent(session, MediaMessage(number=CUSTOMER, kind=MediaKind.IMAGE, content=b"x"))
@@ -624,7 +604,7 @@ async def test_an_upload_whose_answer_is_no_id(
 # Other calls
 
 
-async def test_reading_and_typing(autojump_clock: MockClock, graph: Graph, session: FakeSession) -> None:
+async def test_reading_and_typing(graph: Graph, session: FakeSession) -> None:
     first, second = text_message("1"), text_message("2")
     graph.incoming |= {first["id"], second["id"]}
     async with connected(session) as cloud:
@@ -641,9 +621,7 @@ async def test_reading_and_typing(autojump_clock: MockClock, graph: Graph, sessi
     assert graph.read == [first["id"], f"{second['id']} typing"]
 
 
-async def test_received_messages_are_marked_as_read(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_received_messages_are_marked_as_read(graph: Graph, session: FakeSession) -> None:
     session.settings = InstanceSettings(read_messages=True)
     messages = [text_message(str(number)) for number in range(1100)]
     graph.incoming |= {one["id"] for one in messages}
@@ -661,7 +639,7 @@ async def test_received_messages_are_marked_as_read(
 # Requests of Meta
 
 
-async def test_requests(autojump_clock: MockClock, session: FakeSession) -> None:
+async def test_requests(session: FakeSession) -> None:
     body = notification(
         value(messages=[text_message("1"), text_message("2")]), value(messages=[text_message("3")])
     )
@@ -685,9 +663,7 @@ async def test_requests(autojump_clock: MockClock, session: FakeSession) -> None
         await cloud.ingest(session, posted(body))
 
 
-async def test_repeats_in_other_company_are_one_event(
-    autojump_clock: MockClock, session: FakeSession
-) -> None:
+async def test_repeats_in_other_company_are_one_event(session: FakeSession) -> None:
     one, two = text_message("1"), text_message("2")
     read = status("wamid.x", "read")
     async with connected(session) as cloud:
@@ -701,7 +677,7 @@ async def test_repeats_in_other_company_are_one_event(
     assert [data["status"] for data in session.data_of("MESSAGES_UPDATE")] == ["READ", "DELIVERY_ACK"]
 
 
-async def test_other_numbers_are_other_instances(autojump_clock: MockClock, session: FakeSession) -> None:
+async def test_other_numbers_are_other_instances(session: FakeSession) -> None:
     mine, other = value(messages=[text_message("mine")]), value(messages=[text_message("x")], number="777")
     account = notification({"event": "VERIFIED_ACCOUNT"}, field="account_update")
     with structlog.testing.capture_logs() as logs:
@@ -721,9 +697,7 @@ async def test_other_numbers_are_other_instances(autojump_clock: MockClock, sess
     }
 
 
-async def test_a_field_without_a_kind_is_passed_on_byte_for_byte_and_once(
-    autojump_clock: MockClock, session: FakeSession
-) -> None:
+async def test_a_field_without_a_kind_is_passed_on_byte_for_byte_and_once(session: FakeSession) -> None:
     raw = b'{"b": 1.0,"messages":[{}], "a":1}'
     body = b'{"entry":[{"time":%d,"changes":[{"field":"new","value":%b},{"field":"","value":1}]}]}'
     async with connected(session) as cloud:
@@ -735,7 +709,7 @@ async def test_a_field_without_a_kind_is_passed_on_byte_for_byte_and_once(
     assert found == expected
 
 
-async def test_a_wrong_secret_is_found(autojump_clock: MockClock, session: FakeSession) -> None:
+async def test_a_wrong_secret_is_found(session: FakeSession) -> None:
     with structlog.testing.capture_logs() as logs:
         async with connected(session) as cloud:
             for _ in range(5):
@@ -745,9 +719,7 @@ async def test_a_wrong_secret_is_found(autojump_clock: MockClock, session: FakeS
     assert [log["event"] for log in logs] == ["request of meta refused"] * 2
 
 
-async def test_unreadable_parts_do_not_hold_up_the_others(
-    autojump_clock: MockClock, session: FakeSession
-) -> None:
+async def test_unreadable_parts_do_not_hold_up_the_others(session: FakeSession) -> None:
     broken: list[Any] = [text_message("x", id=None), text_message("y", **{"from": [], "from_user_id": 3})]
     body = notification(
         value(messages=[*broken, text_message("fine")], contacts=[], errors=[{"code": 131000}])
@@ -767,7 +739,7 @@ class Strict(FakeSession):
         await super().emit_all(events, **more)
 
 
-async def test_a_refused_event_does_not_hold_up_the_others(autojump_clock: MockClock, graph: Graph) -> None:
+async def test_a_refused_event_does_not_hold_up_the_others(graph: Graph) -> None:
     messages = [text_message(body) for body in ("a", "refused", "b")]
     async with httpx.AsyncClient(transport=httpx.MockTransport(graph.handle)) as http:
         session = Strict(options=OPTIONS, http=http)
@@ -791,7 +763,7 @@ class Full(FakeSession):
         await super().emit_all(events, **more)
 
 
-async def test_nothing_is_lost_while_events_cannot_be_stored(autojump_clock: MockClock, graph: Graph) -> None:
+async def test_nothing_is_lost_while_events_cannot_be_stored(graph: Graph) -> None:
     body = notification(value(messages=[text_message("1")]))
     async with httpx.AsyncClient(transport=httpx.MockTransport(graph.handle)) as http:
         session = Full(options=OPTIONS, http=http)
@@ -802,7 +774,7 @@ async def test_nothing_is_lost_while_events_cannot_be_stored(autojump_clock: Moc
     assert texts(session) == ["1"]
 
 
-async def test_groups_can_be_ignored(autojump_clock: MockClock, session: FakeSession) -> None:
+async def test_groups_can_be_ignored(session: FakeSession) -> None:
     session.settings = InstanceSettings(groups_ignore=True)
     messages = [text_message("group", group_id="G1"), text_message("mine")]
     async with connected(session) as cloud:
@@ -813,7 +785,7 @@ async def test_groups_can_be_ignored(autojump_clock: MockClock, session: FakeSes
 # Files
 
 
-async def test_files_are_streamed(autojump_clock: MockClock, graph: Graph, session: FakeSession) -> None:
+async def test_files_are_streamed(graph: Graph, session: FakeSession) -> None:
     content = bytes(range(256)) * 1024
     id_ = graph.add_media(content, "image/png")
     async with connected(session) as cloud:
@@ -842,9 +814,7 @@ async def test_files_are_streamed(autojump_clock: MockClock, graph: Graph, sessi
         "https://[",
     ],
 )
-async def test_the_token_goes_to_meta_alone(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession, url: str
-) -> None:
+async def test_the_token_goes_to_meta_alone(graph: Graph, session: FakeSession, url: str) -> None:
     graph.will("media", httpx.Response(200, json={"url": url, "mime_type": "image/png", "file_size": 1}))
     async with connected(session) as cloud:
         with pytest.raises(NetworkRefused, match="hookgw fetches nothing from there"):
@@ -852,7 +822,7 @@ async def test_the_token_goes_to_meta_alone(
     assert [path for _, path in graph.requests] == [f"/v26.0/{NUMBER}", "/v26.0/123"]
 
 
-async def test_files_at_metas_own_host(autojump_clock: MockClock, graph: Graph, session: FakeSession) -> None:
+async def test_files_at_metas_own_host(graph: Graph, session: FakeSession) -> None:
     graph.file_host = "https://lookaside.fbsbx.com"
     sink = FakeMediaSink()
     async with connected(session) as cloud:
@@ -861,18 +831,14 @@ async def test_files_at_metas_own_host(autojump_clock: MockClock, graph: Graph, 
 
 
 @pytest.mark.parametrize("reference", ["../me", "1/2", "", "123?x", "é"])
-async def test_links_name_files_alone(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession, reference: str
-) -> None:
+async def test_links_name_files_alone(graph: Graph, session: FakeSession, reference: str) -> None:
     async with connected(session) as cloud:
         with pytest.raises(NotFound):
             await cloud.open_media(session, reference, FakeMediaSink())
     assert len(graph.requests) == 1
 
 
-async def test_files_that_are_gone_or_of_others(
-    autojump_clock: MockClock, graph: Graph, session: FakeSession
-) -> None:
+async def test_files_that_are_gone_or_of_others(graph: Graph, session: FakeSession) -> None:
     other, mine = graph.add_media(b"x", "image/png", "777"), graph.add_media(b"x", "image/png")
     async with connected(session) as cloud:
         for reference in ("999", other):
@@ -896,7 +862,7 @@ async def test_files_that_are_gone_or_of_others(
             assert refused.value.status == 502
 
 
-async def test_files_inside_of_events(autojump_clock: MockClock, graph: Graph) -> None:
+async def test_files_inside_of_events(graph: Graph) -> None:
     small, large = graph.add_media(b"OggS", "audio/ogg"), graph.add_media(b"x" * 2**20, "audio/ogg")
     messages = [message("audio", {"id": id_, "mime_type": "audio/ogg"}) for id_ in (small, large, "999")]
     async with httpx.AsyncClient(transport=httpx.MockTransport(graph.handle)) as http:
@@ -909,7 +875,7 @@ async def test_files_inside_of_events(autojump_clock: MockClock, graph: Graph) -
     assert "base64" not in third["message"]
 
 
-async def test_slow_files_change_no_order(autojump_clock: MockClock, graph: Graph) -> None:
+async def test_slow_files_change_no_order(graph: Graph) -> None:
     """Requests are answered in time and in the order of arrival; a cancelled one lets the others go on."""
     id_ = graph.add_media(b"OggS", "audio/ogg")
 

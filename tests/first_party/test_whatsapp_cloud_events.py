@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw import Event, IngestRequest, Invalid, NewEvent, ProofRefused, event_id_of
+from hookgw import IngestRequest, Invalid, NewEvent, ProofRefused, event_id_of
 from hookgw.kernel import finish, read_network_json
-from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
-from plugins.gateway_kinds import KINDS
 from plugins.whatsapp_cloud import events, webhooks
 from plugins.whatsapp_cloud.events import Knowledge
+from tests.first_party.runs import assert_valid
 from tests.networks.whatsapp_cloud.graph import ACCOUNT, CUSTOMER, NUMBER
 from tests.networks.whatsapp_cloud.webhooks import (
     USER_ID,
@@ -32,7 +31,6 @@ CHAT = f"{CUSTOMER}@s.whatsapp.net"
 LID = f"{USER_ID}@lid"
 ME = f"{ACCOUNT}@s.whatsapp.net"
 GROUP_ID = "Y2FwaV9ncm91cDoxNzA1NTU1MDEzOToxMjAzNjM0MDQ2OTQyMzM4MjAZD"
-SCHEMAS = SchemaBook(Catalog([*BUILT_IN_KINDS, *KINDS]))
 
 
 def media_url(reference: str, *, mimetype: str = "", file_name: str = "") -> str:
@@ -40,12 +38,6 @@ def media_url(reference: str, *, mimetype: str = "", file_name: str = "") -> str
 
 
 KNOWN = Knowledge(media_url=media_url, is_received=lambda id_: id_ == "wamid.theirs")
-
-
-def assert_valid(new: NewEvent) -> None:
-    data_json = Event.encode(new.data) if new.data_json is None else new.data_json
-    stored = Event(id="e", kind=new.kind, instance="shop", data_json=data_json, time=0.0)
-    assert SCHEMAS.problem(stored) is None
 
 
 def read_changes(body: bytes) -> list[webhooks.Change]:

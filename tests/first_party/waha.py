@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -11,12 +11,11 @@ import httpx
 import msgspec
 import trio
 
-from hookgw import ConnectionState, Event, IngestRequest, Invalid, NewEvent, ProofRefused, Recent, Unavailable
-from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
+from hookgw import ConnectionState, NewEvent, Recent
 from hookgw.testing import FakeSession
-from plugins.gateway_kinds import KINDS
 from plugins.waha.connector import Waha
 from plugins.waha.events import Account, translate
+from tests.first_party.runs import CATALOG, check, post, running
 from tests.networks.waha.server import FakeWaha
 
 BASE_URL = "https://waha.example"
@@ -25,8 +24,6 @@ ANA, GROUP = "5511988887777@c.us", "120363040000000000@g.us"
 ANA_JID, ME_JID = "5511988887777@s.whatsapp.net", "5511999999999@s.whatsapp.net"
 BOB, BOB_JID = "5511977776666@c.us", "5511977776666@s.whatsapp.net"
 ID = f"false_{ANA}_3EB0C0BD05DCA97A7C09CB"
-CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
-_SCHEMAS = SchemaBook(CATALOG)
 
 
 @dataclass
@@ -51,31 +48,16 @@ class Setup:
         if url != self.session.ingest_url:
             self.elsewhere.append(url)
             return 200
-        lower = {name.lower(): value for name, value in headers.items()}
-        request = IngestRequest(method="POST", query={}, headers=lower, body=body)
-        try:
-            with self.session.answering():
-                status = (await self.connector.ingest(self.session, request)).status
-        except ProofRefused:
-            status = 401
-        except Invalid:
-            status = 400
-        except Unavailable:
-            status = 503
+        with self.session.answering():
+            status = await post(self.connector, self.session, body, headers)
         self.answers.append(status)
         report = msgspec.json.decode(body)
         if report["event"] == "session.status":
             self.statuses.append(report["payload"].get("status"))
         return status
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the connector for the length of the block, and kill it at the end."""
-        self.session.state = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.connector.run, self.session)
-            yield
-            nursery.cancel_scope.cancel()
+    def running(self) -> AbstractAsyncContextManager[None]:
+        return running(self.connector, self.session)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -101,13 +83,7 @@ class Setup:
     def check_events(self) -> None:
         """Check that every event is valid in strict mode."""
         for event in self.session.events:
-            assert_valid(event.kind, event.data)
-
-
-def assert_valid(kind: str, data: Any) -> None:
-    """Check a payload against its kind's schema."""
-    event = Event(id="e", kind=kind, instance="shop", data_json=msgspec.json.encode(data), time=0.0)
-    assert _SCHEMAS.problem(event) is None, (kind, data)
+            check(event.kind, event.data)
 
 
 @asynccontextmanager
@@ -116,10 +92,10 @@ async def setup(*, engine: str = "NOWEB", **more: Any) -> AsyncIterator[Setup]:
     async with trio.open_nursery() as nursery:
         connector = Waha()
 
-        async def post(url: str, headers: dict[str, str], body: bytes) -> int:
+        async def take(url: str, headers: dict[str, str], body: bytes) -> int:
             return await made.post(url, headers, body)
 
-        waha = FakeWaha(post, nursery, engine=engine)
+        waha = FakeWaha(take, nursery, engine=engine)
         transport = httpx.ASGITransport(cast("Any", waha.app))
         async with httpx.AsyncClient(transport=transport) as http:
             session = FakeSession(options=more.pop("options", OPTIONS), http=http, catalog=CATALOG, **more)
@@ -142,7 +118,7 @@ def event_of(event: str, payload: Any, who: Account | None = None, **more: Any) 
     envelope = {"event": event, "payload": payload, "id": "evt_1", "session": "default", **more}
     found = translate(envelope, who or account(), msgspec.json.encode(envelope))
     if found is not None and found.data_json is None:
-        assert_valid(found.kind, found.data)
+        check(found.kind, found.data)
     return found
 
 

@@ -80,7 +80,6 @@ KINDS = ("kill", "kill", "freeze", "stop", "restart", "cut off", "hide")
 
 
 async def any_fault(fleet: Fleet, postgres: PostgresServer, chance: random.Random) -> tuple[str, Node]:
-    """Cause one at random, and return which, and to which node."""
     kind, node = chance.choice(KINDS), chance.choice(fleet.nodes)
     match kind:
         case "kill":

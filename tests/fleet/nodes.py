@@ -6,7 +6,6 @@ import random
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,15 @@ from typing import Any
 import httpx
 import trio
 
-from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
-from tests.crash.account import Arrival
-from tests.crash.target import Target
+from hookgw.testing import Answer, open_receiver
+from tests.crash.load import FAIL, OK, Witness
+from tests.crash.target import DELIVERY, Target
 from tests.fleet.links import Link, open_link
 from tests.support.gateway_process import KEY, write_config
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
 SECRET = "the-secret-of-the-fleet-of-the-tests"
-DELIVERY = {
-    "allow_networks": ["127.0.0.0/8"],
-    "schedule": ["20ms"] * 40,
-    "unreachable_first_wait": "50ms",
-    "unreachable_max_wait": "500ms",
-}
 GRACE = 5.0
 """``server.shutdown_grace`` of the nodes, in seconds."""
 
@@ -110,7 +103,6 @@ class Node:
 
     @property
     def log(self) -> str:
-        """What it has logged."""
         return (self.folder / "gateway.log").read_text(encoding="utf-8")
 
 
@@ -202,118 +194,22 @@ async def open_fleet(
             nursery.cancel_scope.cancel()
 
 
-@dataclass
-class Producer:
-    """Emits numbered events on one instance, to any node, one after the other, at a steady rate.
-
-    After an outage it catches up.
-
-    Attributes:
-        emitted: how many events got their 202.
-        refusals: how many tries got something else, or nothing.
-        longest: the longest time, in seconds, from the first refusal of an event to its 202.
-        timeout: of a try, in seconds. Longer than nodes are frozen: what such a node answers counts.
-        slowest: the longest time, in seconds, that a node took for a 503.
-        at_least: so many events at least.
-    """
-
-    fleet: Fleet
-    instance: str
-    rate: float
-    timeout: float = 12.0
-    emitted: int = 0
-    refusals: int = 0
-    longest: float = 0.0
-    slowest: float = 0.0
-    at_least: int = 0
-    enough: trio.Event = field(default_factory=trio.Event)
-
-    async def run(self) -> None:
-        """Emit until ``enough`` is set, and there are enough events."""
-        began = trio.current_time()
-        async with httpx.AsyncClient(
-            headers={"apikey": KEY}, trust_env=False, timeout=self.timeout
-        ) as client:
-            while self.emitted < self.at_least or not self.enough.is_set():
-                refused_at = None
-                while not await self._emit(client):
-                    refused_at = refused_at or trio.current_time()
-                    self.refusals += 1
-                    await trio.sleep(0.02)
-                self.emitted += 1
-                if refused_at is not None:
-                    self.longest = max(self.longest, trio.current_time() - refused_at)
-                await trio.sleep_until(began + self.emitted / self.rate)
-
-    async def _emit(self, client: httpx.AsyncClient) -> bool:
-        event = {"event": "CALL", "id": f"{self.instance}-{self.emitted}", "data": {"number": self.emitted}}
-        began = trio.current_time()
-        try:
-            answered = await client.post(f"{self.fleet.any_url()}/event/emit/{self.instance}", json=event)
-        except httpx.HTTPError:
-            return False
-        assert answered.status_code in (202, 503), answered.text
-        if answered.status_code == 503:
-            self.slowest = max(self.slowest, trio.current_time() - began)
-        return answered.status_code == 202
-
-
-class Witness:
-    """A receiver, and what it answered.
-
-    Args:
-        receiver: the receiver.
-        failing: how often it answers 500.
-
-    Attributes:
-        takes: seconds before each answer.
-    """
-
-    def __init__(self, receiver: Receiver, failing: float, chance: random.Random) -> None:
-        self.receiver = receiver
-        self.url = receiver.url
-        self.takes = 0.0
-        self._failing = failing
-        self._chance = chance
-        self._delivered: list[bool] = []
-        receiver.default = self._answer
-
-    def _answer(self, _: Received) -> Answer:
-        fails = self._chance.random() < self._failing
-        self._delivered.append(not fails)
-        return answer(500 if fails else 200, wait=self.takes)
-
-    def arrivals(self) -> list[Arrival]:
-        """What came, in order."""
-        return [
-            Arrival(int((request.event_id or "").rpartition("-")[2]), request.at, delivered)
-            for request, delivered in zip(self.receiver.requests, self._delivered, strict=True)
-        ]
-
-    def delivered(self) -> int:
-        """Return how many requests were answered with 200."""
-        return sum(self._delivered)
-
-    async def wait_for_event(self, number: int) -> None:
-        """Wait until that event was delivered, and so all before it."""
-        looked_at = 0
-        while True:
-            for request in self.receiver.requests[looked_at:]:
-                looked_at += 1
-                if (request.event_id or "").endswith(f"-{number}") and self._delivered[request.position]:
-                    return
-            await self.receiver.wait_for(looked_at + 1)
+def _behave(failing: float, chance: random.Random) -> Answer:
+    return FAIL if chance.random() < failing else OK
 
 
 @asynccontextmanager
 async def open_witnesses(
     count: int, failing: Callable[[int], float], chance: random.Random
 ) -> AsyncIterator[list[Witness]]:
-    """Run receivers for the length of a block."""
+    """Run receivers for the length of a block; each fails so often."""
     try:
         async with AsyncExitStack() as stack:
             yield [
-                Witness(await stack.enter_async_context(open_receiver()), failing(number), chance)
+                Witness(
+                    await stack.enter_async_context(open_receiver()),
+                    partial(_behave, failing(number), chance),
+                )
                 for number in range(count)
             ]
     except BaseExceptionGroup as group:

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.crash.load import Producer, Witness
 from tests.fleet.account import Fault, Lane, judge
 from tests.fleet.faults import any_fault
-from tests.fleet.nodes import Fleet, Producer, Witness, open_fleet, open_witnesses
+from tests.fleet.nodes import Fleet, open_fleet, open_witnesses
 from tests.support.postgres import PostgresServer
 
 FAULTS = int(os.environ.get("HOOKGW_FLEET_FAULTS", "0"))
@@ -98,7 +99,9 @@ async def prepare(fleet: Fleet, witnesses: Sequence[Witness], rate: float) -> li
     for number, witness in enumerate(witnesses):
         await fleet.call("POST", "/instance/create", {"instanceName": f"lane{number}"})
         await fleet.call("POST", f"/webhook/set/lane{number}", {"url": witness.url})
-    return [Producer(fleet, f"lane{number}", rate / len(witnesses)) for number in range(len(witnesses))]
+    return [
+        Producer(fleet.any_url, f"lane{number}", rate / len(witnesses)) for number in range(len(witnesses))
+    ]
 
 
 def takeovers_of(lanes: Sequence[Lane]) -> list[float]:

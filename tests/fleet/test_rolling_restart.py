@@ -20,12 +20,14 @@ import msgspec
 import pytest
 import trio
 
+from hookgw.testing import answer
 from tests.bench.parts import receiving
 from tests.bench.peers.marks import make_mark
 from tests.bench.results import percentile
 from tests.crash.account import Arrival
+from tests.crash.load import Producer
 from tests.fleet.account import Fault, judge
-from tests.fleet.nodes import Fleet, Producer, open_fleet, open_witnesses
+from tests.fleet.nodes import Fleet, open_fleet, open_witnesses
 from tests.support.gateway_process import KEY
 from tests.support.postgres import PostgresServer
 
@@ -182,9 +184,9 @@ async def test_no_stop_takes_longer_than_the_attempts_in_flight(
     ):
         producers = []
         for number, witness in enumerate(witnesses):
-            witness.takes = ANSWER_AFTER
+            witness.behave = lambda: answer(wait=ANSWER_AFTER)
             await fleet.call("POST", f"/webhook/set/lane{number}", {"url": witness.url})
-            producers.append(Producer(fleet, f"lane{number}", rate=0.5 / ANSWER_AFTER))
+            producers.append(Producer(fleet.any_url, f"lane{number}", rate=0.5 / ANSWER_AFTER))
         async with trio.open_nursery() as load:
             for producer in producers:
                 load.start_soon(producer.run)

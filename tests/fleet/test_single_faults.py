@@ -17,9 +17,10 @@ import httpx
 import pytest
 import trio
 
+from tests.crash.load import Producer, Witness
 from tests.fleet import faults
 from tests.fleet.account import Fault, judge
-from tests.fleet.nodes import GRACE, Fleet, Node, Producer, Witness, open_fleet, open_witnesses
+from tests.fleet.nodes import GRACE, Fleet, Node, open_fleet, open_witnesses
 from tests.support.poolers import needs_pgbouncer, run_pgbouncer
 from tests.support.postgres import PostgresServer
 
@@ -49,7 +50,7 @@ class Load:
 
     def __init__(self, fleet: Fleet, witnesses: list[Witness]) -> None:
         self.fleet = fleet
-        self.producers = [Producer(fleet, f"lane{n}", RATE, timeout=15.0) for n in range(LANES)]
+        self.producers = [Producer(fleet.any_url, f"lane{n}", RATE, timeout=15.0) for n in range(LANES)]
         self._witnesses = witnesses
         self._faults: list[Fault] = []
 

@@ -25,7 +25,6 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def read(reader: int, size: int) -> bytes:
-    """Read so many bytes."""
     found = b""
     while len(found) < size:
         found += os.read(reader, size - len(found))

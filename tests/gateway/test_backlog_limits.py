@@ -558,7 +558,6 @@ async def test_a_resend_is_refused_at_a_limit(tmp_path: Path, hookgw_receiver: R
 
 
 def figures(backlog: Backlog) -> dict[str, dict[str, tuple[int, int]]]:
-    """All counts that the backlog has, by what they are for."""
     return {
         "total": {"": (backlog.count, backlog.size)},
         "registrations": {name: backlog.of(name) for name, _ in backlog.registrations()},

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 import trustme
-from trio.testing import MockClock
 
 from hookgw import Registration
 from hookgw.concurrency import Clock
@@ -31,6 +30,8 @@ from hookgw.testing import Receiver, answer, open_kit, open_receiver
 from hookgw.webhooks import parse_global_webhooks, read_global_webhooks, read_operations
 from tests.support.certificates import certificate_of
 from tests.support.waits import FIRST_WAIT
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
@@ -239,7 +240,7 @@ async def test_a_generated_operations_secret_is_kept_and_a_given_one_goes_before
 
 
 async def test_what_is_pending_moves_along_with_a_changed_block(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver() as old:
         old.default = answer(503)
@@ -257,7 +258,7 @@ async def test_what_is_pending_moves_along_with_a_changed_block(
 
 
 async def test_it_hears_every_instance_also_those_that_come_later(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     blocks = [{"url": hookgw_receiver.url, "events": ["MESSAGES_UPSERT"], "secret": SECRET}]
     async with open_kit(tmp_path, settings={"global_webhooks": blocks}) as kit:
@@ -273,7 +274,7 @@ async def test_it_hears_every_instance_also_those_that_come_later(
 
 
 async def test_what_is_pending_goes_to_the_new_url_after_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     block = {"url": hookgw_receiver.url + "old", "label": "crm"}
     hookgw_receiver.will(answer(503))
@@ -291,7 +292,7 @@ async def test_what_is_pending_goes_to_the_new_url_after_a_restart(
 
 
 async def test_one_that_the_receiver_ended_is_disabled_until_the_next_start(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(410))
     blocks = [{"url": hookgw_receiver.url}]
@@ -307,7 +308,7 @@ async def test_one_that_the_receiver_ended_is_disabled_until_the_next_start(
         assert len(hookgw_receiver.requests) == 2
 
 
-async def test_a_bad_block_stops_the_start(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_bad_block_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"global_webhooks\[0\]\.url"):
         async with open_kit(tmp_path, settings={"global_webhooks": [{"url": "nowhere"}]}):
             pytest.fail("it started")

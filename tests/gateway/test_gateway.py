@@ -13,6 +13,7 @@ from hookgw import DeliveryState, LaneState, NotFound, Outcome
 from hookgw.kernel import StorageUnavailable
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -62,7 +63,7 @@ async def test_order_holds_through_retries_and_a_restart(tmp_path: Path, hookgw_
     async with open_kit(tmp_path) as kit:
         await kit.register(hookgw_receiver.url)
         ids = await emit_many(kit, 6)
-        await kit.advance(6)
+        await kit.advance(1.2 * FIRST_WAIT)
         assert len(first_arrivals(hookgw_receiver)) == 3
         [lane] = kit.gateway.lanes()
         assert (lane.state, lane.backlog) == (LaneState.WAITING, 4)

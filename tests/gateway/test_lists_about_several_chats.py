@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import trio.testing
-from trio.testing import MockClock
 
 from hookgw.records import Ordering
 from hookgw.testing import GatewayKit, Received, Receiver, answer, open_kit
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 PEOPLE = tuple(f"551698888000{number}@s.whatsapp.net" for number in range(6))
 BY_CHAT: dict[str, Any] = {"ordering": Ordering.CHAT, "concurrency": 4}
@@ -35,7 +36,7 @@ def delivered(receiver: Receiver, *refused: str) -> list[str]:
 
 
 async def test_a_list_waits_for_all_partitions_and_they_wait_for_it(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, **BY_CHAT)
     hookgw_receiver.default = refuse("a1")
@@ -56,9 +57,7 @@ async def test_a_list_waits_for_all_partitions_and_they_wait_for_it(
     assert sorted(map(str, firsts[3:])) == ["b2", "c1"]
 
 
-async def test_lists_alone_are_in_order(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_lists_alone_are_in_order(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, **BY_CHAT)
     names = [f"list{number}" for number in range(5)]
     for name in names:
@@ -81,7 +80,7 @@ def check_order(receiver: Receiver, sent: Sequence[tuple[str, Sequence[int]]]) -
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_the_order_of_each_chat_holds_through_failures_and_restarts(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, seed: int
+    tmp_path: Path, hookgw_receiver: Receiver, seed: int
 ) -> None:
     chance = random.Random(seed)
     sent: list[tuple[str, Sequence[int]]] = []

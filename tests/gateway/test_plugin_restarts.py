@@ -12,6 +12,7 @@ from trio.testing import MockClock
 import hookgw
 from hookgw import Event, Session
 from hookgw.testing import FakeConnector, GatewayKit, open_kit
+from tests.support.exceptions import stray_cancelled
 
 
 class Plugin:
@@ -36,16 +37,6 @@ class Plugin:
 
 async def fail(session: Session) -> None:
     raise OSError("network down")
-
-
-async def stray_cancelled() -> BaseException:
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        try:
-            await trio.sleep_forever()
-        except trio.Cancelled as error:
-            cancelled = error
-    return cancelled
 
 
 async def until_runs(kit: GatewayKit, plugin: Plugin, count: int) -> None:

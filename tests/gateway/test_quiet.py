@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from trio.testing import MockClock
 
 import hookgw
 from hookgw.instances.connectors.states import ConnectionStates
@@ -17,6 +16,8 @@ from hookgw.instances.quiet import LOOK_EVERY, QuietWatch, Sign
 from hookgw.records.connectors import ConnectionState, QRCode
 from hookgw.records.events import Event
 from hookgw.testing import FakeConnector, GatewayKit, open_kit
+
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 HOUR = 3600.0
 WEEK = 168 * HOUR
@@ -61,9 +62,7 @@ async def opened(
 
 
 @pytest.fixture
-async def kit(
-    tmp_path: Path, observer: Observer, connector: FakeConnector, hookgw_clock: MockClock
-) -> AsyncIterator[GatewayKit]:
+async def kit(tmp_path: Path, observer: Observer, connector: FakeConnector) -> AsyncIterator[GatewayKit]:
     async with opened(tmp_path, observer, connector, quiet_after="1h") as kit:
         yield kit
 
@@ -77,6 +76,9 @@ async def look(kit: GatewayKit, times: int = 5) -> None:
     """Wait for as long as the watch has to notice something: less than 30 s."""
     for _ in range(times):
         await kit.advance(LOOK_EVERY)
+        # What the watch reads and then writes meanwhile, the kit does not wait for.
+        await kit.gateway.store.load_rhythm("of nobody")
+        await kit.settled()
 
 
 async def problems(kit: GatewayKit) -> list[str]:
@@ -84,7 +86,7 @@ async def problems(kit: GatewayKit) -> list[str]:
 
 
 async def test_an_instance_that_falls_silent_is_reported_once_and_when_it_is_heard(
-    kit: GatewayKit, observer: Observer, hookgw_clock: MockClock
+    kit: GatewayKit, observer: Observer
 ) -> None:
     await connect(kit)
     await kit.emit("CALL", {})
@@ -107,7 +109,7 @@ async def test_an_instance_that_falls_silent_is_reported_once_and_when_it_is_hea
 
 
 async def test_what_hookgw_raises_itself_is_no_sign_of_life(
-    kit: GatewayKit, observer: Observer, connector: FakeConnector, hookgw_clock: MockClock
+    kit: GatewayKit, observer: Observer, connector: FakeConnector
 ) -> None:
     await connect(kit)
     await kit.advance(HOUR / 2)
@@ -120,7 +122,7 @@ async def test_what_hookgw_raises_itself_is_no_sign_of_life(
 
 
 async def test_without_a_connection_the_silence_does_not_grow(
-    kit: GatewayKit, observer: Observer, connector: FakeConnector, hookgw_clock: MockClock
+    kit: GatewayKit, observer: Observer, connector: FakeConnector
 ) -> None:
     await connect(kit)
     await kit.advance(HOUR / 2)
@@ -135,9 +137,7 @@ async def test_without_a_connection_the_silence_does_not_grow(
     assert observer.kinds == ["INSTANCE_QUIET"]
 
 
-async def test_an_instance_has_a_limit_of_its_own(
-    kit: GatewayKit, observer: Observer, hookgw_clock: MockClock
-) -> None:
+async def test_an_instance_has_a_limit_of_its_own(kit: GatewayKit, observer: Observer) -> None:
     await connect(kit, quiet_after=1.0)
     await look(kit)
     assert observer.kinds == ["INSTANCE_QUIET"]
@@ -146,9 +146,7 @@ async def test_an_instance_has_a_limit_of_its_own(
     assert await problems(kit) == []
 
 
-async def test_events_over_http_are_watched_without_a_connector(
-    kit: GatewayKit, observer: Observer, hookgw_clock: MockClock
-) -> None:
+async def test_events_over_http_are_watched_without_a_connector(kit: GatewayKit, observer: Observer) -> None:
     await kit.gateway.instances.create("shop")
     await kit.emit("CALL", {})
     await kit.advance(HOUR)
@@ -161,7 +159,7 @@ async def test_events_over_http_are_watched_without_a_connector(
 
 
 async def test_ten_usual_gaps_at_this_hour_of_the_week_are_enough(
-    kit: GatewayKit, observer: Observer, hookgw_clock: MockClock
+    kit: GatewayKit, observer: Observer
 ) -> None:
     await connect(kit, quiet_after=50 * WEEK)
     for _ in range(4):
@@ -177,7 +175,7 @@ async def test_ten_usual_gaps_at_this_hour_of_the_week_are_enough(
 
 
 async def test_the_silence_outlasts_a_restart(
-    tmp_path: Path, observer: Observer, connector: FakeConnector, hookgw_clock: MockClock
+    tmp_path: Path, observer: Observer, connector: FakeConnector
 ) -> None:
     async with opened(tmp_path, observer, connector, quiet_after="1h") as kit:
         await connect(kit)
@@ -197,9 +195,7 @@ async def test_the_silence_outlasts_a_restart(
         assert observer.kinds == ["INSTANCE_QUIET", "INSTANCE_HEARD"]
 
 
-async def test_a_later_instance_of_the_name_begins_with_nothing(
-    kit: GatewayKit, observer: Observer, hookgw_clock: MockClock
-) -> None:
+async def test_a_later_instance_of_the_name_begins_with_nothing(kit: GatewayKit, observer: Observer) -> None:
     await connect(kit)
     await kit.emit("CALL", {})
     await kit.advance(HOUR - 10)
@@ -212,7 +208,7 @@ async def test_a_later_instance_of_the_name_begins_with_nothing(
 
 
 async def test_the_events_that_another_node_has_accepted_are_counted_by_the_holder(
-    kit: GatewayKit, observer: Observer, hookgw_clock: MockClock
+    kit: GatewayKit, observer: Observer
 ) -> None:
     await connect(kit)
     gateway = kit.gateway
@@ -227,7 +223,7 @@ async def test_the_events_that_another_node_has_accepted_are_counted_by_the_hold
 
 
 async def test_without_a_connector_it_stays_open_over_a_restart(
-    tmp_path: Path, observer: Observer, connector: FakeConnector, hookgw_clock: MockClock
+    tmp_path: Path, observer: Observer, connector: FakeConnector
 ) -> None:
     async with opened(tmp_path, observer, connector, quiet_after="1h") as kit:
         await kit.gateway.instances.create("shop")

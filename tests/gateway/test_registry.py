@@ -184,31 +184,6 @@ async def test_what_the_disk_refuses_does_not_happen() -> None:
     assert registry.of_instance("shop") == [registration()]
 
 
-async def test_an_instance_is_changed_by_one_at_a_time(tmp_path: Path) -> None:
-    order: list[str] = []
-
-    async def change(name: str, instance: str, until: trio.Event) -> None:
-        async with registry.changing(instance):
-            order.append(f"{name} begins")
-            await until.wait()
-            order.append(f"{name} ends")
-
-    first, now = trio.Event(), trio.Event()
-    now.set()
-    async with opened(tmp_path) as (registry, _):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(change, "a", "shop", first)
-            await wait_all_tasks_blocked()
-            nursery.start_soon(change, "b", "shop", now)
-            nursery.start_soon(change, "c", "bar", now)
-            with trio.move_on_after(0):
-                await change("gone", "shop", now)
-            await wait_all_tasks_blocked()
-            assert order == ["a begins", "c begins", "c ends"]
-            first.set()
-        assert order[3:] == ["a ends", "b begins", "b ends"]
-
-
 @pytest.mark.parametrize("later", [None, Instance(name="shop", id="id-2")])
 async def test_a_change_that_waited_does_not_concern_a_later_instance(
     later: Instance | None, tmp_path: Path

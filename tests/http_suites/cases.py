@@ -58,7 +58,6 @@ def requests_of_packages(folder: Path) -> Iterator[Case]:
 
 
 def responses_of_packages(folder: Path) -> Iterator[Case]:
-    """Yield the responses in the source packages."""
     yield from _of_http_parser(folder, "RESPONSE")
     yield from _of_h11(folder, _RESPONSE)
 

@@ -57,7 +57,6 @@ def _parsed(sent: bytes, size: int) -> str:
 
 
 def class_by_h11(sent: bytes) -> str:
-    """Return the class by h11."""
     client = h11.Connection(h11.CLIENT)
     client.send(h11.Request(method="GET", target="/", headers=[("host", "x")]))
     client.send(h11.EndOfMessage())

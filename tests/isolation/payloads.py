@@ -67,7 +67,6 @@ def commas_in_text(size: int) -> bytes:
 
 
 def quotes_in_text(size: int) -> bytes:
-    """One text of escaped quotes."""
     return b'["' + b'\\"' * ((size - 4) // 2) + b'"]'
 
 

@@ -120,7 +120,6 @@ class Target:
         return key
 
     async def register(self, url: str, *, name: str = NAME, label: str = "default", **fields: Any) -> None:
-        """Register a URL for an instance."""
         await self.call("POST", f"/webhook/set/{name}/{label}", {"url": url, **fields})
 
     async def flood(
@@ -239,7 +238,6 @@ async def bomb(stream: trio.abc.Stream) -> None:
 
 
 def status(code: int, headers: Mapping[str, str] = {}, body: bytes = b"") -> Behaviour:
-    """Answer with that status."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     answer = f"HTTP/1.1 {code} X\r\ncontent-length: {len(body)}\r\n{lines}\r\n".encode() + body
 
@@ -261,7 +259,6 @@ def batch(events: list[bytes]) -> bytes:
 
 
 def emit(body: bytes, key: str, *, name: str = NAME, headers: Mapping[str, str] = {}) -> bytes:
-    """Return a request that emits that body."""
     return render("POST", f"/event/emit/{name}", body, key=key, headers=headers)
 
 

@@ -113,11 +113,9 @@ class Victim:
             self._arrived.setdefault(event_id, trio.current_time())
 
     async def work(self, number: int, due: float) -> None:
-        """Do one piece of work."""
         await self._work(number, due)
 
     async def emit(self, number: int, due: float) -> None:
-        """Emit one event."""
         event_id = f"victim-{number}"
         body = b'{"event":"MESSAGES_UPSERT","id":"%b","data":%b}' % (event_id.encode(), DATA)
         self._due[event_id] = (self.phase, due)
@@ -127,7 +125,6 @@ class Victim:
             self._accepted.add(event_id)
 
     async def send(self, number: int, due: float) -> None:
-        """Send one message."""
         name = f"victim-{number}"
         body = msgspec.json.encode({"number": ROOM, "text": f"{name}."})
         self._due[name] = (self.phase, due)

@@ -81,7 +81,6 @@ class Gateway:
         return url
 
     async def wait_for_state(self, instance: str, state: str) -> dict[str, Any]:
-        """Wait until the connection has a state."""
         while True:
             answer = await self.call("GET", f"instance/connectionState/{instance}")
             if answer["instance"]["state"] == state:

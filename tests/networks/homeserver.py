@@ -125,7 +125,6 @@ class Person:
                 await trio.sleep(0.05)
 
     async def wait_until_joined(self, room: str, user: str) -> None:
-        """Wait until somebody is in a room."""
         path = f"rooms/{quote(room)}/joined_members"
         while user not in (await self.call("GET", path))["joined"]:  # noqa: ASYNC110 (a server knows it)
             await trio.sleep(0.05)

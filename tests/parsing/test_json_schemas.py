@@ -86,7 +86,6 @@ def is_taken(name: str, body: Any) -> bool:
 
 
 def conditions(change: dict[str, Any], *values: Any) -> list[dict[str, Any]]:
-    """A filter for each value of a condition."""
     return [{"filter": [FILTER | change | {"value": value}]} for value in values]
 
 

@@ -19,6 +19,7 @@ from hookgw import Invalid
 from hookgw.kernel import PluginFailed
 from hookgw.plugins import Boundary, HookImplementation, WrongResult, called_function
 from hookgw.plugins import describe_plugin_error as describe
+from tests.support.exceptions import stray_cancelled
 
 
 class Unprintable(Exception):
@@ -35,18 +36,6 @@ class Own(BaseException):
 class OwnGroup(BaseExceptionGroup[BaseException]):
     def derive(self, excs: object, /) -> NoReturn:
         raise SystemExit(8)
-
-
-async def stray_cancelled() -> BaseException:
-    """Return a Cancelled of a scope that has ended."""
-    kept: list[BaseException] = []
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        try:
-            await trio.sleep_forever()
-        except trio.Cancelled as cancelled:
-            kept.append(cancelled)
-    return kept[0]
 
 
 RAISED: list[Callable[[], BaseException]] = [

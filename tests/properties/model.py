@@ -24,8 +24,6 @@ class Mode(StrEnum):
 
 @dataclass
 class Registration:
-    """A stored registration."""
-
     id: str
     instance: str
     label: str
@@ -61,8 +59,6 @@ class Delivery:
 
 @dataclass
 class Instance:
-    """An existing instance."""
-
     name: str
     key: str
     registrations: dict[str, Registration] = field(default_factory=dict)

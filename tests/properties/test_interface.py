@@ -156,7 +156,6 @@ class Interface(RuleBasedStateMachine):
     def change(
         self, which: int, url: int | None, on: bool | None, kinds: list[str] | None, is_nested: bool
     ) -> None:
-        """Change some fields, or none."""
         name, label = self._some_registration(which)
         body = {"url": None if url is None else self.urls[url], "enabled": on, "events": kinds}
         given = {field: value for field, value in body.items() if value is not None}
@@ -294,7 +293,6 @@ class Interface(RuleBasedStateMachine):
         return known[which % len(known)] if known and which else ("shop", "nobody")
 
     def _deliveries(self) -> list[Delivery]:
-        """Return all deliveries, in any state."""
         return [d for instance in self.model.instances.values() for d in instance.deliveries]
 
     # What must hold

@@ -36,8 +36,6 @@ class Declined(HookgwError):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response."""
-
     status: int
     body: bytes
 
@@ -64,7 +62,6 @@ class _Connection:
         self.buffer = b""
 
     async def read(self) -> Answer:
-        """Read a response."""
         while b"\r\n\r\n" not in self.buffer:
             await self._fill()
         head, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
@@ -91,7 +88,6 @@ class _Connection:
                 data = data[await self.stream.send(data) :]
 
     def close(self) -> None:
-        """Leave."""
         self.stream.close()
 
 
@@ -305,7 +301,6 @@ def _envelope(event: Event) -> dict[str, object]:
 
 
 def request(method: str, path: str, body: object, key: str) -> bytes:
-    """Return the bytes of a request."""
     content = b"" if body is None else msgspec.json.encode(body)
     kind = "content-type: application/json\r\n" if content else ""
     head = f"{method} {path} HTTP/1.1\r\nhost: hookgw\r\napikey: {key}\r\n{kind}"

@@ -118,7 +118,6 @@ class Clients:
                 await trio.sleep_until(self._world.clock.until)
 
     async def create(self, instance: str) -> None:
-        """Create an instance."""
 
         async def call() -> None:
             created = await self._world.gateway.instances.create(instance)

@@ -57,7 +57,6 @@ class Outcome(msgspec.Struct):
 
 
 def run_seed(seed: int) -> Outcome:
-    """Run a seed and check it."""
     # Not by chance within the run, where it would depend on the runs before, and cost more.
     gc.disable()
     parent = MEMORY if os.path.isdir(MEMORY) else None  # noqa: PTH112
@@ -126,7 +125,6 @@ class Summary:
 
     @property
     def line(self) -> str:
-        """All of it in one line."""
         seeds = f"seeds {self._first} to {self._first + self.done - 1}" if self.done else "no seed"
         return (
             f"{self.done:,} runs ({seeds}), {self._days / 365:.1f} simulated years, {self.failed} failed; "

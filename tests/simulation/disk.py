@@ -89,7 +89,6 @@ class Disk:
         return nullcontext()
 
     def worker(self, name: str) -> Writer:
-        """Return the writer."""
         return Writer(self)
 
     async def _call(self, call: Callable[[], T], *, is_commit: bool = False) -> T:

@@ -15,7 +15,6 @@ from tests.simulation.history import History
 
 @pytest.fixture
 def broken_seeds(monkeypatch: pytest.MonkeyPatch) -> set[int]:
-    """Seeds that fail."""
     broken: set[int] = set()
 
     def simulate(seed: int, folder: Path, history: History) -> None:

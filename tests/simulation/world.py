@@ -114,7 +114,6 @@ class World:
         return self.clock.current_time()
 
     def configured(self) -> list[Registration]:
-        """Return the registrations of the configuration."""
         operations = self.gateway.operational.registration
         everywhere = self.gateway.registry.hearing("")
         return [*everywhere, operations] if operations else everywhere

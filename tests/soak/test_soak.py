@@ -19,7 +19,8 @@ import pytest
 import trio
 
 from hookgw.testing import Answer, Received, Receiver, answer, hang, open_receiver, reset
-from tests.crash.target import Producer, Target
+from tests.crash.load import Producer
+from tests.crash.target import Target
 from tests.soak.account import Account, Arrival, settle_up
 from tests.support.gateway_process import KEY, write_config
 from tests.support.ports import own_address
@@ -188,10 +189,12 @@ async def test_every_event_is_accounted_for(tmp_path: Path, capsys: pytest.Captu
             await target.ready()
             soak = Soak(target, receivers, random.Random(SEED))
             await soak.register()
-            producers = [Producer(target, f"i{number}", EVENTS_PER_SECOND) for number in range(INSTANCES)]
+            producers = [
+                Producer(lambda: target.url, f"i{number}", EVENTS_PER_SECOND) for number in range(INSTANCES)
+            ]
             async with trio.open_nursery() as load:
                 for producer in producers:
-                    load.start_soon(producer.run, 0)
+                    load.start_soon(producer.run)
                 await soak.upset(trio.current_time() + MINUTES * 60)
                 for producer in producers:
                     producer.enough.set()

@@ -7,13 +7,26 @@ from typing import Any
 
 import trio
 
-from hookgw import Attempt, Delivery, DeliveryState, Event, Outcome
-from hookgw.records import FIRST, LaneRule, Ordering, Position, Settlement
+from hookgw import Attempt, Delivery, DeliveryState, Event, Outcome, Registration
+from hookgw.kernel import Secret
+from hookgw.records import FIRST, Instance, LaneRule, Ordering, Position, RetryOptions, Settlement
 from hookgw.store import Append, DeliveryQuery, DeliveryReport, ReplayQuery, SilentObserver, Store
 
 LANE = "reg_1:0"
 RULE = LaneRule("reg_1", 0, Ordering.URL, 1)
 AT = 1_700_000_000.25
+SHOP = Instance(name="shop", id="0b0c", integration="simulator", options={"rate": 1.5}, connected=True)
+HOOK = Registration(
+    id="reg_1",
+    instance="shop",
+    url="https://receiver.test/ü",
+    headers={"x-key": "1"},
+    secrets=(Secret("whsec_a", 5.0),),
+    ordering=Ordering.CHAT,
+    generation=3,
+    retry=RetryOptions(schedule=(1.0, 2.0)),
+    plugins={"message_filters": {"deny": ["*@g.us"]}},
+)
 
 
 def event(event_id: str, *, instance: str = "shop", kind: str = "MESSAGES_UPSERT", data: str = "{}") -> Event:

@@ -88,7 +88,6 @@ class Evolution:
             }
 
     def respond(self, request: Received) -> Answer:
-        """Answer a request."""
         tokens = {instance["token"] for instance in self.instances.values()}
         if request.header("apikey") not in {KEY, *tokens}:
             return _json({"status": 401, "error": "Unauthorized"}, 401)

@@ -83,7 +83,6 @@ class Live:
 
     @property
     def key(self) -> str:
-        """The global key."""
         return self._kit.key
 
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:

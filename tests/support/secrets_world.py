@@ -380,6 +380,5 @@ async def look_at_pages(world: World) -> None:
 
 
 def find_list(answer_: Any) -> list[dict[str, Any]]:
-    """The list in an answer."""
     lists = [answer_] if isinstance(answer_, list) else [v for v in answer_.values() if isinstance(v, list)]
     return lists[0] if lists else []

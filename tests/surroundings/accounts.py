@@ -77,7 +77,6 @@ class Account:
 
 
 def wait_for(look: Callable[[], str | bool]) -> str:
-    """Look until there is something, and return it."""
     ends = time.monotonic() + PATIENCE
     while not (found := look()):
         assert time.monotonic() < ends, "it never came"

@@ -158,7 +158,7 @@ class Nodes:
 
     async def changes(self) -> RecordChanges:
         switches = self._server.identity.switches
-        since = self._known_version if self._switches == switches else None
+        since = known if (known := self.known_version) >= 0 else None
         changes = await self._run(partial(read_changes, since=since, cipher=self._cipher))
         self._switches = switches
         return changes

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import httpx
 import msgspec
 import pytest
@@ -12,16 +10,8 @@ from hookgw.config import OperationsSettings, Settings
 from hookgw.kernel import StorageUnavailable
 from hookgw.operations.routes import health
 from hookgw.records import SHARDS
-from hookgw.web import AppApplication as Application
-from tests.api.conftest import KEY, open_client
+from tests.api.conftest import KEY
 from tests.api.test_app import shape_of
-
-
-@pytest.fixture
-async def stranger(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
-    """A client without a key."""
-    async with open_client(app, nursery) as client:
-        yield client
 
 
 async def test_the_process_is_alive(stranger: httpx.AsyncClient) -> None:

@@ -167,7 +167,7 @@ def repeatable(response: httpx.Response) -> list[str]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(45):
         while not is_so():
             await wait_all_tasks_blocked(0.001)
 

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import httpx
 import msgspec
 import pytest
-import trio
 
 from hookgw import Gateway, __version__
 from hookgw.config import ServerSettings, Settings
-from hookgw.web import AppApplication as Application
-from tests.api.conftest import open_client
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
-
-
-@pytest.fixture
-async def stranger(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
-    """A client without a key."""
-    async with open_client(app, nursery) as client:
-        yield client
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json", "application/json, text/html;q=0.5", ""])

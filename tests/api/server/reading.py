@@ -32,7 +32,6 @@ def take(reader: RequestReader, pieces: Iterable[bytes]) -> list[Read]:
 
 
 def read(*pieces: bytes, max_head: int = 1024) -> tuple[list[Read], RequestReader]:
-    """Return the requests in the pieces, and the reader that found them."""
     reader = RequestReader(max_head)
     return take(reader, pieces), reader
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -15,7 +14,7 @@ from hookgw.app import create_app
 from hookgw.config import AuthSettings, ServerSettings, Settings
 from hookgw.web import AppApplication as Application
 from hookgw.web import serve
-from tests.api.conftest import KEY, open_client
+from tests.api.conftest import KEY
 from tests.api.routes.test_events import one
 from tests.api.test_app import shape_of
 
@@ -33,14 +32,11 @@ def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
 
 
 @pytest.fixture
-async def client(
-    app: Application, nursery: trio.Nursery, gateway: Gateway
-) -> AsyncIterator[httpx.AsyncClient]:
+async def client(stranger: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
     """Without a key."""
     await gateway.instances.create("loja1", token=OWN_KEY)
     await gateway.instances.create("loja2")
-    async with open_client(app, nursery) as client:
-        yield client
+    return stranger
 
 
 async def emit(client: httpx.AsyncClient, key: str | None, path: str = EMIT) -> httpx.Response:

@@ -72,7 +72,6 @@ class Bench:
         self._behind = False
 
     def create_destinations(self) -> None:
-        """Create all destinations, once."""
         for number in range(DESTINATIONS):
             self._system.create_destination(number, self._receiver.url(number))
 

@@ -69,8 +69,6 @@ class Convoy(System):
 
 
 class LocalConvoy(LocalSystem):
-    """The program is ``convoy``."""
-
     def __init__(self, folder: Path, program: Path) -> None:
         super().__init__(folder, program)
         self._postgresql, self._redis = PostgreSQL(folder, connections=300), Redis(folder)

@@ -169,7 +169,6 @@ async def transport(
 
 
 async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Response:
-    """One exchange with the server."""
     target = server.target()
     head = RequestHead(target, {"content-type": "application/json"}).render(len(body))
     return await lane.exchange(target, head, body, deadline=trio.current_time() + seconds)

@@ -118,23 +118,9 @@ async def test_a_request_is_not_sent_twice() -> None:
         assert server.connections == 1
 
 
-async def test_requests_have_a_default_timeout(mock_clock: trio.testing.MockClock) -> None:
-    hangs = trio.Event()
-
-    async def behaviour(peer: Peer) -> None:
-        await peer.request()
-        hangs.set()
-        await trio.sleep_forever()
-
-    async def request(http: httpx.AsyncClient) -> None:
-        with pytest.raises(httpx.ReadTimeout):
-            await http.get("/")
-
-    async with reaching(behaviour, timeout=7) as (http, _), trio.open_nursery() as nursery:
-        nursery.start_soon(request, http)
-        await hangs.wait()
-        await trio.testing.wait_all_tasks_blocked(0.01)
-        mock_clock.jump(7)
+async def test_requests_have_a_default_timeout() -> None:
+    async with client(timeout=7) as http:
+        assert http.timeout == httpx.Timeout(7)
 
 
 async def test_the_number_of_concurrent_requests_is_limited(mock_clock: trio.testing.MockClock) -> None:

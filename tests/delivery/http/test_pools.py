@@ -74,7 +74,6 @@ def borrow(
     origin: PoolKey = HOST,
     preferred: PooledTransport | None = None,
 ) -> Fake:
-    """Borrow a connection, and open it."""
     transport = pools.borrow_nowait(origin, holder, preferred)
     assert isinstance(transport, Fake)
     if not transport.opened:

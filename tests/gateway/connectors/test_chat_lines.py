@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Conflict, Invalid, MediaKind, MediaMessage, Message, NetworkRefused, Session, TextMessage
 from hookgw.instances import CALL_TIMEOUT, MOST_CALLS, NOT_WANTED
@@ -14,6 +14,8 @@ from hookgw.kernel import TooManyRequests
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import running
 from tests.gateway.test_messages import service_of
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 ANA = "5511988887777"
 
@@ -43,7 +45,7 @@ class Timed(FakeConnector):
         await trio.sleep(delay)  # as connectors do that show it for as long
 
 
-async def test_a_presence_is_shown_then_the_message_is_sent(autojump_clock: MockClock) -> None:
+async def test_a_presence_is_shown_then_the_message_is_sent() -> None:
     connector = Timed()
     async with running(connector) as world:
         await world.connect()
@@ -67,9 +69,7 @@ async def test_a_presence_is_shown_then_the_message_is_sent(autojump_clock: Mock
         pytest.param("fails", id="fails"),
     ],
 )
-async def test_without_a_presence_the_message_is_sent_all_the_same(
-    autojump_clock: MockClock, connector: Any
-) -> None:
+async def test_without_a_presence_the_message_is_sent_all_the_same(connector: Any) -> None:
     if isinstance(connector, str):
         error = NetworkRefused("No.") if connector == "refuses" else RuntimeError("a bug")
         connector = Timed()
@@ -81,7 +81,7 @@ async def test_without_a_presence_the_message_is_sent_all_the_same(
         assert connector.log[-1] == (start + 2, "hi")
 
 
-async def test_the_delay_is_outside_the_networks_own_time(autojump_clock: MockClock) -> None:
+async def test_the_delay_is_outside_the_networks_own_time() -> None:
     connector = Timed(takes=CALL_TIMEOUT - 1)
     async with running(connector) as world:
         await world.connect()
@@ -89,7 +89,7 @@ async def test_the_delay_is_outside_the_networks_own_time(autojump_clock: MockCl
         assert len(connector.sent) == 1
 
 
-async def test_later_sends_to_the_chat_wait_in_order_and_others_do_not(autojump_clock: MockClock) -> None:
+async def test_later_sends_to_the_chat_wait_in_order_and_others_do_not() -> None:
     connector = Timed(takes=0.5)
     async with running(connector) as world:
         await world.connect()
@@ -111,7 +111,7 @@ async def test_later_sends_to_the_chat_wait_in_order_and_others_do_not(autojump_
         assert connector.log[-1][0] == trio.current_time() - 0.5  # nobody is in line any more
 
 
-async def test_a_failed_send_lets_the_next_one_go_on(autojump_clock: MockClock) -> None:
+async def test_a_failed_send_lets_the_next_one_go_on() -> None:
     connector = Timed()
     async with running(connector) as world:
         await world.connect()
@@ -130,7 +130,7 @@ async def test_a_failed_send_lets_the_next_one_go_on(autojump_clock: MockClock) 
         assert [one.message for one in connector.sent] == [text("second")]
 
 
-async def test_it_is_not_sent_if_the_caller_has_gone(autojump_clock: MockClock) -> None:
+async def test_it_is_not_sent_if_the_caller_has_gone() -> None:
     connector = Timed()
     async with running(connector) as world:
         await world.connect()
@@ -146,7 +146,7 @@ async def test_it_is_not_sent_if_the_caller_has_gone(autojump_clock: MockClock) 
         assert len(connector.sent) == 1
 
 
-async def test_it_is_not_sent_if_the_client_has_closed_its_connection(autojump_clock: MockClock) -> None:
+async def test_it_is_not_sent_if_the_client_has_closed_its_connection() -> None:
     connector = Timed()
     async with running(connector) as world:
         await world.connect()
@@ -158,7 +158,7 @@ async def test_it_is_not_sent_if_the_client_has_closed_its_connection(autojump_c
         assert connector.sent == []
 
 
-async def test_a_repetition_that_is_still_there_gets_it_sent(autojump_clock: MockClock) -> None:
+async def test_a_repetition_that_is_still_there_gets_it_sent() -> None:
     connector = Timed()
     async with running(connector) as world:
         await world.connect()
@@ -179,7 +179,7 @@ async def test_a_repetition_that_is_still_there_gets_it_sent(autojump_clock: Moc
         assert (len(results), len(connector.sent)) == (1, 1)
 
 
-async def test_it_is_not_sent_over_another_connection(autojump_clock: MockClock) -> None:
+async def test_it_is_not_sent_over_another_connection() -> None:
     connector = Timed()
     async with running(connector) as world:
         await world.connect()
@@ -196,7 +196,7 @@ async def test_it_is_not_sent_over_another_connection(autojump_clock: MockClock)
         assert connector.sent == []
 
 
-async def test_sends_that_wait_are_calls_in_progress(autojump_clock: MockClock) -> None:
+async def test_sends_that_wait_are_calls_in_progress() -> None:
     connector = Timed()
     async with running(connector) as world:
         await world.connect()

@@ -10,7 +10,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 from structlog.testing import capture_logs
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from hookgw import (
     Conflict,
@@ -40,6 +40,8 @@ from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
 from tests.support.media import EVENT_RULES, inbound_media
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 CLIENTS = OutboundHttp(DeliverySettings()).connector_clients({"mine": ()})
 URLS = IngestUrls(ServerSettings())
@@ -93,8 +95,6 @@ class Restarts:
 
 
 class OneInstance:
-    """A registry of one instance."""
-
     def __init__(self, instance: Instance) -> None:
         self.one = instance
 
@@ -153,7 +153,7 @@ async def show_code(session: Session) -> None:
     await session.show_qr_code(CODE)
 
 
-async def test_a_connection_opens_and_tells_of_it(autojump_clock: MockClock) -> None:
+async def test_a_connection_opens_and_tells_of_it() -> None:
     async with running() as world:
         assert await world.connect() is None
         assert world.states.state("shop") is ConnectionState.OPEN
@@ -165,7 +165,7 @@ async def test_a_connection_opens_and_tells_of_it(autojump_clock: MockClock) -> 
         assert [event.sender for event in world.intake.events] == [None, "shop@fake"]
 
 
-async def test_connecting_gives_the_code_as_soon_as_there_is_one(autojump_clock: MockClock) -> None:
+async def test_connecting_gives_the_code_as_soon_as_there_is_one() -> None:
     async with running(FakeConnector(script=show_code)) as world:
         began = trio.current_time()
         assert await world.connect() == CODE
@@ -181,7 +181,7 @@ async def test_connecting_gives_the_code_as_soon_as_there_is_one(autojump_clock:
         }
 
 
-async def test_a_code_without_a_pairing_code(autojump_clock: MockClock) -> None:
+async def test_a_code_without_a_pairing_code() -> None:
     async def script(session: Session) -> None:
         await session.show_qr_code(QRCode(code="c", base64="b"))
 
@@ -192,7 +192,7 @@ async def test_a_code_without_a_pairing_code(autojump_clock: MockClock) -> None:
         assert world.intake.events[0].data["qrcode"] == shown
 
 
-async def test_connecting_waits_ten_seconds_for_a_code(autojump_clock: MockClock) -> None:
+async def test_connecting_waits_ten_seconds_for_a_code() -> None:
     async def script(session: Session) -> None:
         await trio.sleep_forever()
 
@@ -202,9 +202,7 @@ async def test_connecting_waits_ten_seconds_for_a_code(autojump_clock: MockClock
         assert trio.current_time() - began == 10
 
 
-async def test_connecting_does_not_wait_for_a_connector_that_says_why_it_is_closed(
-    autojump_clock: MockClock,
-) -> None:
+async def test_connecting_does_not_wait_for_a_connector_that_says_why_it_is_closed() -> None:
     async def script(session: Session) -> None:
         await session.set_state(ConnectionState.CONNECTING)
         await session.set_state(ConnectionState.CLOSE, 400, message="Set the option token, not to planted-1.")
@@ -222,7 +220,7 @@ async def test_connecting_does_not_wait_for_a_connector_that_says_why_it_is_clos
             world.connectors.connected(instance)
 
 
-async def test_connecting_does_not_wait_for_a_connector_that_is_done(autojump_clock: MockClock) -> None:
+async def test_connecting_does_not_wait_for_a_connector_that_is_done() -> None:
     async def script(session: Session) -> None:
         await session.set_state(ConnectionState.CLOSE, 401)
         world.connector.log_out("shop")
@@ -235,7 +233,7 @@ async def test_connecting_does_not_wait_for_a_connector_that_is_done(autojump_cl
         assert not world.connectors.is_running("shop")
 
 
-async def test_connecting_twice_starts_one_connector(autojump_clock: MockClock) -> None:
+async def test_connecting_twice_starts_one_connector() -> None:
     async with running() as world:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(world.connect)
@@ -244,21 +242,21 @@ async def test_connecting_twice_starts_one_connector(autojump_clock: MockClock) 
         assert world.connector.runs == 1
 
 
-async def test_a_session_knows_its_instance(autojump_clock: MockClock) -> None:
+async def test_a_session_knows_its_instance() -> None:
     async with running() as world:
         await world.connect()
         session = world.connector.session("shop")
         assert (session.instance, session.options) == ("shop", {"token": "t"})
 
 
-async def test_an_open_connection_takes_the_code_back(autojump_clock: MockClock) -> None:
+async def test_an_open_connection_takes_the_code_back() -> None:
     async with running(FakeConnector(script=show_code)) as world:
         await world.connect()
         await world.connector.session("shop").set_state(ConnectionState.OPEN)
         assert await world.connect() is None
 
 
-async def test_a_state_is_told_once(autojump_clock: MockClock) -> None:
+async def test_a_state_is_told_once() -> None:
     async with running() as world:
         await world.connect()
         for _ in range(3):
@@ -267,7 +265,7 @@ async def test_a_state_is_told_once(autojump_clock: MockClock) -> None:
         assert world.states.sender("shop") == "other@fake"
 
 
-async def test_stopping_tells_of_the_closed_connection_and_ends_the_run(autojump_clock: MockClock) -> None:
+async def test_stopping_tells_of_the_closed_connection_and_ends_the_run() -> None:
     async with running() as world:
         await world.connect()
         await world.connectors.stop("shop")
@@ -280,7 +278,7 @@ async def test_stopping_tells_of_the_closed_connection_and_ends_the_run(autojump
         assert world.logged_out == []
 
 
-async def test_a_new_run_begins_only_after_the_old_one_has_cleaned_up(autojump_clock: MockClock) -> None:
+async def test_a_new_run_begins_only_after_the_old_one_has_cleaned_up() -> None:
     """Otherwise both would hold the account's session with the network."""
     clean: list[float] = []
 
@@ -301,9 +299,7 @@ async def test_a_new_run_begins_only_after_the_old_one_has_cleaned_up(autojump_c
         assert world.connector.session("shop").instance == "shop"
 
 
-async def test_a_connector_that_does_not_end_is_left_alone_and_no_longer_heard(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_connector_that_does_not_end_is_left_alone_and_no_longer_heard() -> None:
     heard: list[HookgwError] = []
 
     async def script(session: Session) -> None:
@@ -330,9 +326,7 @@ async def test_a_connector_that_does_not_end_is_left_alone_and_no_longer_heard(
 
 
 @pytest.mark.parametrize(("change", "reason"), [("restart", 515), ("stop", 401)])
-async def test_a_connector_ends_although_its_last_event_is_refused(
-    change: str, reason: int, autojump_clock: MockClock
-) -> None:
+async def test_a_connector_ends_although_its_last_event_is_refused(change: str, reason: int) -> None:
     async with running() as world:
         world.states.note(update({"state": "open"}, "shop"))  # before its connector ran
         await world.connect()
@@ -365,7 +359,7 @@ async def test_a_connector_ends_although_its_last_event_is_refused(
         world.connectors.stop_all()
 
 
-async def test_a_logout_on_the_phone_is_told(autojump_clock: MockClock) -> None:
+async def test_a_logout_on_the_phone_is_told() -> None:
     async with running() as world:
         await world.connect()
         world.connector.log_out("shop")
@@ -376,7 +370,7 @@ async def test_a_logout_on_the_phone_is_told(autojump_clock: MockClock) -> None:
         assert world.connector.runs == 2
 
 
-async def test_a_failing_connector_is_started_again_ever_later(autojump_clock: MockClock) -> None:
+async def test_a_failing_connector_is_started_again_ever_later() -> None:
     began: list[float] = []
 
     async def script(session: Session) -> None:
@@ -396,7 +390,7 @@ async def test_a_failing_connector_is_started_again_ever_later(autojump_clock: M
         assert world.logged_out == []
 
 
-async def test_a_failure_takes_the_code_back_even_where_no_state_was_told(autojump_clock: MockClock) -> None:
+async def test_a_failure_takes_the_code_back_even_where_no_state_was_told() -> None:
     async def script(session: Session) -> None:
         await session.show_qr_code(CODE)
         raise OSError("network down")
@@ -418,14 +412,14 @@ async def leave(session: Session) -> None:
 
 
 @pytest.mark.parametrize("script", [fail_in_a_group, leave])
-async def test_whatever_a_connector_raises_is_its_own(autojump_clock: MockClock, script: Any) -> None:
+async def test_whatever_a_connector_raises_is_its_own(script: Any) -> None:
     async with running(FakeConnector(script=script)) as world:
         world.connectors.start(SHOP)
         await trio.sleep(2)
         assert world.connector.runs == 2
 
 
-async def test_a_connector_that_fails_while_it_is_stopped_harms_nobody(autojump_clock: MockClock) -> None:
+async def test_a_connector_that_fails_while_it_is_stopped_harms_nobody() -> None:
     async def script(session: Session) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)
@@ -443,9 +437,7 @@ async def test_a_connector_that_fails_while_it_is_stopped_harms_nobody(autojump_
 
 
 @pytest.mark.parametrize("error", [NotFound("The instance is gone."), Invalid("strict")])
-async def test_a_state_that_is_not_taken_does_not_end_the_gateway(
-    autojump_clock: MockClock, error: HookgwError
-) -> None:
+async def test_a_state_that_is_not_taken_does_not_end_the_gateway(error: HookgwError) -> None:
     async def script(session: Session) -> None:
         await session.set_state(ConnectionState.OPEN)
         world.intake.errors = [error]
@@ -460,7 +452,7 @@ async def test_a_state_that_is_not_taken_does_not_end_the_gateway(
         assert not world.connectors.is_running("shop")
 
 
-async def test_a_connector_is_held_back_while_the_disk_refuses(autojump_clock: MockClock) -> None:
+async def test_a_connector_is_held_back_while_the_disk_refuses() -> None:
     async with running() as world:
         await world.connect()
         world.intake.errors = [
@@ -475,7 +467,7 @@ async def test_a_connector_is_held_back_while_the_disk_refuses(autojump_clock: M
         assert [event.id for event in world.intake.events].count("e1") == 1
 
 
-async def test_ending_with_the_gateway_is_not_told(autojump_clock: MockClock) -> None:
+async def test_ending_with_the_gateway_is_not_told() -> None:
     async with running() as world:
         await world.connect()
         await wait_all_tasks_blocked()
@@ -519,7 +511,7 @@ def update(data: Any, instance: str = "by-http") -> Event:
     return Event(id="e", kind="CONNECTION_UPDATE", instance=instance, data_json=Event.encode(data), time=0)
 
 
-async def test_a_connector_knows_better_than_events(autojump_clock: MockClock) -> None:
+async def test_a_connector_knows_better_than_events() -> None:
     async with running() as world:
         await world.connect()
         world.states.note(update({"state": "connecting"}, "shop"))
@@ -543,7 +535,7 @@ class Sender(FakeConnector):
         return answer
 
 
-async def test_a_sent_message_is_told_of(autojump_clock: MockClock) -> None:
+async def test_a_sent_message_is_told_of() -> None:
     async with running() as world:
         await world.connect()
         message = await world.send()
@@ -552,7 +544,7 @@ async def test_a_sent_message_is_told_of(autojump_clock: MockClock) -> None:
         assert (world.intake.kinds[-1], world.intake.events[-1].data) == ("SEND_MESSAGE", message)
 
 
-async def test_the_networks_reason_is_given(autojump_clock: MockClock) -> None:
+async def test_the_networks_reason_is_given() -> None:
     async with running() as world:
         await world.connect()
         world.connector.refusal = "This number is not on the network."
@@ -561,7 +553,7 @@ async def test_the_networks_reason_is_given(autojump_clock: MockClock) -> None:
         assert "SEND_MESSAGE" not in world.intake.kinds
 
 
-async def test_nothing_is_sent_without_an_open_connection(autojump_clock: MockClock) -> None:
+async def test_nothing_is_sent_without_an_open_connection() -> None:
     async with running(FakeConnector(script=show_code)) as world:
         with pytest.raises(Conflict, match="not connected"):
             await world.send()
@@ -598,9 +590,7 @@ async def raise_it(error: BaseException) -> None:
         ),
     ],
 )
-async def test_a_connector_that_cannot_send(
-    autojump_clock: MockClock, send: Any, error: type[HookgwError], sentence: str
-) -> None:
+async def test_a_connector_that_cannot_send(send: Any, error: type[HookgwError], sentence: str) -> None:
     async with running(Sender(send)) as world:
         await world.connect()
         with pytest.raises(error, match=sentence):
@@ -609,7 +599,7 @@ async def test_a_connector_that_cannot_send(
         assert "SEND_MESSAGE" not in world.intake.kinds
 
 
-async def test_a_message_that_is_no_json_is_the_connectors_fault(autojump_clock: MockClock) -> None:
+async def test_a_message_that_is_no_json_is_the_connectors_fault() -> None:
     async def send() -> dict[str, Any]:
         return {"when": object()}
 
@@ -619,7 +609,7 @@ async def test_a_message_that_is_no_json_is_the_connectors_fault(autojump_clock:
             await world.send()
 
 
-async def test_a_message_goes_out_whole_where_the_caller_goes_away(autojump_clock: MockClock) -> None:
+async def test_a_message_goes_out_whole_where_the_caller_goes_away() -> None:
     async def send() -> dict[str, Any]:
         await trio.sleep(5)
         return {"id": "m1"}
@@ -634,9 +624,7 @@ async def test_a_message_goes_out_whole_where_the_caller_goes_away(autojump_cloc
 
 
 @pytest.mark.parametrize("error", [Invalid("strict"), NotFound("gone")])
-async def test_what_was_sent_is_sent_even_where_its_event_is_not_taken(
-    autojump_clock: MockClock, error: HookgwError
-) -> None:
+async def test_what_was_sent_is_sent_even_where_its_event_is_not_taken(error: HookgwError) -> None:
     async with running() as world:
         await world.connect()
         await wait_all_tasks_blocked()
@@ -644,9 +632,7 @@ async def test_what_was_sent_is_sent_even_where_its_event_is_not_taken(
         assert (await world.send())["status"] == "PENDING"
 
 
-async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_comes(
-    autojump_clock: MockClock,
-) -> None:
+async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_comes() -> None:
     async with running() as world:
         await world.connect()
         await wait_all_tasks_blocked()
@@ -658,7 +644,7 @@ async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_co
         assert world.intake.kinds[-1] == "SEND_MESSAGE"
 
 
-async def test_a_message_under_way_when_the_gateway_stops(autojump_clock: MockClock) -> None:
+async def test_a_message_under_way_when_the_gateway_stops() -> None:
     async with running(Sender(trio.sleep_forever)) as world:
         await world.connect()
 
@@ -712,7 +698,7 @@ async def report_closed(session: Session) -> None:
     await session.set_state(ConnectionState.CLOSE, 401)
 
 
-async def test_a_connector_that_returns_without_a_connection_has_failed(autojump_clock: MockClock) -> None:
+async def test_a_connector_that_returns_without_a_connection_has_failed() -> None:
     async with running(Returns(script=nothing)) as world:
         world.connectors.start(SHOP)
         await trio.sleep(0.5)
@@ -726,7 +712,7 @@ async def test_a_connector_that_returns_without_a_connection_has_failed(autojump
         assert world.logged_out == []
 
 
-async def test_a_connector_says_why_it_is_closed(autojump_clock: MockClock) -> None:
+async def test_a_connector_says_why_it_is_closed() -> None:
     async def expire(session: Session) -> None:
         await connect_at_once(session)
         await session.set_state(ConnectionState.CLOSE, 401, message="The token has expired. Set another one.")
@@ -741,7 +727,7 @@ async def test_a_connector_says_why_it_is_closed(autojump_clock: MockClock) -> N
         assert world.states.close_reason("shop") == "The token has expired. Set another one."
 
 
-async def test_a_connector_that_begins_with_a_refusal_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_a_connector_that_begins_with_a_refusal_is_not_waited_for() -> None:
     async def refuse(session: Session) -> None:
         await trio.sleep(1)
         await session.set_state(ConnectionState.CLOSE, 401, message="The token is not valid.")
@@ -756,9 +742,7 @@ async def test_a_connector_that_begins_with_a_refusal_is_not_waited_for(autojump
 
 
 @pytest.mark.parametrize("again", ["start", "restart"])
-async def test_the_end_of_a_run_is_not_reported_after_the_next_run_begins(
-    autojump_clock: MockClock, again: str
-) -> None:
+async def test_the_end_of_a_run_is_not_reported_after_the_next_run_begins(again: str) -> None:
     async with running() as world:
         await world.connect()
         world.intake.errors = [Unavailable("The backlog is full.", retry_after=5.0)]
@@ -776,9 +760,7 @@ async def test_the_end_of_a_run_is_not_reported_after_the_next_run_begins(
 
 
 @pytest.mark.parametrize("script", [connect_at_once, report_closed])
-async def test_a_connector_that_returns_after_a_report_was_logged_out(
-    autojump_clock: MockClock, script: Any
-) -> None:
+async def test_a_connector_that_returns_after_a_report_was_logged_out(script: Any) -> None:
     async with running(Returns(script=script)) as world:
         world.connectors.start(SHOP)
         await trio.sleep(0.5)
@@ -788,7 +770,7 @@ async def test_a_connector_that_returns_after_a_report_was_logged_out(
         assert world.restarts.ended_instances == ["shop"]
 
 
-async def test_a_closed_connection_always_has_a_reason(autojump_clock: MockClock) -> None:
+async def test_a_closed_connection_always_has_a_reason() -> None:
     async def fail(session: Session) -> None:
         await connect_at_once(session)
         await trio.sleep(1)
@@ -826,7 +808,7 @@ async def test_a_closed_connection_always_has_a_reason(autojump_clock: MockClock
         lambda session: session.emit("MESSAGES_UPSERT", object()),
     ],
 )
-async def test_a_wrong_report_is_the_connectors_failure(autojump_clock: MockClock, report: Any) -> None:
+async def test_a_wrong_report_is_the_connectors_failure(report: Any) -> None:
     async with running(FakeConnector(script=report)) as world:
         session = world.connectors.start(SHOP)
         await trio.sleep(0.5)
@@ -834,7 +816,7 @@ async def test_a_wrong_report_is_the_connectors_failure(autojump_clock: MockCloc
         assert len(world.restarts.failures) == 1
 
 
-async def test_a_state_by_its_name_is_a_state(autojump_clock: MockClock) -> None:
+async def test_a_state_by_its_name_is_a_state() -> None:
     async with running(FakeConnector(script=lambda session: session.set_state("open"))) as world:  # type: ignore[arg-type]
         world.connectors.start(SHOP)
         await trio.sleep(0.5)
@@ -854,7 +836,7 @@ class Silent(FakeConnector):
         await trio.sleep_forever()
 
 
-async def test_a_call_that_the_network_does_not_answer_has_a_deadline(autojump_clock: MockClock) -> None:
+async def test_a_call_that_the_network_does_not_answer_has_a_deadline() -> None:
     async with running(Silent()) as world:
         await world.connect()
         (warning,) = await world.connectors.apply_settings("shop", InstanceSettings())
@@ -866,7 +848,7 @@ async def test_a_call_that_the_network_does_not_answer_has_a_deadline(autojump_c
         world.connectors.stop_all()
 
 
-async def test_a_restart_begins_a_session_with_the_changed_record(autojump_clock: MockClock) -> None:
+async def test_a_restart_begins_a_session_with_the_changed_record() -> None:
     async with running() as world:
         await world.connect()
         first = world.states.sessions["shop"]
@@ -881,9 +863,7 @@ async def test_a_restart_begins_a_session_with_the_changed_record(autojump_clock
 
 
 @pytest.mark.parametrize("turns", range(12))
-async def test_while_it_is_cancelled_an_instance_starts_or_is_refused(
-    turns: int, autojump_clock: MockClock
-) -> None:
+async def test_while_it_is_cancelled_an_instance_starts_or_is_refused(turns: int) -> None:
     """A request may ask for it at any moment of that."""
     world = World(FakeConnector())
 
@@ -900,9 +880,7 @@ async def test_while_it_is_cancelled_an_instance_starts_or_is_refused(
         nursery.start_soon(connect_later)
 
 
-async def test_another_reason_of_a_closed_connection_is_an_event_of_its_own(
-    autojump_clock: MockClock,
-) -> None:
+async def test_another_reason_of_a_closed_connection_is_an_event_of_its_own() -> None:
     async def script(session: Session) -> None:
         await connect_at_once(session)
         for reason in (428, 428, 200, 401, 401, 2**40):
@@ -920,7 +898,7 @@ async def test_another_reason_of_a_closed_connection_is_an_event_of_its_own(
         assert ("close", 515) not in world.intake.states
 
 
-async def test_the_reason_of_before_a_restart_is_no_event_again(autojump_clock: MockClock) -> None:
+async def test_the_reason_of_before_a_restart_is_no_event_again() -> None:
     async def script(session: Session) -> None:
         await session.set_state(ConnectionState.CLOSE, 401)
         await session.set_state(ConnectionState.CLOSE, 403)

@@ -44,8 +44,6 @@ class Place:
 
 
 class Node:
-    """What a node has to accept with."""
-
     def __init__(self, store: PostgresqlStore, limits: LimitsSettings, place: Place) -> None:
         self.store = store
         self.place = place

@@ -38,7 +38,7 @@ def has_half(gateway: Gateway) -> bool:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with trio.fail_after(15):
+    with trio.fail_after(45):
         while not holds():  # noqa: ASYNC110 -- the event is on the other node
             await trio.sleep(0.02)
 

@@ -21,7 +21,7 @@ def listed(node: Node) -> list[str]:
 
 async def until_listed(node: Node, count: int) -> None:
     """Wait until a node finds so many of its webhooks failing."""
-    with trio.fail_after(10):
+    with trio.fail_after(45):
         while len(listed(node)) != count:  # noqa: ASYNC110 -- no event tells of it
             await trio.sleep(0.02)
 

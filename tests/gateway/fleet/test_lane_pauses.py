@@ -63,7 +63,7 @@ class Two:
 
     async def job_ends(self, answered: dict[str, Any]) -> None:
         """Wait for the job of a call, if it is one."""
-        with trio.fail_after(20):
+        with trio.fail_after(45):
             while (name := answered.get("job")) is not None:
                 found = await self.other.call("GET", f"/job/find/{name}")
                 if found["state"] != "running":
@@ -107,7 +107,7 @@ async def two_nodes(
                 event = {"event": "CALL", "data": {"remoteJid": ANA}, "id": f"e{number}"}
                 await other.call("POST", f"/event/emit/{name}", event, status=202)
                 if number == 0:
-                    with trio.fail_after(10):
+                    with trio.fail_after(45):
                         await receiver.wait_for(1)
             yield Two(owner, other, instance, bystander, receiver, may_answer)
 

@@ -66,7 +66,7 @@ class Node:
 
     async def until(self, node: str, shards: int) -> None:
         """Wait until a node holds so many shards, as this one sees it."""
-        with trio.fail_after(15):
+        with trio.fail_after(45):
             while True:
                 listed = await self.call("GET", "/node/list")
                 if {found["node"]: found["shards"] for found in listed}.get(node) == shards:
@@ -211,7 +211,7 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
 
 async def pending(asked: Node, instance: str, event: str, label: str | None = None) -> str:
     """Return the id of a pending delivery of an event, once a node knows it, and the label of its webhook."""
-    with trio.fail_after(20):
+    with trio.fail_after(45):
         while True:
             listed = await asked.call("GET", f"/delivery/list/{instance}?state=pending")
             for one in listed["deliveries"]:

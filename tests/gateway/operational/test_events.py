@@ -16,6 +16,7 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import Delivery, Event, Invalid, Registration
+from hookgw.core import SHARE
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import OPERATIONAL_KINDS, Catalog
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
@@ -258,13 +259,15 @@ async def test_an_instance_that_holds_more_than_half_of_its_share_is_told_of(
         kind, data = told(request)
         assert kind == "INSTANCE_BACKLOG_HIGH"
         nobody = {"registration": None, "label": None, "url": None}
-        about = {"instance": "shop", "deliveries": 9, "bytes": 18}
-        assert data == {**nobody, **about, "allowedDeliveries": 16, "allowedBytes": None}
+        allowed = 20 * SHARE // (SHARE + 1)
+        high = allowed // 2 + 1
+        about = {"instance": "shop", "deliveries": high, "bytes": 2 * high}
+        assert data == {**nobody, **about, "allowedDeliveries": allowed, "allowedBytes": None}
         await kit.advance(2)
         requests = await ops.wait_for(2)
         kind, data = told(requests[1])
         assert kind == "INSTANCE_BACKLOG_NORMAL"
-        assert data["deliveries"] <= 6
+        assert data["deliveries"] <= allowed * 2 // 5
 
 
 async def test_a_backlog_that_is_high_at_the_start_is_told_of(

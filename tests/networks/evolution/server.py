@@ -133,7 +133,6 @@ class Evolution:
         self._nursery = self._http = None
 
     def add(self, name: str, *, state: str = "open") -> Account:
-        """Add an instance."""
         account = self.accounts[name] = Account(name, state=state)
         return account
 

@@ -105,7 +105,6 @@ class Bot:
     # What people do.
 
     def private_chat(self, person: int, name: str = "Ana") -> dict[str, Any]:
-        """Return the chat with a person."""
         chat = {"id": person, "type": "private", "first_name": name}
         return self._chats.setdefault(person, chat)
 
@@ -156,7 +155,6 @@ class Bot:
         return {"file_id": file.id, "file_unique_id": f"u{number}", "file_size": file.size, **fields}
 
     def calls_of(self, method: str) -> list[dict[str, Any]]:
-        """Return the parameters of each call of a method."""
         return [parameters for name, parameters in self.calls if name == method]
 
     async def wait_for_calls(self, method: str, number: int = 1) -> list[dict[str, Any]]:

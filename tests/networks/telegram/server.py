@@ -43,7 +43,6 @@ class BotApi:
 
     @property
     def bot(self) -> Bot:
-        """The first bot."""
         return next(iter(self.bots.values()))
 
     def transport(self) -> httpx.ASGITransport:
@@ -87,12 +86,10 @@ class BotApi:
 def broken(
     body: str | bytes, status: int = 200, content_type: str = "application/json", **headers: str
 ) -> Fault:
-    """Return a fault that answers with this."""
     return lambda: _response(status, body, content_type, **headers)
 
 
 def refusing(code: int, description: str, **parameters: Any) -> Fault:
-    """Return a fault that refuses."""
     return lambda: _failure(Failure(code, description, **parameters))
 
 

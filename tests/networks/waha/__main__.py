@@ -41,7 +41,6 @@ async def main(host: str, port: int, api_key: str) -> None:
 
 
 async def post_over_http(http: httpx.AsyncClient, url: str, headers: dict[str, str], body: bytes) -> int:
-    """Post a webhook."""
     try:
         return (await http.post(url, headers=headers, content=body)).status_code
     except httpx.HTTPError as error:

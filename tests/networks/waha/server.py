@@ -61,8 +61,6 @@ class Fault:
 
 @dataclass
 class Session:
-    """A session (sessions#session-lifecycle)."""
-
     name: str
     status: str = "STOPPED"
     config: dict[str, Any] = field(default_factory=dict)

@@ -32,6 +32,5 @@ CHECKS = (
 
 
 def broken_promises(history: History) -> list[Violation]:
-    """Return what a history breaks."""
     index = Index(history)
     return [violation for module in CHECKS for violation in module.check(index)]

@@ -94,7 +94,6 @@ class Model:
         }
 
     def apply(self, request: Request) -> None:
-        """Do a request."""
         do: Callable[..., None] = getattr(self, f"_{request['do']}")
         do(**{name: value for name, value in request.items() if name not in ("do", "number")})
 

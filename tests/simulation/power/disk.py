@@ -121,11 +121,9 @@ class Disk:
                 kept[FOLDER, name] = node
 
     def copy(self) -> Disk:
-        """Return an equal disk."""
         return copy.deepcopy(self)
 
     def do(self, operation: Operation) -> None:
-        """Do the next operation."""
         match operation:
             case Write(node, offset, data):
                 self._files[node].pending.append(_Change(self._count, offset, data))

@@ -6,24 +6,24 @@ import pytest
 
 from hookgw import Registration
 from hookgw.config import MasterKeys
-from hookgw.kernel import Secret
-from hookgw.records import Instance, Ordering, RetryOptions
+from hookgw.records import Instance
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
-from tests.store.support import LANE, event, failed, finish, listed, pending, report, seqs_of, settle, to
-
-SHOP = Instance(name="shop", id="0b0c", integration="simulator", options={"rate": 1.5}, connected=True)
-HOOK = Registration(
-    id="reg_1",
-    instance="shop",
-    url="https://receiver.test/ü",
-    headers={"x-key": "1"},
-    secrets=(Secret("whsec_a", 5.0),),
-    ordering=Ordering.CHAT,
-    generation=3,
-    retry=RetryOptions(schedule=(1.0, 2.0)),
-    plugins={"message_filters": {"deny": ["*@g.us"]}},
+from tests.store.support import (
+    HOOK,
+    LANE,
+    SHOP,
+    event,
+    failed,
+    finish,
+    listed,
+    pending,
+    report,
+    seqs_of,
+    settle,
+    to,
 )
+
 KEYS = [MasterKeys(), MasterKeys(bytes(32))]
 
 

@@ -128,7 +128,6 @@ async def test_the_log_names_the_transaction_once_and_says_when_it_has_ended(
 
 
 def looks(connection: psycopg.Connection, is_wanted: Callable[[str], bool] = lambda _: True) -> Held:
-    """Look once."""
     clock = Clock()
     before = micros(clock.steady() - module.LEAST_AGE)
     return HeldWatch(cast("Reader", None), is_wanted, clock).find(connection, before)[0]

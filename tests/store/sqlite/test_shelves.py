@@ -13,24 +13,12 @@ from typing import Any
 
 import pytest
 
-from hookgw import Registration
-from hookgw.kernel import Secret, StorageUnavailable
-from hookgw.records import Instance, Ordering, RetryOptions
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Instance
 from hookgw.store import RecordShelf, Shelves
 from hookgw.store.sqlite import SqliteTable, migrate
 from tests.store.sqlite.support import opened, peek
-
-SHOP = Instance(name="shop", id="0b0c", integration="simulator", options={"rate": 1.5}, connected=True)
-HOOK = Registration(
-    id="reg_1",
-    instance="shop",
-    url="https://receiver.test/ü",
-    headers={"x-key": "1"},
-    secrets=(Secret("whsec_a", 5.0),),
-    ordering=Ordering.CHAT,
-    retry=RetryOptions(schedule=(1.0, 2.0)),
-    plugins={"message_filters": {"deny": ["*@g.us"]}},
-)
+from tests.store.support import HOOK, SHOP
 
 
 @pytest.fixture
@@ -86,7 +74,6 @@ class Bomb:
 
 
 def table_of(shelf: RecordShelf[Any]) -> MutableMapping[bytes, bytes]:
-    """Return the bytes behind a shelf."""
     table: MutableMapping[bytes, bytes] = shelf._table
     return table
 

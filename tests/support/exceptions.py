@@ -1,0 +1,17 @@
+"""Exceptions that code of others may raise."""
+
+from __future__ import annotations
+
+import trio
+
+
+async def stray_cancelled() -> BaseException:
+    """Return a Cancelled of a scope that has ended."""
+    kept: list[BaseException] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled as cancelled:
+            kept.append(cancelled)
+    return kept[0]
