@@ -58,7 +58,8 @@ DENDRITE = "v0.13.8"
 # Its xlsx is on no registry; nothing here reads tables. Of isolated-vm, see tests/clients/isolated_vm.
 N8N = {
     "private": True,
-    "dependencies": {"n8n": "1.123.81", "n8n-nodes-evolution-api": "1.0.4"},
+    # n8n-workflow is n8n's own; the nodes would bring the newest.
+    "dependencies": {"n8n": "1.123.81", "n8n-nodes-evolution-api": "1.0.4", "n8n-workflow": "1.120.31"},
     "overrides": {
         "xlsx": "npm:xlsx@0.18.5",
         "isolated-vm": f"file:{Path('tests/clients/isolated_vm').resolve()}",
