@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
+from typing import Any
 
 import msgspec
 import structlog
@@ -195,7 +196,8 @@ class Receiver:
         try:
             await self._emit([self._event(kind, report)])
         except (Invalid, TooLarge):
-            again = repaired(report)
+            # The links to its files may make a list larger, which was not too large before.
+            again = report if report.data_json is None else repaired(report)
             if again is None:
                 raise
         else:
@@ -224,10 +226,16 @@ class Receiver:
         if data_json is not None and (has_file or b'"base64"' in data_json):
             with suppress(ValueError):  # too many values for one step: better with its files than not at all
                 data, data_json = decode_json(data_json) if data is None else data, None
+        has_links = options is not None and options.media_links
         if has_file and data_json is None and (content := file_of(data)) is not None:
             data = {**data, "message": {**data["message"]}}  # its own: the file comes into it
-            if options is not None and options.media_links:
+            if has_links:
                 data = with_link(data, content, self._session)
+        if has_links and kind == "MESSAGES_SET" and (data_json is None or may_have_file(data_json)):
+            with suppress(ValueError):  # as above
+                whole = decode_json(data_json) if data is None and data_json is not None else data
+                if isinstance(whole, list):
+                    data, data_json = [self._with_link(one) for one in whole], None
         return NewEvent(
             kind=kind,
             data=data,
@@ -235,6 +243,10 @@ class Receiver:
             event_id=report.event_id(kind, since=self.connection.state.ids_since or 0.0),
             sender=report.sender,
         )
+
+    def _with_link(self, message: Any) -> Any:
+        content = file_of(message)
+        return message if content is None else with_link(message, content, self._session)
 
     def _missing_files(self, events: Sequence[NewEvent]) -> list[tuple[NewEvent, int]]:
         """Return the events of messages whose file registrations want inside, each with the file's size."""
