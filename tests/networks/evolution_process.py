@@ -69,7 +69,7 @@ class EvolutionProcess:
         built = self._source / "dist" / "main.js"
         tsx = self._source / "node_modules" / ".bin" / "tsx"
         node = shutil.which("node") or "node"
-        command = [node, built] if built.exists() else [tsx, self._source / "src" / "main.ts"]
+        command = [node, str(built)] if built.exists() else [str(tsx), str(self._source / "src" / "main.ts")]
         with self._output.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
