@@ -9,6 +9,7 @@ CI runs, in a quarter of an hour: also processes, PostgreSQL, a browser, network
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -54,7 +55,16 @@ OWN_LOGIC = (
     *("tests/store", "tests/simulation", "tests/cli", "tests/fleet", "tests/test_secrets.py"),
 )
 DENDRITE = "v0.13.8"
-N8N_NODES = "n8n-nodes-evolution-api@1.0.4"
+# Its xlsx is on no registry; nothing here reads tables. Of isolated-vm, see tests/clients/isolated_vm.
+N8N = {
+    "private": True,
+    # n8n-workflow is n8n's own; the nodes would bring the newest.
+    "dependencies": {"n8n": "1.123.81", "n8n-nodes-evolution-api": "1.0.4", "n8n-workflow": "1.120.31"},
+    "overrides": {
+        "xlsx": "npm:xlsx@0.18.5",
+        "isolated-vm": f"file:{Path('tests/clients/isolated_vm').resolve()}",
+    },
+}
 # What the dashboard is tested with: Debian's packages and their programs.
 BROWSERS = {
     "chromium": "chromium",
@@ -467,20 +477,24 @@ def contract(session: nox.Session) -> None:
 
 @nox.session(default=False, python=PROCESS_PYTHON)
 def clients(session: nox.Session) -> None:
-    """Run clients of Evolution API, at pinned versions, from create to delete: about a minute.
+    """Run clients of Evolution API, at pinned versions, from create to delete: about two minutes.
 
-    n8n's nodes need node and npm, and are skipped without them.
+    n8n and its nodes need npm, and n8n also PostgreSQL; without them, they are skipped. The first time, the
+    installation of n8n takes five minutes.
     """
     install(session, "clients")
+    find_postgresql(session)
     env = {}
     if shutil.which("npm") is None:
-        session.log("npm is not installed, so n8n's nodes are not run.")
+        session.log("npm is not installed, so n8n is not run.")
     else:
-        folder = Path(session.create_tmp()).resolve()
-        # Without its peer n8n-workflow, which is large and needs another node; the test replaces it.
-        options = ("--ignore-scripts", "--legacy-peer-deps", "--no-save", "--no-audit", "--no-fund")
-        session.run("npm", "install", "--silent", *options, "--prefix", str(folder), N8N_NODES, external=True)
-        env["HOOKGW_N8N_NODES"] = str(folder / "node_modules" / N8N_NODES.partition("@")[0])
+        folder = Path(session.create_tmp(), "n8n").resolve()
+        folder.mkdir(exist_ok=True)
+        (folder / "package.json").write_text(json.dumps(N8N), encoding="utf-8")
+        options = ("--ignore-scripts", "--no-audit", "--no-fund")
+        session.run("npm", "install", "--silent", *options, "--prefix", str(folder), external=True)
+        env["HOOKGW_N8N"] = str(folder)
+        env["HOOKGW_N8N_NODES"] = str(folder / "node_modules" / "n8n-nodes-evolution-api")
     session.run("pytest", "tests/clients", *session.posargs, env=env)
 
 

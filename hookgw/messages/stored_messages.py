@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,11 +16,12 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.messages.chats import MESSAGES, search_events
 from hookgw.messages.media import MediaDownloads
-from hookgw.records.chats import jids_of, plain_jid
+from hookgw.records.chats import HIDDEN, NUMBER, jids_of, plain_jid
 from hookgw.records.events import Event
 from hookgw.records.messages import MessageKey, MessageQuery
 
 _STATUSES = "MESSAGES_UPDATE"
+_MOST_SEARCHES = 3
 MOST_SHOWN = 2**20
 """Bytes of the messages of a page. Those of further ones are left out."""
 FILE_TYPES = (
@@ -110,6 +111,40 @@ class _Content(msgspec.Struct, rename="camel"):
     context_info: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _Names:
+    """The names of a chat, as far as they are known: those of a person with and without the number.
+
+    Args:
+        chat: one of them; ``None`` for all chats.
+
+    Attributes:
+        known: all of them so far.
+        missed: the names of other chats.
+    """
+
+    def __init__(self, chat: str | None) -> None:
+        self._is_any = chat is None
+        self.known = set() if chat is None else {plain_jid(chat)}
+        self.missed: set[str] = set()
+
+    def have(self, key: dict[str, Any]) -> bool:
+        """Return whether a message is of the chat. What it says of names is known from then on."""
+        if self._is_any:
+            return True
+        names = jids_of(key)
+        for person in (names, jids_of(key, "participant")):
+            if self._match(person):
+                self.known.update(name for name in person if name.endswith((NUMBER, HIDDEN)))
+        if self._match(names):
+            return True
+        self.missed.update(names)
+        return False
+
+    def _match(self, names: Sequence[str]) -> bool:
+        # The part before the "@" is enough, as in findChats.
+        return any(name in self.known or name.partition("@")[0] in self.known for name in names)
+
+
 _content_of = msgspec.json.Decoder(_Content, float_hook=float).decode
 _status_of = msgspec.json.Decoder(_Status).decode
 
@@ -139,6 +174,16 @@ class StoredMessages:
             TooManyRequests: too many reads of the instance are in progress.
             StorageUnavailable: the disk refuses.
         """
+        names = _Names(query.chat)
+        for _ in range(_MOST_SEARCHES):
+            names.missed.clear()
+            page = await self._find(name, query, names)
+            # Otherwise an older message has said whose id it is that newer ones have alone.
+            if not names.known & names.missed:
+                break
+        return page
+
+    async def _find(self, name: str, query: MessageQuery, names: _Names) -> MessagePage:
         first, end = (query.page - 1) * query.size, query.page * query.size
         seen: set[str] = set()
         found: list[StoredMessage] = []
@@ -152,7 +197,7 @@ class StoredMessages:
                 _note_status(statuses, event.data_json)
                 return
             content = _read(event.data_json)
-            if content is None or not _is_wanted(content, query):
+            if content is None or not names.have(content.key) or not _is_wanted(content, query):
                 return
             id_ = content.key["id"]
             if id_ in seen:  # sent by hookgw, and reported by the network, too
@@ -258,12 +303,7 @@ def _is_wanted(content: _Content, query: MessageQuery) -> bool:
         return False
     if query.since is not None and (stamp is None or stamp < query.since):
         return False
-    if query.until is not None and (stamp is None or stamp > query.until):
-        return False
-    if query.chat is None:
-        return True
-    wanted = plain_jid(query.chat)
-    return any(wanted in (jid, jid.partition("@")[0]) for jid in jids_of(key))
+    return query.until is None or (stamp is not None and stamp <= query.until)
 
 
 def _shown(content: _Content, statuses: list[str], room: int) -> StoredMessage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,7 +11,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import ConnectionState, InstanceSettings, NetworkRefused, QRCode, Session
+from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
 from hookgw.connectors import found_at, mapping, save_state, text, texts
 
 from .client import Client, Refused
@@ -30,11 +31,15 @@ _BAD_REQUEST, _SERVER_ERROR = 400, 500
 _FIRST_WAIT = 1.0
 _RELEASED_FOR = 60.0
 """Seconds for which a webhook that was given back stays so: the instance is being deleted."""
+MOST_HISTORY_FAULTS = 3
+"""Faults after which the account is connected without what was missed."""
 _LATE = timedelta(minutes=30)
 """How long Evolution API repeats a request at most. Its clock may jump, as it tells the local time."""
 
 _NOT_MORE = frozenset({"instance", "state", "statusReason", "reason", "self"})
 _NOT_CONNECTED = "The account is not connected in Evolution API: call /instance/connect, and scan the code."
+
+Missed = Callable[[float, float], AsyncGenerator[Sequence[NewEvent], None]]
 
 logger = structlog.get_logger("hookgw.evolution")
 
@@ -50,6 +55,7 @@ class Connection:
         state: as given.
         options, client: of the instance; ``None`` if its options are wrong.
         reported: the state of the connection, as it was reported last.
+        history_faults: how often Evolution API has failed to show its messages, one time after the other.
         closed: set once the connection was reported as closed.
     """
 
@@ -59,6 +65,7 @@ class Connection:
         self.options: Options | None = None
         self.client: Client | None = None
         self.reported: ConnectionState | None = None
+        self.history_faults = 0
         self.closed = trio.Event()
         self._reports = 0
         self._newest: datetime | None = None
@@ -69,15 +76,22 @@ class Connection:
         self._reporting = trio.Lock()
         self._setting = trio.Lock()
 
-    async def run(self, options: Options) -> None:
-        """Keep the webhook set, and the state known, until cancelled."""
+    async def run(self, options: Options, missed: Missed) -> None:
+        """Keep the webhook set, and the state known, until cancelled.
+
+        Args:
+            options: of the instance.
+            missed: yields what came while hookgw and Evolution API were apart.
+        """
         self.options, self.client = options, Client(self.session, options)
         failures = 0
+        self.session.lost_touch()
         while True:
             try:
-                await self._check(options)
+                await self._check(options, missed)
             except NetworkRefused as error:
                 failures += 1
+                self.session.lost_touch()
                 # One failure of an open connection may be a moment's: it is tried again soon.
                 is_final = isinstance(error, Refused) and error.remote_status < _SERVER_ERROR
                 if self.reported is not ConnectionState.OPEN or failures > 1 or is_final:
@@ -152,7 +166,7 @@ class Connection:
             self.state.settings = values
             await save_state(self.session, self.state)
 
-    async def _check(self, options: Options) -> None:
+    async def _check(self, options: Options, missed: Missed) -> None:
         target = target_of(options)
         async with self._setting:
             if self.state.target is not None and (
@@ -170,6 +184,13 @@ class Connection:
                     )
             if options.set_webhook and trio.current_time() >= self._released_until:
                 await self._keep_set(options, target)
+        # Also while the account is closed: Evolution API knows what it has received, and reports its codes.
+        try:
+            await self.session.catch_up(missed)
+        except Refused as error:
+            self.history_faults += error.remote_status >= _SERVER_ERROR
+            raise
+        self.history_faults = 0
         await self._look_at_state(self.session.pairing_number or options.number)
         await self._forward_changed_settings()
 

@@ -54,6 +54,8 @@ from .webhook import PROOF
 
 _CLOSING_TIME = 2.0
 """Seconds for which a logout waits for Evolution API's own report of it."""
+_OVERLAP = 60.0
+"""Seconds of a gap that a catch-up asks for twice."""
 LARGEST_FILE = 64 * 2**20
 """Bytes of a file to send: Evolution API takes 136 MiB of JSON, and base64 takes a third more."""
 _BAD_REQUEST, _NOT_FOUND = 400, 404
@@ -106,9 +108,12 @@ class Evolution(kit.NetworkConnector[Receiver]):
         them if hookgw does not take them.
         """
         state = await kit.load_state(session, State)
+        if state.ids_since is None:  # without a secret, no earlier version has stored anything
+            state.ids_since = time.time() + _OVERLAP if state.secret else 0.0
         state.secret = state.secret or secrets.token_urlsafe(32)
         connection = Connection(session, state)
-        with self.connections.joined(session, Receiver(connection)):
+        receiver = Receiver(connection)
+        with self.connections.joined(session, receiver):
             # From here on, `ingest` is called.
             await connection.report(ConnectionState.CONNECTING)
             try:
@@ -121,7 +126,7 @@ class Evolution(kit.NetworkConnector[Receiver]):
                 await connection.report(ConnectionState.CLOSE, _BAD_REQUEST, message=str(error))
                 await trio.sleep_forever()
             else:
-                await connection.run(options)
+                await connection.run(options, receiver.missed)
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Turn a webhook of Evolution API into events.

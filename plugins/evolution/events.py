@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from hookgw import Session, event_id_of
-from hookgw.connectors import NetworkEvents, decode_json, mapping, text
+from hookgw.connectors import NetworkEvents, decode_json, mapping, seconds, text
 
 STATES = {"open": "open", "connecting": "connecting", "close": "close", "refused": "close"}
 """Evolution API's words for the state of a connection. It says "refused" when no code was scanned in time."""
@@ -53,6 +53,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """The kind in capitals."""
         return self.event.upper().replace(".", "_").replace("-", "_")
 
+    @property
+    def sent(self) -> int:
+        """When the message was sent, in seconds since the epoch; 0 if there is no such time."""
+        return seconds(mapping(self.data).get("messageTimestamp"))
+
     def parts(self, count: int) -> list[Report]:
         """Return the report; or, of a list, so many reports with a part of it each."""
         if count == 1 or not isinstance(self.data, list):
@@ -61,22 +66,25 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         slices = [self.data[start : start + size] for start in range(0, len(self.data), size)]
         return [msgspec.structs.replace(self, data=part, data_json=None) for part in slices]
 
-    def event_id(self, kind: str) -> str:
+    def event_id(self, kind: str, *, since: float = 0.0) -> str:
         """Return the id of the event.
 
         Evolution API posts the same object again until it is answered: what was raised at the same time with
-        the same data is the same event. Sent and deleted messages have the ids that hookgw gives them when
-        the call was its own.
+        the same data is the same event. Messages have an id of their own, by which a report, the history and
+        the answer to a call are one event.
 
         Args:
             kind: of hookgw's catalog.
+            since: messages that came until then have the ids of an earlier version of hookgw.
         """
-        if kind in ("SEND_MESSAGE", "MESSAGES_DELETE"):
-            data = mapping(self.data)
-            key = mapping(data.get("key", data if kind == "MESSAGES_DELETE" else None))
-            chat, id_ = text(key.get("remoteJid")), text(key.get("id"))
-            if chat and id_:
-                return event_id_of(kind, chat, id_)
+        data = mapping(self.data)
+        key = mapping(data.get("key", data if kind == "MESSAGES_DELETE" else None))
+        chat, id_ = text(key.get("remoteJid")), text(key.get("id"))
+        if chat and id_ and kind in ("SEND_MESSAGE", "MESSAGES_DELETE"):
+            return event_id_of(kind, chat, id_)
+        if chat and id_ and kind == "MESSAGES_UPSERT" and (not self.sent or self.sent > since):
+            # The history does not say how a message of the account was sent.
+            return event_id_of("SEND_MESSAGE" if key.get("fromMe") is True else kind, chat, id_)
         encoded = msgspec.json.encode(self.data) if self.data_json is None else self.data_json
         return event_id_of(kind, self.date_time, hashlib.sha256(encoded).hexdigest())
 

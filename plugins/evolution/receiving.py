@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 from functools import partial
+from typing import Any
 
 import msgspec
 import structlog
@@ -13,8 +14,9 @@ import trio
 from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge
 from hookgw.connectors import attach_file, decode_json, network_event
 
-from .connection import Connection
+from .connection import MOST_HISTORY_FAULTS, Connection
 from .events import Report, read_reports, repaired
+from .history import messages_between
 from .media import file_of, may_have_file, size_of, small_file, with_link
 
 _MOST_UNKNOWN = 100
@@ -84,6 +86,32 @@ class Receiver:
         finally:
             if not request.is_stored:  # it is repeated
                 self._waiting.remove(request)
+
+    async def missed(self, begin: float, end: float) -> AsyncGenerator[Sequence[NewEvent], None]:
+        """Yield the events of the messages that Evolution API has stored between two moments.
+
+        Raises:
+            NotSupported: it does not show them.
+            NetworkRefused: it did not answer.
+        """
+        client, options = self.connection.client, self.connection.options
+        if client is None or options is None or not options.set_webhook:
+            return  # another receiver has the webhook
+        is_patient = self.connection.history_faults < MOST_HISTORY_FAULTS
+        async with aclosing(messages_between(client, begin, end, is_patient=is_patient)) as pages:
+            async for page in pages:
+                events = [
+                    msgspec.structs.replace(self._event(kind, report), time=float(report.sent))
+                    for report in page
+                    if (kind := self._kind_of(report))
+                    and (not options.remote_events or kind in options.remote_events)
+                    # Earlier versions gave these another id, and Evolution API repeats those it still knows.
+                    and report.sent > (self.connection.state.ids_since or 0.0)
+                ]
+                for first in range(0, len(events), _MOST_FILES):
+                    part = events[first : first + _MOST_FILES]
+                    await self._put_files(part)
+                    yield part
 
     async def _store_first(self) -> None:
         """Store the requests that have waited for longest: all up to a state or a code, or one."""
@@ -168,7 +196,8 @@ class Receiver:
         try:
             await self._emit([self._event(kind, report)])
         except (Invalid, TooLarge):
-            again = repaired(report)
+            # The links to its files may make a list larger, which was not too large before.
+            again = report if report.data_json is None else repaired(report)
             if again is None:
                 raise
         else:
@@ -197,13 +226,27 @@ class Receiver:
         if data_json is not None and (has_file or b'"base64"' in data_json):
             with suppress(ValueError):  # too many values for one step: better with its files than not at all
                 data, data_json = decode_json(data_json) if data is None else data, None
+        has_links = options is not None and options.media_links
         if has_file and data_json is None and (content := file_of(data)) is not None:
             data = {**data, "message": {**data["message"]}}  # its own: the file comes into it
-            if options is not None and options.media_links:
+            if has_links:
                 data = with_link(data, content, self._session)
+        if has_links and kind == "MESSAGES_SET" and (data_json is None or may_have_file(data_json)):
+            with suppress(ValueError):  # as above
+                whole = decode_json(data_json) if data is None and data_json is not None else data
+                if isinstance(whole, list):
+                    data, data_json = [self._with_link(one) for one in whole], None
         return NewEvent(
-            kind=kind, data=data, data_json=data_json, event_id=report.event_id(kind), sender=report.sender
+            kind=kind,
+            data=data,
+            data_json=data_json,
+            event_id=report.event_id(kind, since=self.connection.state.ids_since or 0.0),
+            sender=report.sender,
         )
+
+    def _with_link(self, message: Any) -> Any:
+        content = file_of(message)
+        return message if content is None else with_link(message, content, self._session)
 
     def _missing_files(self, events: Sequence[NewEvent]) -> list[tuple[NewEvent, int]]:
         """Return the events of messages whose file registrations want inside, each with the file's size."""
@@ -219,11 +262,14 @@ class Receiver:
 
     async def _emit(self, events: Sequence[NewEvent]) -> None:
         """Store events, those of messages with their files inside if a registration asks for them."""
+        await self._put_files(events)
+        await self._session.emit_all(events)
+
+    async def _put_files(self, events: Sequence[NewEvent]) -> None:
         async with trio.open_nursery() as nursery:
             for number, (event, size) in enumerate(self._missing_files(events)):
                 is_late = number >= _MOST_FILES or trio.current_time() < self._slow_until
                 nursery.start_soon(self._put_file, event, size, 0 if is_late else FILE_TIME)
-        await self._session.emit_all(events)
 
     async def _put_file(self, event: NewEvent, size: int, seconds: float) -> None:
         client = self.connection.client

@@ -40,6 +40,9 @@ _TOLERATED = 2
 MOST_CODES = 5
 """Codes that are shown before somebody has to connect again. GOWA shows a new one only if it is asked."""
 _USUAL_DURATION, _LEAST_SHOWN = 30, 15.0
+_PAIRING_TIME = 150.0
+"""Seconds for which a code to type is shown: another QR code would end it. WhatsApp takes it for some three
+minutes."""
 _LARGEST_PICTURE = 2**20
 # Reasons of CONNECTION_UPDATE, in the numbers that receivers know from Baileys.
 _LOGGED_OUT, _FORBIDDEN, _TIMED_OUT, _CONNECTION_CLOSED, _BAD_SESSION = 401, 403, 408, 428, 500
@@ -210,10 +213,24 @@ class Connection:
         self._codes += 1
         # The picture is there for half of the time for which WhatsApp takes the code.
         shown = 2.0 * (number(login.get("qr_duration")) or _USUAL_DURATION) - 5
-        self._code_until = trio.current_time() + max(shown, _LEAST_SHOWN)
+        # GOWA asks WhatsApp for a code to type on the connection that has brought the other one.
+        pairing_code = await self._pairing_code_of(self.session.pairing_number or self.options.number)
+        shown = _PAIRING_TIME if pairing_code else max(shown, _LEAST_SHOWN)
+        self._code_until = trio.current_time() + shown
         base64_ = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
-        await self.session.show_qr_code(QRCode(code=code, base64=base64_))
+        await self.session.show_qr_code(QRCode(code=code, base64=base64_, pairing_code=pairing_code))
         return _CONNECTING_EVERY
+
+    async def _pairing_code_of(self, phone: str) -> str | None:
+        """Return a code to type on the phone with a number; ``None`` for no number, or if GOWA makes none."""
+        if not phone:
+            return None
+        try:
+            answer = await self.client.of_device("POST", "login", "code", query={"phone": phone})
+        except Refused as error:
+            logger.warning("no pairing code", instance=self.session.instance, reason=str(error))
+            return None
+        return text(answer.get("pair_code")) or None
 
     async def restart(self) -> None:
         """Connect the account to WhatsApp again."""

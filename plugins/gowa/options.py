@@ -9,7 +9,7 @@ import msgspec
 
 from hookgw import Invalid
 from hookgw import connectors as kit
-from hookgw.connectors import check_names, is_bare, repr_without, server_url
+from hookgw.connectors import check_names, is_bare, repr_without, server_url, whatsapp_number_of
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -40,6 +40,10 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "description": "The id of the device on the server. By default the name of the instance. "
             "It is created if there is none.",
         },
+        "number": {
+            "type": "string",
+            "description": "The account's phone number: connect then shows a code to type, too.",
+        },
     },
 }
 """What an instance may set. ``base_url`` is needed, here or in the configuration."""
@@ -55,6 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     password: str = ""
     device: str = ""
+    number: str = ""
 
     __repr__ = repr_without("password")
 
@@ -100,7 +105,7 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any], *, instan
     _check_url(found.base_url)
     if ":" in found.user or not (found.user + found.password).isprintable():
         raise Invalid("user and password must be printable, and user must have no colon.")
-    return found
+    return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))
 
 
 def _check_url(base_url: str) -> None:

@@ -106,6 +106,7 @@ class Connection:
             author_of=self.authors.get,
             options_of=self.polls.get,
             media_url=self.session.media_url,
+            has_kind=lambda kind: self.session.catalog.get(kind) is not None,
         )
 
     async def log_in(self) -> str:

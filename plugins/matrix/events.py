@@ -56,6 +56,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         author_of: returns who sent an event, if it is known.
         options_of: returns the options of a poll by their ids, if it is known.
         media_url: makes links to files.
+        has_kind: whether hookgw has a kind: the plugin that adds it may be switched off.
     """
 
     user: str
@@ -63,6 +64,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     author_of: Callable[[str], str | None]
     options_of: Callable[[str], dict[str, str] | None]
     media_url: MediaUrl
+    has_kind: Callable[[str], bool]
 
 
 def translate(event: Any, room: str, account: Account) -> NewEvent | None:
@@ -91,8 +93,10 @@ def translate(event: Any, room: str, account: Account) -> NewEvent | None:
             return None  # see invitation; or the account's own name
     elif event.get("state_key") == "":
         new = _group(event, kind, room, sender, content, account)
-    if new is not None or not content or found_at(event, "unsigned", "redacted_because"):
-        return new  # without a content, it was deleted meanwhile; the deletion has its own event
+    if new is not None and account.has_kind(new.kind):
+        return new
+    if new is None and (not content or found_at(event, "unsigned", "redacted_because")):
+        return None  # without a content, it was deleted meanwhile; the deletion has its own event
     return network_event(SOURCE, kind, msgspec.json.encode({**event, "room_id": room}), id_)
 
 

@@ -275,7 +275,8 @@ class Receiver:
         self._files += found or 0
 
     def _add(self, event: NewEvent | None) -> None:
-        if event is not None:
+        # Without its kind, nobody misses who types or is online; see events.translate for all others.
+        if event is not None and self._session.catalog.get(event.kind) is not None:
             self._batch.append(event)
 
     async def _add_all(self, found: Iterable[NewEvent | None]) -> None:
@@ -312,6 +313,9 @@ class Receiver:
             if event is None:
                 continue
             self._add(event)
+            if self._session.catalog.get(event.kind) is None:
+                told = kit.network_event(events.SOURCE, "m.room.member", msgspec.json.encode(invited))
+                self._batch.append(msgspec.structs.replace(told, event_id=None))
             is_direct = event.data["isDirect"]
             # A room that replaces one of the account's is no new room.
             is_known = connection.replaced.get(room) is not None

@@ -175,10 +175,12 @@ class Connection:
     ) -> Generator[None, None, list[tuple[Mapping[str, Any], list[NewEvent]]]]:
         translated = []
         written: dict[int, bytes] | None = None
+        catalog = self.session.catalog
         for update in updates:
             try:
                 found = events.translate(update, self.bot)
-                if found is None:
+                # The plugin that adds a kind may be switched off.
+                if found is None or any(catalog.get(event.kind) is None for event in found):
                     written = raw() if written is None else written
                     one = written.get(number(update.get("update_id")) or 0, b"")
                     found = events.unknown(update, self.bot, one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -46,7 +47,8 @@ async def messages_between(
     first, last = int(begin), int(end)
     offset = 0
     while True:
-        query = {"limit": str(PAGE), "offset": str(offset)}
+        # Without merge: WAHA merges the chats of a page afterwards.
+        query = {"limit": str(PAGE), "offset": str(offset), "merge": "false"}
         try:
             chats = items(await client.call("GET", session, "chats", "overview", query=query))
         except Refused as error:
@@ -55,34 +57,48 @@ async def messages_between(
             raise NotSupported(f"The WAHA server shows no chats. {error}") from error
         for chat in chats:
             if _time_of(chat.get("lastMessage")) >= first and (name := text(chat.get("id"))):
-                read = 0
-                while page := await _page_of_chat(client, session, name, first, last, read):
-                    read += len(page)
-                    events = (_event_of(one, me, account) for one in page if first <= _time_of(one) <= last)
-                    yield [event for event in events if event is not None and is_wanted(event)]
-                    # Versions without the filters return what is older, too.
-                    if len(page) < PAGE or max(map(_time_of, page)) < first:
-                        break
-        # The chat with the newest message comes first.
-        if len(chats) < PAGE or all(_time_of(chat.get("lastMessage")) < first for chat in chats):
+                async with aclosing(_pages_of_chat(client, session, name, first, last)) as pages:
+                    async for page in pages:
+                        events = (
+                            _event_of(one, me, account) for one in page if first <= _time_of(one) <= last
+                        )
+                        yield [event for event in events if event is not None and is_wanted(event)]
+        # The chat with the newest message comes first. A page may have fewer than were asked for.
+        if all(_time_of(chat.get("lastMessage")) < first for chat in chats):
             return
         offset += PAGE
 
 
-async def _page_of_chat(
-    client: Client, session: str, chat: str, first: int, last: int, offset: int
-) -> list[dict[str, Any]]:
+async def _pages_of_chat(
+    client: Client, session: str, chat: str, first: int, last: int
+) -> AsyncGenerator[Sequence[dict[str, Any]], None]:
+    """Yield the messages of a chat; also others, if this version of WAHA knows no filters."""
     # Between fixed moments, a message that arrives meanwhile moves no other one to another page.
     query = {"limit": str(PAGE), "downloadMedia": "false", "sortBy": "timestamp", "sortOrder": "asc"}
-    query |= {"filter.timestamp.gte": str(first), "filter.timestamp.lte": str(last), "offset": str(offset)}
-    try:
-        return items(await client.call("GET", session, "chats", chat, "messages", query=query))
-    except Refused as error:
-        if error.remote_status in _PASSING or error.is_unauthorized:
-            raise
-        # One chat that WAHA cannot read must not keep the account closed.
-        logger.warning("a chat was not caught up with", session=session, reason=str(error))
-        return []
+    query |= {"filter.timestamp.gte": str(first), "filter.timestamp.lte": str(last), "merge": "false"}
+    known: set[str] = set()
+    offset = 0
+    while True:
+        try:
+            page = items(
+                await client.call(
+                    "GET", session, "chats", chat, "messages", query={**query, "offset": str(offset)}
+                )
+            )
+        except Refused as error:
+            if error.remote_status in _PASSING or error.is_unauthorized:
+                raise
+            # One chat that WAHA cannot read must not keep the account closed.
+            logger.warning("a chat was not caught up with", session=session, reason=str(error))
+            return
+        fresh = [one for one in page if text(one.get("id")) not in known]
+        # WAHA leaves out of a page what it cannot read: a short one is not the last. A version without pages
+        # returns the same one again.
+        if not fresh:
+            return
+        yield fresh
+        known.update(text(one.get("id")) for one in fresh)
+        offset += PAGE
 
 
 def _event_of(message: dict[str, Any], me: str, account: Callable[[str], Account]) -> NewEvent | None:

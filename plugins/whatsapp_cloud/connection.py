@@ -69,7 +69,9 @@ class Connection:
         self._told: kit.Recent[str, float] = kit.Recent(_MOST_TOLD)
         self._send_unread, self._unread = trio.open_memory_channel[str](_MOST_UNREAD)
         self._known = Knowledge(
-            media_url=session.media_url, is_received=lambda id_: self._received.get(id_) is not None
+            media_url=session.media_url,
+            is_received=lambda id_: self._received.get(id_) is not None,
+            has_kind=lambda kind: session.catalog.get(kind) is not None,
         )
 
     async def watch(self) -> None:

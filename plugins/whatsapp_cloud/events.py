@@ -61,10 +61,12 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         media_url: makes links to files.
         is_received: whether a message id is one that somebody sent to the number.
+        has_kind: whether hookgw has a kind: the plugin that adds it may be switched off.
     """
 
     media_url: MediaUrl
     is_received: Callable[[str], bool]
+    has_kind: Callable[[str], bool]
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,10 +98,10 @@ def translate(change: Change, known: Knowledge) -> Iterator[Received]:
             continue
         is_empty = False
         for place, item in enumerate(listed):
-            found = None
-            for found in read(mapping(item), change, known):
-                yield found
-            if found is None:
+            found = list(read(mapping(item), change, known))
+            if found and all(known.has_kind(one.event.kind) for one in found):
+                yield from found
+            else:
                 if raws is None:
                     raws = raw_items(raw_at(change.raw()[0], name))
                 value = as_written(raws[place] if place < len(raws) else b"", item)

@@ -12,10 +12,13 @@ import httpx
 import trio
 
 from hookgw import ConnectionState
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
+from plugins.gateway_kinds import KINDS
 from plugins.matrix.connector import Matrix
 from tests.first_party import runs
 
+CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 HOMESERVER = "https://hs.example"
 ROOM = "!room:hs.example"
 ME, ANA = "@shop:hs.example", "@ana:hs.example"

@@ -35,7 +35,8 @@ async def post(
     lower = {name.lower(): value for name, value in headers.items()}
     request = IngestRequest(method="POST", query={}, headers=lower, body=body, path=path.lstrip("/"))
     try:
-        return int((await connector.ingest(session, request)).status)
+        with session.answering():
+            return int((await connector.ingest(session, request)).status)
     except EventLeftOut:
         return 200
     except HookgwError as error:

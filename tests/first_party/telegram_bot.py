@@ -10,11 +10,14 @@ import httpx
 import trio
 
 from hookgw import ConnectionState
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
+from plugins.gateway_kinds import KINDS
 from plugins.telegram.connector import Telegram
 from tests.networks.telegram.bots import TOKEN, Bot
 from tests.networks.telegram.server import BotApi
 
+CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 OPTIONS = {"bot_token": TOKEN, "mode": "polling", "base_url": "https://api.telegram.org"}
 
 
@@ -23,7 +26,7 @@ class World:
 
     def __init__(self, http: httpx.AsyncClient, api: BotApi, **options: Any) -> None:
         self.api = api
-        self.session = FakeSession(options={**OPTIONS, **options}, http=http)
+        self.session = FakeSession(options={**OPTIONS, **options}, http=http, catalog=CATALOG)
 
     @property
     def bot(self) -> Bot:

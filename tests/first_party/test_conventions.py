@@ -254,6 +254,19 @@ def test_the_option_with_the_networks_server_is_marked(connector: ContainedConne
     assert marked == {name for name, _ in properties(connector) if name in URLS}
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_page_says_what_the_network_has_what_the_receiver_gets_and_what_is_lost(name: str) -> None:
+    tables = re.findall(r"^\|.*\| lost \|\n\|[-|]*\|\n((?:\|.*\n)+)", page_of(name), re.MULTILINE)
+    assert re.search("[Ww]hat the network has, what the receiver gets", page_of(name))
+    assert tables
+    for row in "".join(tables).splitlines():
+        on_network, received, lost = (cell.strip() for cell in row.strip("|").split("|"))
+        assert on_network
+        assert received, row
+        # What reaches nobody needs a reason.
+        assert lost or not received.startswith("nothing"), row
+
+
 # A URL of a tenant's is fetched by `session.fetch`, which reaches none of the operator's servers.
 CLIENT = re.compile(r"\bClient\((self\.)?session\.http\b")
 

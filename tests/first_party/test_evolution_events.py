@@ -74,6 +74,24 @@ async def test_how_far_a_history_sync_is_goes_along(
     assert session.events[-1].kind == "NETWORK_EVENT"
 
 
+@pytest.mark.parametrize("size", [1, 60_000])
+async def test_files_of_a_history_sync_have_links(
+    session: FakeSession, evolution: Evolution, taking: Take, size: int
+) -> None:
+    picture = {"imageMessage": {"mimetype": "image/png", "caption": "x" * size}}
+    messages = [
+        evolution.message("5511988887777@s.whatsapp.net", one, from_me=False)
+        for one in (picture, {"conversation": "hi"}) * 10
+    ]
+    body = evolution.envelope("shop", "messages.set", messages)
+    for _ in range(2):
+        assert await taking(body) == 200
+    found = [one for part in session.data_of("MESSAGES_SET") for one in part]
+    links = [one["message"].pop("mediaUrl", "") for one in found]
+    assert found == messages
+    assert [link in session.media for link in links] == [True, False] * 10
+
+
 @pytest.mark.parametrize("event", ["group.update", "GROUP_UPDATE", "groups.update", "GROUPS_UPDATE"])
 async def test_spellings(session: FakeSession, taking: Take, event: str) -> None:
     assert await taking({"event": event, "data": [{"id": "1@g.us"}]}) == 200

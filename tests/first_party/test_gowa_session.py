@@ -54,6 +54,28 @@ async def test_a_new_device_is_made_scanned_and_open(it: Setup) -> None:
     it.check_events()
 
 
+async def test_a_number_brings_a_code_to_type(it: Setup) -> None:
+    it.session.pairing_number = "5511999999999"
+    async with it.running():
+        await it.session.wait_until(ConnectionState.CONNECTING)
+        await trio.sleep(120)  # another QR code would end the code to type
+        [code] = it.session.qr_codes
+        assert code.pairing_code == it.gowa.devices["shop"].pair_code != ""
+        await trio.sleep(60)
+        assert len(it.session.qr_codes) == 2
+        assert it.session.qr_codes[1].pairing_code == it.gowa.devices["shop"].pair_code
+    assert ("POST", "/devices/shop/login/code", {"phone": "5511999999999"}) in it.gowa.calls
+
+
+async def test_a_code_to_scan_alone_if_there_is_none_to_type(it: Setup) -> None:
+    it.session.options = {**it.session.options, "number": "+55 11 99999-9999"}
+    it.gowa.faults.append(Fault("/login/code", 500, b'{"code": "INTERNAL_SERVER_ERROR", "message": "no"}'))
+    async with it.running():
+        await trio.sleep(10)
+        [code] = it.session.qr_codes
+    assert (code.pairing_code, bool(code.code)) == (None, True)
+
+
 async def test_a_code_is_renewed_until_nobody_scans(it: Setup) -> None:
     async with it.running():
         await it.session.wait_for("QRCODE_UPDATED", MOST_CODES)

@@ -24,7 +24,7 @@ from hookgw import (
     NewEvent,
     Unavailable,
 )
-from hookgw.records import SchemaBook
+from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
 from hookgw.testing import FakeSession
 from tests.first_party.lines import CATALOG, LINES, Line
 
@@ -93,6 +93,23 @@ async def test_no_lie_is_a_failure(name: str) -> None:
         for number in range(3):
             assert await line.post(json.dumps(line.news(number)).encode()) == 200
         assert count_of(line) == before + 3
+
+
+@pytest.mark.parametrize("name", LINES)
+async def test_a_kind_that_is_switched_off_is_passed_on_as_it_came(name: str) -> None:
+    """Without the plugin that adds it, hookgw has no kind: NETWORK_EVENT, and not a line in the log."""
+    counts = []
+    for catalog in (CATALOG, Catalog(BUILT_IN_KINDS)):
+        async with LINES[name]() as line:
+            line.session.catalog = catalog
+            count = []
+            for body in line.bodies:
+                before = count_of(line)
+                assert await line.post(json.dumps(body).encode()) == 200
+                count.append(count_of(line) > before)
+            counts.append(count)
+            assert all(catalog.get(event.kind) is not None for event in line.session.events)
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("name", LINES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +31,7 @@ ACCOUNT = events.Account(
     author_of={TARGET: ME, "$anas": ANA}.get,
     options_of={"$poll": {"y": "Yes", "n": "No"}}.get,
     media_url=media_url,
+    has_kind=lambda _: True,
 )
 
 
@@ -512,3 +514,17 @@ def test_whatever_else_a_homeserver_says_is_no_exception(raw: Any) -> None:
     events.receipts(raw, ROOM, ACCOUNT)
     events.presence(raw, ACCOUNT, 0.0)
     events.invitation(ROOM, raw, ACCOUNT)
+
+
+def test_a_kind_that_is_switched_off_is_passed_on_as_it_came() -> None:
+    """Without the plugin that adds it, hookgw has no kind."""
+    account = msgspec.structs.replace(ACCOUNT, has_kind=lambda kind: kind == "MESSAGES_UPSERT")
+    raw = event("m.room.name", {"name": "Neighbours"}, state_key="")
+    new = events.translate(raw, ROOM, account)
+    assert new is not None
+    assert new.kind == "NETWORK_EVENT"
+    told = msgspec.json.decode(new.data_json or b"")
+    assert told == {"network": "matrix", "name": "m.room.name", "value": {**raw, "room_id": ROOM}}
+    kept = events.translate(message(), ROOM, account)
+    assert kept is not None
+    assert kept.kind == "MESSAGES_UPSERT"

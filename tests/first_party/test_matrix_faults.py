@@ -34,6 +34,7 @@ from plugins.matrix.gaps import PAGE
 from plugins.matrix.sync import FILE_TIME
 from tests.first_party.matrix import (
     ANA,
+    CATALOG,
     DIRECT,
     HOMESERVER,
     ME,
@@ -61,7 +62,7 @@ def homeserver() -> Homeserver:
 @pytest.fixture
 async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
-        yield FakeSession(options=OPTIONS, http=http)
+        yield FakeSession(options=OPTIONS, http=http, catalog=CATALOG)
 
 
 async def test_the_first_sync_reads_no_history(homeserver: Homeserver, session: FakeSession) -> None:
@@ -361,7 +362,7 @@ def files_in(session: FakeSession) -> list[str | None]:
 async def asked(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
     """A session of an instance with a registration that asks for files inside events."""
     async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
-        yield FakeSession(options=OPTIONS, http=http, wants_base64=True)
+        yield FakeSession(options=OPTIONS, http=http, catalog=CATALOG, wants_base64=True)
 
 
 async def test_files_go_into_events_where_a_registration_asks_for_them(

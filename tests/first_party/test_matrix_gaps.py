@@ -14,6 +14,7 @@ from hookgw.testing import FakeSession
 from plugins.matrix.gaps import PAGE
 from tests.first_party.matrix import (
     ANA,
+    CATALOG,
     ME,
     OPTIONS,
     ROOM,
@@ -38,7 +39,7 @@ def homeserver() -> Homeserver:
 @pytest.fixture
 async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
-        yield FakeSession(options=OPTIONS, http=http)
+        yield FakeSession(options=OPTIONS, http=http, catalog=CATALOG)
 
 
 async def test_a_gap_of_many_pages_is_read_oldest_first(homeserver: Homeserver, session: FakeSession) -> None:

@@ -15,6 +15,7 @@ from hookgw.records.instances import InstanceSettings
 from hookgw.testing import FakeSession
 from tests.first_party.matrix import (
     ANA,
+    CATALOG,
     DIRECT,
     ME,
     OPTIONS,
@@ -44,7 +45,7 @@ def homeserver() -> Homeserver:
 @pytest.fixture
 async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
-        yield FakeSession(options=OPTIONS, http=http)
+        yield FakeSession(options=OPTIONS, http=http, catalog=CATALOG)
 
 
 CREATED = {"room_version": "10", "predecessor": {"room_id": ROOM}}

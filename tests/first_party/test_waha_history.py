@@ -11,6 +11,7 @@ import trio
 
 from hookgw import ConnectionState
 from hookgw.records.instances import CatchUp
+from plugins.waha.history import PAGE
 from tests.first_party.waha import ANA, BOB, Setup, setup
 from tests.networks.waha.server import Fault
 
@@ -23,7 +24,7 @@ async def it() -> AsyncIterator[Setup]:
         yield made
 
 
-def kept(it: Setup, chat: str, body: str, at: float, **more: Any) -> dict[str, Any]:
+def kept(it: Setup, chat: str, body: str | None, at: float, **more: Any) -> dict[str, Any]:
     """Let the server have a message that it has not reported."""
     id_ = more.pop("id", f"3A{len(it.waha.kept.get(chat, ())):018X}")
     message = {
@@ -75,6 +76,36 @@ async def test_what_came_during_a_downtime_is_fetched_in_the_order_of_time(it: S
     assert last.time == last.data["messageTimestamp"] == int(now - 7000 + 249)
     assert it.session.gaps == []
     it.check_events()
+
+
+async def test_a_page_without_what_waha_cannot_read_is_not_the_last(it: Setup) -> None:
+    await restarted(it, downtime=3600)
+    now = time.time()
+    for number in range(2 * PAGE + 50):
+        kept(it, ANA, f"{number}" if number % PAGE else None, now - 3000 + number)
+    async with it.connected():
+        pass
+    assert bodies(it) == [str(number) for number in range(2 * PAGE + 50) if number % PAGE]
+
+
+async def test_chats_of_hidden_numbers_and_a_short_page_of_chats(it: Setup) -> None:
+    await restarted(it, downtime=3600)
+    now = time.time()
+    for number in range(PAGE + 20):
+        kept(it, f"{100000 + number}@{'c.us' if number % 2 else 'lid'}", f"{number}", now - 60)
+    async with it.connected():
+        pass
+    assert sorted(bodies(it), key=int) == [str(number) for number in range(PAGE + 20)]
+
+
+async def test_a_version_without_pages_ends(it: Setup) -> None:
+    await restarted(it, downtime=3600)
+    it.waha.has_pages = False
+    for number in range(2 * PAGE):
+        kept(it, ANA, f"{number}", time.time() - 60)
+    async with it.connected():
+        pass
+    assert bodies(it) == [str(number) for number in range(PAGE, 2 * PAGE)]
 
 
 async def test_a_message_that_was_reported_is_not_fetched_again(it: Setup) -> None:

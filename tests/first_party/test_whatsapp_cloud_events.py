@@ -37,7 +37,7 @@ def media_url(reference: str, *, mimetype: str = "", file_name: str = "") -> str
     return f"https://hookgw.example/media/{reference}?{mimetype}&{file_name}"
 
 
-KNOWN = Knowledge(media_url=media_url, is_received=lambda id_: id_ == "wamid.theirs")
+KNOWN = Knowledge(media_url=media_url, is_received=lambda id_: id_ == "wamid.theirs", has_kind=lambda _: True)
 
 
 def read_changes(body: bytes) -> list[webhooks.Change]:

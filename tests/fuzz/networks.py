@@ -36,7 +36,9 @@ CATALOG = Catalog(BUILT_IN_KINDS)
 ALL_KINDS = Catalog([*BUILT_IN_KINDS, *KINDS])
 SCHEMAS = SchemaBook(ALL_KINDS)
 _KNOWN = Knowledge(
-    media_url=lambda reference, *, mimetype="", file_name="": reference, is_received=lambda _: False
+    media_url=lambda reference, *, mimetype="", file_name="": reference,
+    is_received=lambda _: False,
+    has_kind=lambda _: True,
 )
 _HEADER = {"header": "x-token", "value": "v"}
 _WEBHOOKS = (

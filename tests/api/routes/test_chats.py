@@ -107,6 +107,31 @@ async def test_messages_are_found_as_evolution_api_shows_them(
     }
 
 
+@pytest.mark.parametrize("chat", [ANA, "5511988887777", "1@lid", "2@lid"])
+async def test_messages_with_a_hidden_id_alone_are_those_of_the_number(
+    client: httpx.AsyncClient, chat: str
+) -> None:
+    client.event_hooks = {}
+    in_group = {"participant": "2@lid", "participantAlt": ANA}
+    await tell(
+        client,
+        ("MESSAGES_UPSERT", message("A", "1@lid", at=1000)),
+        ("MESSAGES_UPSERT", message("B", "1@lid", key={"remoteJidAlt": ANA}, at=2000)),
+        ("MESSAGES_UPSERT", message("C", GROUP, key=in_group, at=3000)),  # says whose 2@lid is
+        ("MESSAGES_UPSERT", message("D", ANA, at=4000)),
+        ("MESSAGES_UPSERT", message("E", "1@lid", at=5000)),
+        ("MESSAGES_UPSERT", message("F", "2@lid", at=6000)),
+        ("MESSAGES_UPSERT", message("G", "3@lid", at=7000)),  # somebody else
+    )
+    body = {"where": {"key": {"remoteJid": chat}}, "offset": 2, "page": 1}
+    found = [
+        (await client.post("/chat/findMessages/loja1", json={**body, "page": page})).json()
+        for page in (1, 2, 3)
+    ]
+    assert [one["id"] for page in found for one in page["messages"]["records"]] == list("FEDBA")
+    assert {page["messages"]["total"] for page in found} == {5}
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
@@ -116,8 +141,8 @@ async def test_messages_are_found_as_evolution_api_shows_them(
         ({"where": {"key": {"remoteJid": ANA}}}, "DCA"),
         ({"where": {"key": {"remoteJid": "5511988887777@c.us"}}}, "DCA"),
         ({"where": {"remoteJid": "5511988887777"}}, "DCA"),
-        ({"where": {"key": {"remoteJid": "1@lid"}}}, "D"),
-        ({"where": {"key": {"remoteJid": "1:9@lid"}}}, "D"),
+        ({"where": {"key": {"remoteJid": "1@lid"}}}, "DCA"),
+        ({"where": {"key": {"remoteJid": "1:9@lid"}}}, "DCA"),
         ({"where": {"key": {"fromMe": True}}}, "C"),
         ({"where": {"key": {"fromMe": False}}}, "DBA"),
         ({"where": {"messageType": "imageMessage"}}, "B"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -53,7 +54,7 @@ class Account:
         files: the content of received files, by the id of their message.
         numbers: that are on WhatsApp; ``None`` for all.
         pictures: the URLs of pictures, by JID.
-        messages: that are stored, the newest first.
+        messages: that are stored; see :meth:`Evolution.store`.
         groups: with their participants.
     """
 
@@ -196,6 +197,14 @@ class Evolution:
             "instanceId": "e7a9b0f2-6c3a-4c7b-9c37-6f0f3f0c6a11",
             "source": "unknown" if from_me else "android",
         }
+
+    def store(self, name: str, data: dict[str, Any], **more: Any) -> dict[str, Any]:
+        """Store a message as it is stored in the database (prisma/postgresql-schema.prisma, Message)."""
+        columns = ("key", "pushName", "messageType", "message", "messageTimestamp", "instanceId", "source")
+        row = {column: data.get(column) for column in (*columns, "contextInfo")} | more
+        row = {"id": f"cmi{next(self._ids):012d}", **row, "MessageUpdate": []}
+        self.accounts[name].messages.append(row)
+        return row
 
     def set_state(self, name: str, state: str, reason: int = 200) -> Posted | None:
         """Change the state of a connection (whatsapp.baileys.service.ts, connectionUpdate)."""
@@ -439,13 +448,19 @@ class Evolution:
         async def messages(name: str) -> Any:
             body = await request.get_json()
             where, size, page = body.get("where", {}), body.get("offset") or 50, body.get("page") or 1
+            span = where.get("messageTimestamp") or {}
+            # Only between two times; "2026-11-26T07:00:00.000Z".
+            between = [_seconds(span[name]) for name in ("gte", "lte")] if span else [0, math.inf]
             found = [
                 one
                 for one in self.accounts[name].messages
                 # Of false, it makes no filter.
                 if all(not value or one["key"].get(part) == value for part, value in where["key"].items())
                 and where.get("messageType") in (None, one["messageType"])
+                and between[0] <= one["messageTimestamp"] <= between[1]
             ]
+            random.shuffle(found)  # by their time alone: those of the same second come in any order
+            found.sort(key=lambda one: -one["messageTimestamp"])
             records = found[(page - 1) * size : page * size]
             shown = {"total": len(found), "pages": -(-len(found) // size), "currentPage": page}
             return _json({"messages": {**shown, "records": records}})
@@ -573,6 +588,10 @@ def _json(value: Any, status: int = 200) -> Response:
     # As express writes it: without spaces.
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return Response(text, status, content_type="application/json; charset=utf-8")
+
+
+def _seconds(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
 
 
 def _b64(content: bytes) -> str:

@@ -58,6 +58,7 @@ class Device:
     url: str = ""
     secret: str = ""
     code: str = ""
+    pair_code: str = ""
 
 
 class FakeGowa:
@@ -249,12 +250,24 @@ class FakeGowa:
             one = self.devices[id_]
             if one.jid:
                 return _failure(400, "ALREADY_LOGGED_IN", "you are already logged in.")
+            one.pair_code = ""
             one.code = f"2@{secrets.token_urlsafe(120)},{secrets.token_urlsafe(30)},1"
             path = f"qrcode/scan-qr-{secrets.token_hex(8)}.png"
             self.files[path] = draw_code(one.code)
             # The host of the link is that of the request, which may be a name of another network.
             link = f"http://elsewhere.example:3000/statics/{path}"
             return _success({"device_id": id_, "qr_link": link, "qr_duration": 30})
+
+        @app.post("/devices/<id_>/login/code")
+        async def login_with_code(id_: str) -> Response:
+            one, phone = self.devices[id_], request.args.get("phone", "")
+            if one.jid:
+                return _failure(400, "ALREADY_LOGGED_IN", "you are already logged in.")
+            if not phone.isdigit():
+                return _failure(400, "VALIDATION_ERROR", "phone_number: must be in international format.")
+            # A login with another QR code begins with a new connection, which ends this one.
+            one.pair_code = f"{secrets.token_hex(2)}-{secrets.token_hex(2)}".upper()
+            return _success({"device_id": id_, "pair_code": one.pair_code})
 
         @app.post("/devices/<id_>/logout")
         async def logout(id_: str) -> Response:

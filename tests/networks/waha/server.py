@@ -100,6 +100,7 @@ class FakeWaha:
         undelivered: how many webhooks are on their way.
         version: of the server. Older ones than 2024.11.5 sign and repeat nothing (docs/overview/changelog).
         shows_version: whether a caller may ask for it.
+        has_pages: whether it knows filters and pages of the messages of a chat; older ones do not.
         keeps_login: whether a session of an unlinked account fails until it is logged out, as on NOWEB.
     """
 
@@ -131,6 +132,7 @@ class FakeWaha:
         self.version = "2026.7.1"
         self.shows_version = True
         self.keeps_login = False
+        self.has_pages = True
         self.changed = trio.Event()
         self._post = post
         self._nursery = nursery
@@ -547,17 +549,25 @@ class FakeWaha:
                 return refused
             newest = {chat: messages[-1] for chat, messages in self.kept.items() if messages}
             chats = sorted(newest, key=lambda chat: newest[chat]["timestamp"], reverse=True)
-            begin, count = int(request.args["offset"]), int(request.args["limit"])
-            return [{"id": chat, "lastMessage": newest[chat]} for chat in chats[begin : begin + count]]
+            begin, count = int(request.args["offset"]), int(request.args.get("limit", 20))
+            page = chats[begin : begin + count]
+            # "Merge LID (@lid) and phone-number (@c.us) chats" (swagger/openapi.json, 2026.7.1)
+            if request.args.get("merge", "true") == "true":
+                page = [chat for chat in page if not chat.endswith("@lid")]
+            return [{"id": chat, "lastMessage": newest[chat]} for chat in page]
 
         @app.get("/api/<name>/chats/<chat>/messages")
         async def history(name: str, chat: str) -> Any:  # chats#get-messages-from-chat
             if refused := not_working(name):
                 return refused
+            found = self.kept[chat]
+            if not self.has_pages:
+                return found[-int(request.args["limit"]) :]
             first, last = (int(request.args[f"filter.timestamp.{end}"]) for end in ("gte", "lte"))
-            found = [one for one in self.kept[chat] if first <= one["timestamp"] <= last]
+            found = [one for one in found if first <= one["timestamp"] <= last]
             begin, count = int(request.args["offset"]), int(request.args["limit"])
-            return found[begin : begin + count]
+            # "increase it always for `limit` amount, even if you get less messages"
+            return [one for one in found[begin : begin + count] if one.get("body", "") is not None]
 
         @app.get("/api/<name>/chats/<chat>/messages/<message>")
         async def find(name: str, chat: str, message: str) -> Any:  # receive-messages#get-message-by-id
