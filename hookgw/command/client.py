@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import socket
 import time
 from collections.abc import Callable, Mapping
 from email.utils import mktime_tz, parsedate_tz
@@ -63,6 +64,8 @@ class Client:
         # Every message names the server, and terminals are shared: never print a password.
         self._server = with_masked_user(server)
         if server.startswith("unix:"):
+            if not hasattr(socket, "AF_UNIX"):
+                raise click.UsageError("This system has no Unix sockets: give an http or https URL.")
             # The host is never resolved, but HTTP requires one. Without TLS no certificates need loading.
             url = "http://localhost"
             transport = httpx.HTTPTransport(uds=server.removeprefix("unix:"), verify=False)

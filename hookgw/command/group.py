@@ -55,6 +55,8 @@ HIDDEN = frozenset({"send"})
 """Former names of commands, which work and are not shown."""
 COMPLETE = "_HOOKGW_COMPLETE"
 """click's variable: a shell sets it when it asks which words may come next."""
+NOT_ON_WINDOWS = frozenset({"fcntl", "grp", "pwd", "resource", "termios"})
+"""Modules of Python that Linux and macOS have. Commands that only call the API do without them."""
 PROFILE = "hookgw.profile"
 """Where the context of click has the profile that was named before the command."""
 
@@ -96,7 +98,12 @@ class LazyGroup(click.Group):
         # Built-in commands first: a plugin can add commands but not replace `serve`.
         if cmd_name in COMMANDS:
             module, _, name = COMMANDS[cmd_name].partition(":")
-            command: click.Command = getattr(import_module(module), name)
+            try:
+                command: click.Command = getattr(import_module(module), name)
+            except ModuleNotFoundError as error:
+                if error.name not in NOT_ON_WINDOWS:
+                    raise
+                return _command_of_other_systems(cmd_name)
             return command
         self._load_plugin_commands()
         return self.commands.get(cmd_name)
@@ -139,6 +146,29 @@ class LazyGroup(click.Group):
             from hookgw.command.output import say  # like all imports here, only when it is needed
 
             say(f"Plugin commands are unavailable: {error}", err=True)
+        except ModuleNotFoundError as error:  # without a server, there are no plugins
+            if error.name not in NOT_ON_WINDOWS:
+                raise
+
+
+def _command_of_other_systems(name: str) -> click.Command:
+    """Return the command that stands in for one whose modules this system does not have."""
+
+    def refuse() -> None:
+        raise Failed(
+            f"`hookgw {name}` needs Linux or macOS. On Windows, run it in WSL or in a container; "
+            "see docs/install.md, Systems.",
+            "Commands that call a running hookgw, such as `hookgw listen`, work here.",
+        )
+
+    return click.Command(
+        name,
+        callback=refuse,
+        params=[click.Argument(["arguments"], nargs=-1, expose_value=False, type=click.UNPROCESSED)],
+        help="Needs Linux or macOS; on Windows, WSL or a container.",
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True},
+    )
 
 
 @click.group(
