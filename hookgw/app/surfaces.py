@@ -23,6 +23,7 @@ from hookgw.messages.routes.groups import GroupRoutes
 from hookgw.messages.routes.media import MediaRoutes
 from hookgw.messages.routes.messages import MessageRoutes
 from hookgw.operations.routes.audit import AuditRoutes
+from hookgw.operations.routes.diagnosis import DiagnosisRoutes
 from hookgw.operations.routes.health import HealthRoutes
 from hookgw.operations.routes.jobs import JobRoutes
 from hookgw.operations.routes.nodes import NodeRoutes
@@ -78,6 +79,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         AuditRoutes(gateway),
         StorageRoutes(gateway),
         NodeRoutes(gateway),
+        DiagnosisRoutes(gateway),
         RootRoutes(gateway, has_dashboard=bool(pages)),
         HealthRoutes(gateway),
         OpenApiRoutes(app, gateway, request_schemas),

@@ -36,6 +36,7 @@ COMMANDS = {
     "tail": "hookgw.deliveries.commands.tail:tail",
     "lane": "hookgw.deliveries.commands.lane:lane",
     "node": "hookgw.operations.commands.node:node",
+    "doctor": "hookgw.operations.commands.doctor:doctor",
     "health": "hookgw.operations.commands.health:health",
     "plugins": "hookgw.app.plugins:plugins",
     "plugin": "hookgw.app.plugin:plugin",

@@ -48,6 +48,7 @@ PLACES = {
     "/audit/list/<instance>": CallPlace.ANY,
     "/storage/backup": CallPlace.THIS,
     "/node/list": CallPlace.ANY,
+    "/diagnosis": CallPlace.ALL,
     "/dashboard/": CallPlace.ALL,
     "/dashboard/live/overview": CallPlace.ALL,
     "/dashboard/login": CallPlace.ANY,

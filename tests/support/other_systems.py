@@ -50,7 +50,7 @@ def pretend_windows() -> None:
     pretend_macos()
     # Trio wakes itself through a pair of sockets, which Windows makes in another way.
     pair = partial(socket.socketpair, socket.AF_UNIX)
-    socket.socketpair = pair  # type: ignore[assignment]
+    socket.socketpair = pair
     for name in NOT_ON_WINDOWS:
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, _Missing())
@@ -60,7 +60,7 @@ def pretend_windows() -> None:
 def pretend_macos() -> None:
     """Hide what macOS lacks: calls of Linux, and files in ``/proc``."""
     # Trio keeps what it needs to run here.
-    trio_io.select = SimpleNamespace(**vars(select))  # type: ignore[attr-defined]
+    trio_io.select = SimpleNamespace(**vars(select))  # type: ignore[assignment]
     _hide(NOT_ON_MACOS)
     for module, name in ((builtins, "open"), (os, "open"), (os, "listdir"), (os, "readlink"), (os, "stat")):
         _hide_proc(module, name)
