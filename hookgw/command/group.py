@@ -109,6 +109,19 @@ class LazyGroup(click.Group):
         self._load_plugin_commands()
         return self.commands.get(cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # click knows only the commands that are loaded.
+        if self.get_command(ctx, args[0]) is None:
+            import difflib  # only for a mistake
+
+            shown = [name for name in self.list_commands(ctx) if name not in HIDDEN]
+            near = difflib.get_close_matches(args[0], shown, n=1)
+            if near and args[0][:1].isalnum():
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         # Names alone: with their help, pressing Tab would import every command, which takes a second.
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]

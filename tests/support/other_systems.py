@@ -60,7 +60,7 @@ def pretend_windows() -> None:
 def pretend_macos() -> None:
     """Hide what macOS lacks: calls of Linux, and files in ``/proc``."""
     # Trio keeps what it needs to run here.
-    trio_io.select = SimpleNamespace(**vars(select))  # type: ignore[assignment]
+    trio_io.select = SimpleNamespace(**vars(select))  # type: ignore[attr-defined, assignment]
     _hide(NOT_ON_MACOS)
     for module, name in ((builtins, "open"), (os, "open"), (os, "listdir"), (os, "readlink"), (os, "stat")):
         _hide_proc(module, name)

@@ -62,7 +62,7 @@ def doctor(client: Client, instance: str | None, no_test: bool, as_json: bool) -
 
 
 def _show_advice(checks: list[dict[str, Any]]) -> None:
-    told = set()
+    told: set[str] = set()
     for one in checks:
         if "advice" in one and one["advice"] not in told:
             if not told:

@@ -27,6 +27,13 @@ async def gateway(gateway: Gateway) -> Gateway:
     return gateway
 
 
+def port_of(listener: trio.SSLListener[trio.SocketStream]) -> int:
+    below = listener.transport_listener
+    assert isinstance(below, trio.SocketListener)
+    port: int = below.socket.getsockname()[1]
+    return port
+
+
 async def checks_of(client: httpx.AsyncClient, path: str = "/diagnosis/shop") -> dict[str, dict[str, Any]]:
     """Return the checks by name; of several, the last."""
     response = await client.get(path)
@@ -102,7 +109,7 @@ async def test_a_certificate_that_nobody_trusts_is_found(
 
     async with trio.open_nursery() as serving:
         serving.start_soon(trio.serve_listeners, handle, listeners)
-        port = listeners[0].transport_listener.socket.getsockname()[1]
+        port = port_of(listeners[0])
         await client.post("/webhook/set/shop", json={"url": f"https://127.0.0.1:{port}/"})
         found = await checks_of(client)
         serving.cancel_scope.cancel()
@@ -127,7 +134,7 @@ async def test_a_trusted_certificate_has_its_end(client: httpx.AsyncClient, nurs
 
     async with trio.open_nursery() as serving:
         serving.start_soon(trio.serve_listeners, handle, listeners)
-        port = listeners[0].transport_listener.socket.getsockname()[1]
+        port = port_of(listeners[0])
         body = {
             "url": f"https://127.0.0.1:{port}/",
             "tls": {"ca": authority.cert_pem.bytes().decode()},
