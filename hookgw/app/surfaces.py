@@ -18,6 +18,7 @@ from hookgw.instances.routes.fast_ingest import FastIngest
 from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
 from hookgw.instances.routes.instances import InstanceRoutes
 from hookgw.keys.routes import KeyRoutes
+from hookgw.mcp.routes import McpRoutes
 from hookgw.messages.routes.chats import ChatRoutes
 from hookgw.messages.routes.groups import GroupRoutes
 from hookgw.messages.routes.media import MediaRoutes
@@ -82,6 +83,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         DiagnosisRoutes(gateway),
         RootRoutes(gateway, has_dashboard=bool(pages)),
         HealthRoutes(gateway),
+        McpRoutes(app, gateway),
         OpenApiRoutes(app, gateway, request_schemas),
     )
     for blueprint in (*(resource.blueprint() for resource in resources), *pages):

@@ -37,6 +37,7 @@ COMMANDS = {
     "lane": "hookgw.deliveries.commands.lane:lane",
     "node": "hookgw.operations.commands.node:node",
     "doctor": "hookgw.operations.commands.doctor:doctor",
+    "mcp": "hookgw.mcp.command:mcp",
     "health": "hookgw.operations.commands.health:health",
     "plugins": "hookgw.app.plugins:plugins",
     "plugin": "hookgw.app.plugin:plugin",

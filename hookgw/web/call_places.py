@@ -49,6 +49,7 @@ PLACES = {
     "/storage/backup": CallPlace.THIS,
     "/node/list": CallPlace.ANY,
     "/diagnosis": CallPlace.ALL,
+    "/mcp": CallPlace.ANY,
     "/dashboard/": CallPlace.ALL,
     "/dashboard/live/overview": CallPlace.ALL,
     "/dashboard/login": CallPlace.ANY,

@@ -135,7 +135,7 @@ def _wait_for_scan(client: Client, name: str, found: dict[str, Any]) -> dict[str
             shown = client.call("GET", "instance", "connectionState", name)
             if shown["instance"]["state"] == ConnectionState.OPEN.value:
                 say("Connected.")
-                return found | shown
+                return {**found, **shown}
             found = client.call("GET", "instance", "connect", name)
             if found.get("code") not in (None, code):
                 code = found["code"]
