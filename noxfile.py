@@ -369,7 +369,7 @@ def release(session: nox.Session) -> None:
         session.chdir(folder / name)
         session.run("hatchling", "build", "-d", "dist", silent=True)
     (sdist,) = (folder / "first" / "dist").glob("*.tar.gz")
-    shutil.unpack_archive(sdist, folder / "again", filter="data")
+    shutil.unpack_archive(sdist, folder / "again")
     session.chdir(next((folder / "again").iterdir()))
     session.run("hatchling", "build", "-d", "dist", "-t", "wheel", silent=True)
     (wheel,) = (folder / "first" / "dist").glob("*.whl")
@@ -390,7 +390,7 @@ def release(session: nox.Session) -> None:
 
 def copy_files(names: list[str], target: Path, mode: int, time: int) -> None:
     for name in filter(None, names):
-        source, copy = Path(name), target / name
+        source, copy = Path(__file__).parent / name, target / name
         if source.is_file():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
