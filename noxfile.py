@@ -356,7 +356,7 @@ def release(session: nox.Session) -> None:
     The builds must be equal to the last byte. If the commit has a tag, the version must be the tag's. It
     takes some minutes, and asks the package index for the dependencies' wheels.
     """
-    session.install("--quiet", *nox.project.dependency_groups(PROJECT, "release"))
+    install(session, "release")
     folder = Path(session.create_tmp()).resolve()
     for name in ("first", "another-folder", "again", "wheels"):
         shutil.rmtree(folder / name, ignore_errors=True)

@@ -6,7 +6,9 @@ command imports its module. Plugins are loaded only for an unknown command name 
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -203,3 +205,7 @@ def main(ctx: click.Context, profile: str | None) -> None:
     Start with `hookgw demo`.
     """
     ctx.meta[PROFILE] = profile
+    # On Windows, a pipe has the encoding of the system, which lacks most of what people write in messages.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")

@@ -80,6 +80,14 @@ async def test_on_windows_commands_call_the_api(
     assert shown in output
 
 
+async def test_on_windows_a_pipe_that_lacks_a_character_gets_another(
+    server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+    server.default = says({"status": "ready 🎉 →"})
+    assert await run_on("windows", "health") == (0, "ready ? ?\n", "")
+
+
 async def test_on_windows_a_unix_socket_is_refused() -> None:
     code, _, errors = await run_on("windows", "health", "--server", "unix:/run/hookgw")
     assert code == 2
