@@ -85,7 +85,18 @@ OPERATORS = (
 SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
 FRONTS = "tests/browser/test_fronts.py"
 # Each of these has a session of its own.
-SLOW = ("e2e", "crash", "surroundings", "networks", "browser", "soak", "bench", "binary", "clients")
+SLOW = (
+    "e2e",
+    "crash",
+    "surroundings",
+    "networks",
+    "browser",
+    "soak",
+    "bench",
+    "binary",
+    "clients",
+    "release",
+)
 WITHOUT_SLOW = tuple(f"--ignore=tests/{folder}" for folder in SLOW)
 
 
@@ -346,6 +357,55 @@ def binary(session: nox.Session) -> None:
     session.run("pyinstaller", *options, "deploy/binary/hookgw.spec", silent=True)
     program = Path("dist", "hookgw").resolve()
     session.run("pytest", "-s", "tests/binary", *session.posargs, env={"HOOKGW_BINARY": str(program)})
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Build wheel and sdist in ``dist``, twice and from each other, and install them without a network.
+
+    The builds must be equal to the last byte. If the commit has a tag, the version must be the tag's. It
+    takes some minutes, and asks the package index for the dependencies' wheels.
+    """
+    install(session, "release")
+    folder = Path(session.create_tmp()).resolve()
+    for name in ("first", "another-folder", "again", "wheels"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    files = session.run(
+        "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", silent=True, external=True
+    )
+    # Another place, other modes and times of files: none of them may be in what is built.
+    for name, mode, time in (("first", 0o644, 1_500_000_000), ("another-folder", 0o600, 1_700_000_000)):
+        copy_files(str(files).split("\0"), folder / name, mode, time)
+        session.chdir(folder / name)
+        session.run("hatchling", "build", "-d", "dist", silent=True)
+    (sdist,) = (folder / "first" / "dist").glob("*.tar.gz")
+    shutil.unpack_archive(sdist, folder / "again")
+    session.chdir(next((folder / "again").iterdir()))
+    session.run("hatchling", "build", "-d", "dist", "-t", "wheel", silent=True)
+    (wheel,) = (folder / "first" / "dist").glob("*.whl")
+    session.run(
+        "python",
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--wheel-dir",
+        str(folder / "wheels"),
+        f"{wheel}[mcp,otel,postgresql]",
+    )
+    session.chdir(Path(__file__).parent)
+    session.run("pytest", "tests/release", *session.posargs, env={"HOOKGW_RELEASE": str(folder)})
+    shutil.copytree(folder / "first" / "dist", "dist", dirs_exist_ok=True)
+
+
+def copy_files(names: list[str], target: Path, mode: int, time: int) -> None:
+    for name in filter(None, names):
+        source, copy = Path(__file__).parent / name, target / name
+        if source.is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+            copy.chmod(mode | (source.stat().st_mode & 0o100))
+            os.utime(copy, (time, time))
 
 
 @nox.session(default=False)

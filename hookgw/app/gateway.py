@@ -31,6 +31,7 @@ from hookgw.fleet.peers import Peers
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.server_search import ServerSearch
+from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
 from hookgw.keys.service import KeyService
@@ -86,6 +87,7 @@ class Gateway:
         audit: lists changes and their actors.
         backups: copies the data file.
         views: the lists and pages of all nodes.
+        quiet: knows the instances of this node that are quieter than usual.
         node: this node, and what it may do.
         refresh: reads the records that other nodes have changed.
         peers: the other nodes; ``None`` with a storage that only one process uses.
@@ -132,6 +134,7 @@ class Gateway:
     clock: Clock
     metrics: Metrics
     views: Views
+    quiet: QuietWatch
     node: ThisNode
     refresh: Refresh
     peers: Peers | None

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import yaml
 
-from hookgw.app.plugin import installed_from
+from hookgw.app.installed import installed_from
 from hookgw.command.failure import Failed
 from hookgw.command.output import say
 

@@ -84,6 +84,7 @@ def gateway_of(parts: Parts) -> Gateway:
         clock=core.clock,
         metrics=core.metrics,
         views=parts.operations.views,
+        quiet=parts.instances.quiet,
         node=core.node,
         refresh=core.refresh,
         peers=parts.fleet.peers,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-import sys
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import click
 
 from hookgw._version import __version__
+from hookgw.app.installed import IS_BINARY, installed_from
 from hookgw.app.plugins import plugins
 from hookgw.command.failure import Failed
 from hookgw.command.output import say
@@ -21,7 +18,6 @@ from hookgw.command.output import say
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 30
 _TEMPLATES = "plugin_templates"
-IS_BINARY = getattr(sys, "frozen", False)
 # Each file of the package, and its template. The suffix keeps tools from taking them for Python.
 _COMMON = {
     "pyproject.toml": "common/pyproject.toml",
@@ -130,17 +126,3 @@ def _names_of_first_party() -> set[str]:
 
     folder = first_party_folder()
     return {path.stem for path in folder.iterdir() if path.name[0] not in "_."} if folder else set()
-
-
-def installed_from() -> str:
-    """Return the source that pip installed hookgw from, for another ``pip install``; empty for an index."""
-    if IS_BINARY:
-        return ""
-    try:
-        found: Any = json.loads(metadata.distribution("hookgw").read_text("direct_url.json") or "{}")
-    except (metadata.PackageNotFoundError, ValueError):
-        return ""
-    url = found.get("url", "")
-    if "vcs_info" in found:
-        return f"{found['vcs_info']['vcs']}+{url}"
-    return unquote(urlsplit(url).path) if url.startswith("file:") else ""

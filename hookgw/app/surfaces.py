@@ -18,11 +18,13 @@ from hookgw.instances.routes.fast_ingest import FastIngest
 from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
 from hookgw.instances.routes.instances import InstanceRoutes
 from hookgw.keys.routes import KeyRoutes
+from hookgw.mcp.routes import McpRoutes
 from hookgw.messages.routes.chats import ChatRoutes
 from hookgw.messages.routes.groups import GroupRoutes
 from hookgw.messages.routes.media import MediaRoutes
 from hookgw.messages.routes.messages import MessageRoutes
 from hookgw.operations.routes.audit import AuditRoutes
+from hookgw.operations.routes.diagnosis import DiagnosisRoutes
 from hookgw.operations.routes.health import HealthRoutes
 from hookgw.operations.routes.jobs import JobRoutes
 from hookgw.operations.routes.nodes import NodeRoutes
@@ -78,8 +80,10 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         AuditRoutes(gateway),
         StorageRoutes(gateway),
         NodeRoutes(gateway),
+        DiagnosisRoutes(gateway),
         RootRoutes(gateway, has_dashboard=bool(pages)),
         HealthRoutes(gateway),
+        McpRoutes(app, gateway),
         OpenApiRoutes(app, gateway, request_schemas),
     )
     for blueprint in (*(resource.blueprint() for resource in resources), *pages):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import socket
 import time
 from collections.abc import Callable, Mapping
 from email.utils import mktime_tz, parsedate_tz
@@ -21,7 +22,7 @@ from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.group import PROFILE
 from hookgw.command.profiles import complete_profiles
 from hookgw.command.target import DEFAULT_SERVER, find_target
-from hookgw.kernel.masking import with_masked_user
+from hookgw.kernel.masking import SHORTEST, with_masked_user
 from hookgw.records.fleet import SILENT_NODES
 
 R = TypeVar("R")
@@ -47,6 +48,7 @@ class Client:
 
     Args:
         server: the gateway's URL, with its base path if it has one, or ``unix:/path/to/socket``.
+        source: what gave the key, for a message if the gateway refuses it.
 
     Attributes:
         server_time: the gateway's time as of its last response, in seconds since the epoch.
@@ -57,12 +59,15 @@ class Client:
         Failed: the certificates that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` names cannot be read.
     """
 
-    def __init__(self, server: str, key: str | None) -> None:
+    def __init__(self, server: str, key: str | None, source: str = "") -> None:
+        self._key = key and f"The key {_masked(key)} was sent, from {source or 'this command'}."
         self.server_time = time.time()
         self.silent_nodes = ""
         # Every message names the server, and terminals are shared: never print a password.
         self._server = with_masked_user(server)
         if server.startswith("unix:"):
+            if not hasattr(socket, "AF_UNIX"):
+                raise click.UsageError("This system has no Unix sockets: give an http or https URL.")
             # The host is never resolved, but HTTP requires one. Without TLS no certificates need loading.
             url = "http://localhost"
             transport = httpx.HTTPTransport(uds=server.removeprefix("unix:"), verify=False)
@@ -143,13 +148,22 @@ class Client:
                 "Check that --server or HOOKGW_URL is the address of hookgw."
             ) from error
         if not response.is_success:
-            raise failure(*_error_messages(response, value))
+            refusal = failure(*_error_messages(response, value), *self._about_key(response.status_code))
+            refusal.status = response.status_code
+            raise refusal
         cursor = response.headers.get(CURSOR)
         if cursor and cursor != (query or {}).get("cursor") and isinstance(value, list):
             silent = self.silent_nodes
             value += self.call(method, *path, query={**(query or {}), "cursor": cursor}, timeout=timeout)
             self.silent_nodes = self.silent_nodes or silent
         return value
+
+    def _about_key(self, status: int) -> list[str]:
+        """Return which key was sent, if the gateway refuses the key: users do not set headers themselves."""
+        if status == HTTPStatus.UNAUTHORIZED:
+            advice = "Set the key with HOOKGW_KEY, --key-file or a profile."
+            return [self._key or "No key was sent.", advice]
+        return [self._key] if status == HTTPStatus.FORBIDDEN and self._key else []
 
     def page(self, items: str, *path: str | None, query: Mapping[str, str | int | None]) -> Any:
         """Return a page of a list; see :meth:`call`. If the gateway ends one early, the next ones follow, for
@@ -205,7 +219,14 @@ def server_options(function: Callable[..., R]) -> Callable[..., R]:
         if profile is None and server is None:  # `hookgw --profile NAME command`
             profile = click.get_current_context().meta.get(PROFILE)
         with Client(*find_target(server, key, key_file, profile)) as client:
-            return function(client, **options)
+            try:
+                return function(client, **options)
+            except Failed as error:
+                if error.status not in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
+                    raise
+                from hookgw.command.names import near_names  # it imports this module
+
+                raise Failed(*error.messages, *near_names(client, click.get_current_context())) from error
 
     return command
 
@@ -231,6 +252,12 @@ def _tcp_transport(server: str) -> httpx.HTTPTransport:
         raise Failed(
             f"SSL_CERT_FILE: {file} cannot be read, or contains no certificate in PEM format."
         ) from error
+
+
+def _masked(key: str) -> str:
+    """Return what tells a key from others, and opens nothing."""
+    start = f"{key[:4]}… " if len(key) >= 4 * SHORTEST else ""
+    return f"{start}({len(key)} characters)"
 
 
 def _quote_segment(text: str) -> str:
@@ -268,9 +295,6 @@ def _error_messages(response: httpx.Response, value: Any) -> list[str]:
     messages = [one for one in nested if isinstance(one, str)]
     if isinstance(error, dict) and isinstance(error.get("code"), str):
         messages.append(f"The network's code is {error['code']}.")
-    if response.status_code == HTTPStatus.UNAUTHORIZED:
-        # The gateway speaks of the apikey header, which users of a command do not set themselves.
-        messages.append("Set the key with HOOKGW_KEY, --key-file or a profile.")
     wait = response.headers.get("retry-after", "")
     if response.status_code == HTTPStatus.TOO_MANY_REQUESTS and wait.isdecimal():
         messages.append(f"Retry in {wait} s.")

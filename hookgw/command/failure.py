@@ -10,7 +10,12 @@ class Failed(click.ClickException):
 
     Args:
         messages: whole sentences, with texts from anywhere in them. Each is printed on its own line.
+
+    Attributes:
+        status: of the response that was an error; 0 for other failures.
     """
+
+    status = 0
 
     def __init__(self, *messages: str) -> None:
         super().__init__("\n".join(messages))

@@ -6,7 +6,9 @@ command imports its module. Plugins are loaded only for an unknown command name 
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -36,6 +38,8 @@ COMMANDS = {
     "tail": "hookgw.deliveries.commands.tail:tail",
     "lane": "hookgw.deliveries.commands.lane:lane",
     "node": "hookgw.operations.commands.node:node",
+    "doctor": "hookgw.operations.commands.doctor:doctor",
+    "mcp": "hookgw.mcp.command:mcp",
     "health": "hookgw.operations.commands.health:health",
     "plugins": "hookgw.app.plugins:plugins",
     "plugin": "hookgw.app.plugin:plugin",
@@ -55,6 +59,8 @@ HIDDEN = frozenset({"send"})
 """Former names of commands, which work and are not shown."""
 COMPLETE = "_HOOKGW_COMPLETE"
 """click's variable: a shell sets it when it asks which words may come next."""
+NOT_ON_WINDOWS = frozenset({"fcntl", "grp", "pwd", "resource", "termios"})
+"""Modules of Python that Linux and macOS have. Commands that only call the API do without them."""
 PROFILE = "hookgw.profile"
 """Where the context of click has the profile that was named before the command."""
 
@@ -96,10 +102,28 @@ class LazyGroup(click.Group):
         # Built-in commands first: a plugin can add commands but not replace `serve`.
         if cmd_name in COMMANDS:
             module, _, name = COMMANDS[cmd_name].partition(":")
-            command: click.Command = getattr(import_module(module), name)
+            try:
+                command: click.Command = getattr(import_module(module), name)
+            except ModuleNotFoundError as error:
+                if error.name not in NOT_ON_WINDOWS:
+                    raise
+                return _command_of_other_systems(cmd_name)
             return command
         self._load_plugin_commands()
         return self.commands.get(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # click knows only the commands that are loaded.
+        if self.get_command(ctx, args[0]) is None:
+            import difflib  # only for a mistake
+
+            shown = [name for name in self.list_commands(ctx) if name not in HIDDEN]
+            near = difflib.get_close_matches(args[0], shown, n=1)
+            if near and args[0][:1].isalnum():
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         # Names alone: with their help, pressing Tab would import every command, which takes a second.
@@ -139,6 +163,29 @@ class LazyGroup(click.Group):
             from hookgw.command.output import say  # like all imports here, only when it is needed
 
             say(f"Plugin commands are unavailable: {error}", err=True)
+        except ModuleNotFoundError as error:  # without a server, there are no plugins
+            if error.name not in NOT_ON_WINDOWS:
+                raise
+
+
+def _command_of_other_systems(name: str) -> click.Command:
+    """Return the command that stands in for one whose modules this system does not have."""
+
+    def refuse() -> None:
+        raise Failed(
+            f"`hookgw {name}` needs Linux or macOS. On Windows, run it in WSL or in a container; "
+            "see docs/install.md, Systems.",
+            "Commands that call a running hookgw, such as `hookgw listen`, work here.",
+        )
+
+    return click.Command(
+        name,
+        callback=refuse,
+        params=[click.Argument(["arguments"], nargs=-1, expose_value=False, type=click.UNPROCESSED)],
+        help="Needs Linux or macOS; on Windows, WSL or a container.",
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True},
+    )
 
 
 @click.group(
@@ -158,3 +205,7 @@ def main(ctx: click.Context, profile: str | None) -> None:
     Start with `hookgw demo`.
     """
     ctx.meta[PROFILE] = profile
+    # On Windows, a pipe has the encoding of the system, which lacks most of what people write in messages.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from hookgw.command.client import Client
+from hookgw.command.failure import Failed
 from hookgw.command.group import PROFILE
 from hookgw.command.target import find_target
 
@@ -16,6 +18,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT = 1.0
 """Seconds that a person who pressed Tab waits at most."""
+ASK_WITHIN = 5.0
+"""Seconds for finding a name that was meant."""
+FEW = 8
+"""Names that a message lists, if none of them is near."""
 
 
 def complete_instances(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -51,13 +57,54 @@ def read_name(
     return value
 
 
+class InstanceArgument(click.Argument):
+    pass
+
+
+def near_names(client: Client, ctx: click.Context) -> list[str]:
+    """Return a suggestion for each instance and label that a command names and that the key cannot find."""
+    try:
+        known = [one["name"] for one in client.call("GET", "instance", "fetchInstances", timeout=ASK_WITHIN)]
+        instance = None
+        for parameter in ctx.command.params:
+            given = ctx.params.get(parameter.name or "")
+            if isinstance(parameter, InstanceArgument) and isinstance(given, str):
+                if given not in known:
+                    return _suggested(given, known, "instances that the key can access")
+                instance = given
+        label = ctx.params.get("label")
+        if instance is None or not isinstance(label, str):
+            return []
+        found = client.call("GET", "webhook", "list", instance, timeout=ASK_WITHIN)["registrations"]
+        labels = [one["label"] for one in found]
+        return [] if label in labels else _suggested(label, labels, f"labels of {instance}")
+    except (Failed, KeyError, TypeError):
+        return []  # the refusal itself is what matters
+
+
+def _suggested(given: str, known: list[str], what: str) -> list[str]:
+    near = difflib.get_close_matches(given, known, n=1) or [
+        name for name in known if name.casefold() == given.casefold()
+    ]
+    if near:
+        return [f"Did you mean {near[0]}?"]
+    if 0 < len(known) <= FEW:
+        return [f"The {what}: {', '.join(sorted(known))}."]
+    return []
+
+
 def instance_argument(name: str = "instance", **options: Any) -> Callable[[F], F]:
     """Add the argument ``INSTANCE`` to a command, as its argument ``name``."""
     metavar = "INSTANCE"
     if options.get("required") is False or options.get("nargs") == -1:
         metavar = "[INSTANCE]..." if options.get("nargs") == -1 else "[INSTANCE]"
     return click.argument(
-        name, metavar=metavar, callback=read_name, shell_complete=complete_instances, **options
+        name,
+        cls=InstanceArgument,
+        metavar=metavar,
+        callback=read_name,
+        shell_complete=complete_instances,
+        **options,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import resource
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -88,6 +87,8 @@ def raise_file_limit() -> int:
 
     Log a warning if the limit stays below :data:`RECOMMENDED_OPEN_FILES`.
     """
+    import resource  # systems without it have no server, but they have the other users of this module
+
     # The usual soft limit of 1,024 protects programs that call select(), which cannot handle more. hookgw
     # does not call it. At the limit every new connection fails, as if its receiver were unreachable.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -82,7 +82,7 @@ def load_profiles(file: Path) -> Profiles:
         return Profiles()
     except (OSError, UnicodeDecodeError) as error:
         raise Failed(f"{file} cannot be read: {error}.") from error
-    if mode & 0o077:
+    if hasattr(os, "geteuid") and mode & 0o077:  # on Windows, modes say nothing of other users
         raise Failed(
             f"{file} contains keys, and other users can access it (mode {mode:04o}). "
             f"Run: chmod 600 {shlex.quote(str(file))}"

@@ -18,8 +18,15 @@ DEFAULT_SERVER = "http://127.0.0.1:8080"
 
 
 class Target(NamedTuple):
+    """Where requests go, with which key, and what gave it: an option, a variable, a profile or a file."""
+
     server: str
     key: str | None
+    source: str = ""
+
+
+Source = tuple[str, Callable[[], str | None]]
+"""The name of what may have a key, and what reads it."""
 
 
 def find_target(
@@ -59,20 +66,26 @@ def find_target(
             name = name or profiles.use
             found = None if name is None else profiles.named(name, file)
     # In this order; a file is read only if nothing before it has a key.
-    from_environment: tuple[Callable[[], str | None], ...] = (
-        lambda: check_key(environ.get("HOOKGW_KEY", ""), "HOOKGW_KEY"),
-        lambda: _from_file(environ.get("HOOKGW_KEY_FILE")),
+    key_path = environ.get("HOOKGW_KEY_FILE")
+    from_environment: tuple[Source, ...] = (
+        ("HOOKGW_KEY", lambda: check_key(environ.get("HOOKGW_KEY", ""), "HOOKGW_KEY")),
+        (f"the file {key_path} (HOOKGW_KEY_FILE)", lambda: _from_file(key_path)),
     )
     stored = found or Profile(url="")
-    from_profile: tuple[Callable[[], str | None], ...] = (
-        lambda: check_key(stored.key or "", f"the profile {name!r}"),
-        lambda: _from_file(stored.key_file),
+    from_profile: tuple[Source, ...] = (
+        (f"the profile {name!r}", lambda: check_key(stored.key or "", f"the profile {name!r}")),
+        (f"the file {stored.key_file} of the profile {name!r}", lambda: _from_file(stored.key_file)),
     )
     rest = (*from_profile, *from_environment) if profile is not None else (*from_environment, *from_profile)
-    own = _read_key(key) if key is not None else _from_file(key_file)
-    for read in rest:
-        own = own or read()
-    return Target(found.url if found is not None else server or url or DEFAULT_SERVER, own)
+    options: tuple[Source, ...] = (
+        ("--key", lambda: None if key is None else _read_key(key)),
+        (f"the file {key_file} (--key-file)", lambda: _from_file(key_file)),
+    )
+    address = found.url if found is not None else server or url or DEFAULT_SERVER
+    for source, read in (*options, *rest):
+        if own := read():
+            return Target(address, own, source)
+    return Target(address, None)
 
 
 def check_key(text: str, source: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 import trio
@@ -19,12 +20,13 @@ from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked, ResolveFailed, TlsFailed
+from hookgw.delivery.http.errors import Blocked, DeliveryError, Phase, ResolveFailed, TlsFailed
 from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
+from hookgw.delivery.http.stream import TlsStream
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.kernel.target_url import parse_target
 from hookgw.records.registrations import Registration
@@ -37,6 +39,22 @@ _LEAST_REQUESTS = 16
 
 CHECK_TIMEOUT = 2.0
 """Seconds for looking up the host of a URL that is being registered."""
+
+
+class Reach(NamedTuple):
+    """How far a connection to a receiver came.
+
+    Attributes:
+        addresses: how many addresses its host has; 0 if that is not known.
+        certificate_expires: the end of its certificate, in seconds since the epoch; ``None`` without TLS.
+        why: why it ended, in a sentence; empty if nothing is wrong.
+        failed: in which phase; ``None`` if nothing is wrong, or if the address guard refuses the host.
+    """
+
+    addresses: int = 0
+    certificate_expires: float | None = None
+    why: str = ""
+    failed: Phase | None = None
 
 
 class OutboundHttp:
@@ -207,6 +225,32 @@ class OutboundHttp:
                 # The name may exist later; the attempts will tell.
                 pass
         return []
+
+    async def examine(self, registration: Registration) -> Reach:
+        """Look a registration's host up, check its addresses, connect, do the TLS handshake, and close.
+
+        A failure has the words of an attempt: a tenant learns no more than an attempt would show.
+        """
+        target, holder, addresses = parse_target(registration.url), registration.instance, 0
+        limit = self._dialer.connect_timeout
+        identity = registration.tls if target.scheme == "https" else NO_IDENTITY
+        transport = self.transport(identity if identity != NO_IDENTITY else None)
+        transport.looks_up_for = holder
+        try:
+            with trio.fail_after(limit):
+                addresses = len(await self._dialer.vet(target.host, target.port, holder))
+            stream = await transport.connect(target)
+        except trio.TooSlowError:
+            why = f"Looking up {target.host} took longer than {limit:g} s."
+            return Reach(failed=Phase.RESOLVE, why=why)
+        except DeliveryError as error:
+            is_refused = isinstance(error, Blocked)
+            return Reach(addresses, failed=None if is_refused else error.phase, why=error.message)
+        finally:
+            transport.close_nowait()
+        expires = stream.certificate_expires() if isinstance(stream, TlsStream) else None
+        stream.close_nowait()
+        return Reach(addresses, certificate_expires=expires)
 
     def known_refusal(self, registration: Registration) -> str | None:
         """Return why the settings refuse a registration's address, if that is known without a lookup.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import UNSET, Struct, UnsetType
 
 from hookgw.kernel.schema_parts import Time
@@ -127,6 +129,67 @@ class Node(Struct, frozen=True, kw_only=True, rename="camel"):
     heartbeat_age: float
     leaving: bool
     is_here: bool
+
+
+class CheckName(StrEnum):
+    """A step on an event's way from the network to a receiver, or what all of it needs."""
+
+    CONNECTION = "connection"
+    EVENTS = "events"
+    WEBHOOK = "webhook"
+    LANE = "lane"
+    DEAD_LETTERS = "dead letters"
+    DNS = "dns"
+    ADDRESS = "address"
+    REACH = "reach"
+    CERTIFICATE = "certificate"
+    STORAGE = "storage"
+    PLUGIN = "plugin"
+    NODE = "node"
+
+
+class CheckState(StrEnum):
+    """Whether a step is in order; `warning`: it may be the reason why nothing arrives."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One step on an event's way, and whether it is in order.
+
+    Attributes:
+        check: which step.
+        state: whether it is in order; `warning` if it may be the reason why nothing arrives.
+        found: what was found, in sentences.
+        advice: what to do, with the command; missing if there is nothing to do.
+        instance: the instance that it concerns; missing for what concerns all of them.
+        label: the label of the registration that it concerns; missing for none.
+        delivery: the delivery that is tried in vain; missing for none.
+    """
+
+    check: CheckName
+    state: CheckState
+    found: str
+    advice: str | UnsetType = UNSET
+    instance: str | UnsetType = UNSET
+    label: str | UnsetType = UNSET
+    delivery: str | UnsetType = UNSET
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """Why nothing arrives.
+
+    Attributes:
+        checks: in the order of an event's way: what comes first explains what follows.
+        at: when this was found, by the clock of the gateway.
+        version: of the gateway.
+    """
+
+    checks: list[Check]
+    at: Time
+    version: str
 
 
 class Backup(Struct, frozen=True, kw_only=True):

@@ -48,6 +48,8 @@ PLACES = {
     "/audit/list/<instance>": CallPlace.ANY,
     "/storage/backup": CallPlace.THIS,
     "/node/list": CallPlace.ANY,
+    "/diagnosis": CallPlace.ALL,
+    "/mcp": CallPlace.ANY,
     "/dashboard/": CallPlace.ALL,
     "/dashboard/live/overview": CallPlace.ALL,
     "/dashboard/login": CallPlace.ANY,

@@ -91,7 +91,13 @@ def error_of(status: int, *messages: str) -> Answer:
     [
         (error_of(400, "First.", "Second."), "First.\nSecond."),
         (says({"response": {"message": [["First.", "Second."]]}}, 400), "First.\nSecond."),
-        (error_of(401, "No key."), "No key.\nSet the key with HOOKGW_KEY, --key-file or a profile."),
+        (
+            error_of(401, "Wrong."),
+            (
+                "Wrong.\nThe key (3 characters) was sent, from this command.\n"
+                "Set the key with HOOKGW_KEY, --key-file or a profile."
+            ),
+        ),
         (
             answer(
                 429,

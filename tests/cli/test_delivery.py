@@ -72,6 +72,13 @@ async def test_dead_letters_have_a_reason(invoke: Invoke, server: Receiver) -> N
     assert row[5:] == ["The", "receiver", "answered", "404."]
 
 
+async def test_dead_letters_have_what_the_receiver_said(invoke: Invoke, server: Receiver) -> None:
+    said = ATTEMPT | {"answer": "no such\n  hook " + "x" * 300}
+    server.default = says({"deliveries": [SUMMARY | {"lastAttempt": said}], "cursor": None})
+    row = (await invoke("delivery", "dead", "loja1")).stdout.splitlines()[-1]
+    assert row.endswith("The receiver answered 404.  no such hook " + "x" * 187 + "…")
+
+
 async def test_resend_prints_the_url(invoke: Invoke, server: Receiver) -> None:
     server.default = says(SUMMARY | {"state": "pending"}, 202)
     result = await invoke("delivery", "resend", "loja1", "msg_1")
@@ -91,7 +98,7 @@ async def test_show_prints_every_attempt(invoke: Invoke, server: Receiver) -> No
         "12.5",
         "failed",
         "404",
-        *["The", "receiver", "answered", "404."],
+        *["The", "receiver", "answered", "404.", "no", "such", "hook"],
     ]
     assert second[-3:] == ["delivered", "404", "fine"]
 

@@ -138,3 +138,11 @@ def test_a_plugin_in_a_folder_adds_its_command(tmp_path: Path) -> None:
         [sys.executable, "-m", "hookgw", "greet"], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert (done.stdout, done.returncode) == ("hello\n", 0), done.stderr
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("delivry", "delivery"), ("webhooks", "webhook")])
+def test_a_mistyped_command_gets_a_suggestion(typed: str, meant: str) -> None:
+    result = run(typed)
+    assert result.exit_code == 2
+    assert f"No such command '{typed}'. Did you mean '{meant}'?" in result.stderr
+    assert "Did you mean" not in run("xyzzy").stderr

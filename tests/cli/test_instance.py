@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hookgw.testing import Receiver
+from hookgw.testing import Answer, Received, Receiver
 from tests.cli.conftest import Invoke, says
 
 LISTED = {
@@ -251,3 +251,101 @@ async def test_a_token_from_standard_input(invoke: Invoke, server: Receiver) -> 
     server.default = says({"hash": "given-key"}, 201)
     assert (await invoke("instance", "create", "loja1", "--token", "-", input="given-key\n")).exit_code == 0
     assert server.requests[0].json == {"instanceName": "loja1", "token": "given-key"}
+
+
+CLOSED = LISTED | {
+    "name": "loja2",
+    "connectionStatus": "close",
+    "ownerJid": "5511987654321:12@s.whatsapp.net",
+    "profileName": "Padaria Sol",
+    "disconnectionAt": "2026-11-20T12:00:00.000Z",
+    "disconnectionReason": "Logged out at the phone.",
+}
+
+
+async def test_list_has_number_profile_since_when_and_why(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([LISTED, CLOSED])
+    line = (await invoke("instance", "list")).stdout.splitlines()[-1]
+    for text in ("5511987654321 ", "Padaria Sol", "2026-11-20T12:00:00.000Z", "Logged out at the phone."):
+        assert text in line
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (("--state", "close"), ["loja2"]),
+        (("--state", "open"), ["loja1"]),
+        (("--search", "55119"), ["loja2"]),
+        (("--search", "padaria"), ["loja2"]),
+        (("--search", "LOJA"), ["loja1", "loja2"]),
+        (("--state", "open", "--search", "padaria"), []),
+    ],
+)
+async def test_list_chooses(
+    invoke: Invoke, server: Receiver, options: tuple[str, ...], names: list[str]
+) -> None:
+    server.default = says([LISTED, CLOSED])
+    found = json.loads((await invoke("instance", "list", "--json", *options)).stdout)
+    assert [one["name"] for one in found] == names
+
+
+async def test_connect_of_those_that_are_closed(invoke: Invoke, server: Receiver) -> None:
+    third = CLOSED | {"name": "loja3"}
+    bare = CLOSED | {"name": "events-only", "connector": None}
+
+    async def respond(request: Received) -> Answer:
+        if request.target.endswith("/loja2"):
+            state = {"instance": {"instanceName": "loja2", "state": "connecting"}, "code": "2@abc"}
+            return says(state)
+        if request.target.endswith("/loja3"):
+            return says({"response": {"message": ["The network refused."]}}, 502)
+        return says([LISTED, CLOSED, third, bare])
+
+    server.default = respond
+    result = await invoke("instance", "connect", "--state", "close")
+    assert [one.target for one in server.requests] == [
+        "/instance/fetchInstances",
+        "/instance/connect/loja2",
+        "/instance/connect/loja3",
+    ]
+    assert "loja2 (1 of 2)" in result.stdout
+    assert "2@abc" in result.stdout
+    assert result.exit_code == 1
+    assert result.stderr == "loja3: The network refused.\nError: 1 instance of 2 could not be connected.\n"
+    found = json.loads((await invoke("instance", "connect", "loja2", "loja3", "--json")).stdout)
+    assert [one["instance"]["instanceName"] for one in found] == ["loja2", "loja3"]
+    assert found[1]["error"] == ["The network refused."]
+
+
+async def test_the_next_code_follows_once_one_is_scanned(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+
+    async def respond(request: Received) -> Answer:
+        name = request.target.rpartition("/")[2]
+        if "/connectionState/" in request.target:
+            looks.append(name)
+            return says(
+                {"instance": {"instanceName": name, "state": "open" if len(looks) > 1 else "connecting"}}
+            )
+        return says({"instance": {"instanceName": name, "state": "connecting"}, "code": f"2@{len(looks)}"})
+
+    server.default = respond
+    monkeypatch.setattr("hookgw.instances.commands.connect.LOOK_EVERY", 0.0)
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    result = await invoke("instance", "connect", "loja1", "loja2")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert looks == ["loja1", "loja1", "loja2"]
+    # The code of the first one was replaced before it was scanned.
+    assert [code in result.stdout for code in ("2@0", "2@1", "2@2")] == [True, True, True]
+    assert result.stdout.count("Connected.") == 2
+    assert "█" in result.stdout
+
+
+@pytest.mark.parametrize("args", [(), ("loja1", "--state", "close")])
+async def test_connect_needs_a_name_or_a_choice(
+    invoke: Invoke, server: Receiver, args: tuple[str, ...]
+) -> None:
+    assert (await invoke("instance", "connect", *args)).exit_code == 2
+    assert not server.requests

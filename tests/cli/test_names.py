@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.testing import Receiver
-from tests.cli.conftest import Invoke
+from hookgw.testing import Answer, Received, Receiver
+from tests.cli.conftest import Invoke, says
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,38 @@ async def test_an_id_with_a_slash_reaches_nothing_else(
     assert refused.exit_code != 0
     assert f"{args[-1]!r} is not a name or an id: these contain no slash." in refused.stderr
     assert server.requests == []
+
+
+KNOWN = [{"name": "loja1"}, {"name": "loja2"}]
+
+
+async def gateway_that_knows(request: Received) -> Answer:
+    if request.target == "/instance/fetchInstances":
+        return says(KNOWN)
+    if request.target == "/webhook/list/loja1":
+        return says({"registrations": [{"label": "crm"}, {"label": "default"}], "cursor": None})
+    return says({"status": 404, "error": "Not Found", "response": {"message": ["Not there."]}}, 404)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("instance", "state", "loja11"), "Did you mean loja1?"),
+        (("webhook", "list", "Loja2"), "Did you mean loja2?"),
+        (("delivery", "show", "shop", "dlv_1"), "The instances that the key can access: loja1, loja2."),
+        (("webhook", "test", "loja1", "--label", "cmr"), "Did you mean crm?"),
+        (("webhook", "test", "loja1", "--label", "billing"), "The labels of loja1: crm, default."),
+    ],
+)
+async def test_a_name_that_is_not_there_gets_a_suggestion(
+    invoke: Invoke, server: Receiver, args: tuple[str, ...], said: str
+) -> None:
+    server.default = gateway_that_knows
+    result = await invoke(*args)
+    assert (result.exit_code, result.stderr) == (1, f"Error: Not there.\n{said}\n")
+
+
+async def test_a_known_name_gets_none(invoke: Invoke, server: Receiver) -> None:
+    server.default = gateway_that_knows
+    result = await invoke("delivery", "show", "loja1", "dlv_1")
+    assert result.stderr == "Error: Not there.\n"

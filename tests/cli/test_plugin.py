@@ -161,6 +161,7 @@ def test_hookgw_without_an_installation(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_binary_finds_plugins_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("hookgw.app.plugin.IS_BINARY", True)
+    monkeypatch.setattr("hookgw.app.installed.IS_BINARY", True)
     shown = CliRunner().invoke(main, ["plugin", "new", "acme-crm"]).output
     assert f"  cp -r hookgw_acme_crm {tmp_path}/plugins/acme_crm " in shown
     assert "pip install -e" not in shown

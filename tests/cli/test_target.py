@@ -62,12 +62,12 @@ def test_options_come_first_then_the_environment_then_the_profile(
     environ: dict[str, str], options: dict[str, str], variables: dict[str, str], found: tuple[str, str | None]
 ) -> None:
     given = {"server": None, "key": None, "key_file": None, "profile": None} | options
-    assert find_target(**given, environ=environ | variables) == found  # type: ignore[arg-type]
+    assert find_target(**given, environ=environ | variables)[:2] == found  # type: ignore[arg-type]
 
 
 def test_without_anything_it_is_this_machine(tmp_path: Path) -> None:
     found = find_target(None, None, None, None, {"XDG_CONFIG_HOME": str(tmp_path)})
-    assert found == (DEFAULT_SERVER, None)
+    assert found == (DEFAULT_SERVER, None, "")
 
 
 def test_a_key_from_a_file(environ: dict[str, str], tmp_path: Path) -> None:
@@ -164,3 +164,54 @@ async def test_a_profile_before_the_command(invoke: Invoke, server: Receiver, tm
     for args in (("--profile", "a", "lane", "list"), ("lane", "list", "--profile", "a")):
         assert (await invoke(*args)).exit_code == 0
     assert [request.header("apikey") for request in server.requests] == ["k-9", "k-9"]
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "source"),
+    [
+        (("--key", "from-the-option-0123456789"), {}, "--key"),
+        (("--key-file", "some.key"), {}, "the file some.key (--key-file)"),
+        ((), {"HOOKGW_KEY": "of-the-environment-0123456789"}, "HOOKGW_KEY"),
+        ((), {"HOOKGW_KEY_FILE": "some.key"}, "the file some.key (HOOKGW_KEY_FILE)"),
+        (("--profile", "shop"), {}, "the profile 'shop'"),
+        (("--profile", "files"), {}, "the file some.key of the profile 'files'"),
+    ],
+)
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_key_is_named_with_its_source_and_not_shown(
+    invoke: Invoke,
+    server: Receiver,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    variables: dict[str, str],
+    source: str,
+    status: int,
+) -> None:
+    (tmp_path / "some.key").write_text("in-the-file-0123456789abcd")
+    profiles = {
+        "shop": Profile(url=server.url, key="of-the-profile-0123456789"),
+        "files": Profile(url=server.url, key_file="some.key"),
+    }
+    save_profiles(profiles_file(), Profiles(profiles=profiles))
+    monkeypatch.delenv("HOOKGW_KEY")
+    if "--profile" in options:
+        monkeypatch.delenv("HOOKGW_URL")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    refusal = {"status": status, "error": "No", "response": {"message": ["Refused."]}}
+    server.default = says(refusal, status)
+    result = await invoke("lane", "list", *options)
+    assert result.exit_code == 1
+    sent = server.requests[0].header("apikey") or ""
+    assert f"The key {sent[:4]}… ({len(sent)} characters) was sent, from {source}.\n" in result.stderr
+    assert sent not in result.stderr
+
+
+async def test_without_a_key_a_refusal_says_so(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOOKGW_KEY")
+    refusal = {"status": 401, "error": "No", "response": {"message": ["Refused."]}}
+    server.default = says(refusal, 401)
+    assert "No key was sent.\n" in (await invoke("lane", "list")).stderr

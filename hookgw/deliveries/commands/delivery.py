@@ -41,9 +41,12 @@ LISTED_DEAD = {
     "attempts": Column("attempts", least=None, drop=3, right=True),
     "finishedAt": Column("finished", least=None, is_time=True),
     "reason": Column("reason", least=16, wraps=True),
+    "answer": Column("answer", least=16, drop=5, wraps=True),
 }
 """The columns of the lists, by the field of a delivery."""
 
+SHOWN = 200
+"""Characters of an answer in a list."""
 MOST_COUNTED = 100_000
 """The highest number that the server counts to."""
 
@@ -114,11 +117,20 @@ def _list(
     if as_json:
         show_json(page)
         return
-    rows = ([found[name] for name in columns] for found in page["deliveries"])
+    rows = (
+        [_answer(found.get("lastAttempt")) if name == "answer" else found[name] for name in columns]
+        for found in page["deliveries"]
+    )
     show_table(tuple(columns.values()), rows, wide=wide)
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
         say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+
+
+def _answer(attempt: dict[str, Any] | None) -> str | None:
+    """Return the start of what the receiver said, on one line; ``None`` if it said nothing."""
+    said = " ".join((attempt or {}).get("answer", "").split())
+    return said if len(said) <= SHOWN else f"{said[:SHOWN]}…"
 
 
 @delivery.command()
@@ -160,15 +172,19 @@ def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: b
             Column("ms", least=None, right=True, drop=1),
             Column("outcome", least=None),
             Column("status", least=None, drop=2),
-            Column("response", least=20, wraps=True),
+            Column("error", least=20, drop=3, wraps=True),
+            Column("answer", least=20, wraps=True),
         ]
         # Nearly always it is the URL above.
         if any(one.get("url") not in (None, found["url"]) for one in found["attempts"]):
             fields = (*fields, "url")
-            columns.insert(-1, Column("URL", least=20, wraps=True))
+            columns.insert(-2, Column("URL", least=20, wraps=True))
         show_table(
             columns,
-            ([one[name] for name in fields] + [one["error"] or one["answer"]] for one in found["attempts"]),
+            (
+                [one[name] for name in fields] + [one["error"], " ".join(one["answer"].split())]
+                for one in found["attempts"]
+            ),
             wide=wide,
         )
 

@@ -102,7 +102,8 @@ async def connect_directly(address: SocketAddress) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     try:
-        sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)  # only Linux knows SOCK_NONBLOCK
     except OSError as refusal:
         if refusal.errno in NO_DESCRIPTOR:
             raise OutOfDescriptors(f"No socket could be opened: {refusal.strerror}.") from refusal

@@ -133,6 +133,12 @@ class TlsStream:
         self._tcp = stream.transport_stream
         self._has_certificate = has_certificate
 
+    def certificate_expires(self) -> float | None:
+        """Return the end of the other side's certificate, in seconds since the epoch."""
+        found = self._stream.getpeercert() or {}
+        ends = found.get("notAfter")
+        return ssl.cert_time_to_seconds(ends) if isinstance(ends, str) else None
+
     async def is_quiet(self) -> bool:
         # Reading, not polling the socket: records without data for us (TLS 1.3 session tickets) may have
         # arrived, and a surplus response may already be in the TLS buffer, where no poll sees it.

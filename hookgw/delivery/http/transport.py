@@ -287,14 +287,15 @@ class LaneTransport(httpx.AsyncBaseTransport):
         started_at, self._phase = trio.current_time(), Phase.CONNECT
         # A cancel scope here, not `deadlines`: there is nothing to close yet, and connecting is rare.
         with trio.CancelScope(deadline=deadline):
-            return await self._connect(target)
+            return await self.connect(target)
         what = "connecting to" if self._phase is Phase.CONNECT else "the TLS handshake with"
         elapsed = trio.current_time() - started_at
         raise DeadlinePassed(
             self._phase, f"The deadline passed after {elapsed:.3g} s, during {what} {target.place}."
         )
 
-    async def _connect(self, target: Target) -> Stream:
+    async def connect(self, target: Target) -> Stream:
+        """Open a connection that the caller owns; raise the errors that :meth:`exchange` lists first."""
         if target.scheme == "http":
             return PlainStream(await self.dialer.dial(target.host, target.port, self.looks_up_for))
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.

@@ -18,7 +18,6 @@ from hookgw.command.output import (
     Column,
     json_option,
     say,
-    show_drawing,
     show_fields,
     show_json,
     show_silent_nodes,
@@ -26,7 +25,7 @@ from hookgw.command.output import (
     show_warnings,
     table_options,
 )
-from hookgw.instances.commands.qr_code import qr_blocks
+from hookgw.instances.commands.connect import choice_options, choose, connect, number_of
 from hookgw.instances.fields import CREATION, OPTIONS
 
 
@@ -74,6 +73,9 @@ def instance() -> None:
     """Create, connect and delete instances (messaging accounts)."""
 
 
+instance.add_command(connect)
+
+
 @instance.command()
 @click.argument("name", metavar="INSTANCE")
 @add_options(
@@ -119,11 +121,16 @@ def create(
 
 
 @instance.command("list")
+@choice_options
 @server_options
 @table_options
-def list_(client: Client, wide: bool, as_json: bool) -> None:
-    """List the instances that the key can access, with their backlogs."""
-    found = client.call("GET", "instance", "fetchInstances")
+def list_(client: Client, wide: bool, as_json: bool, **choice: str | None) -> None:
+    """List the instances that the key can access, with their accounts and backlogs.
+
+    \b
+        hookgw instance list --state close --search 5511
+    """
+    found = choose(client.call("GET", "instance", "fetchInstances"), **choice)
     show_silent_nodes(client.silent_nodes)
     if as_json:
         show_json(found)
@@ -133,8 +140,11 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
             Column("name", least=16),
             Column("integration", least=10, drop=2),
             Column("state", least=None),
+            Column("number", least=None, drop=4),
+            Column("profile", least=10, drop=5),
             Column("pending", least=None, right=True),
-            Column("bytes", least=None, drop=3, right=True),
+            Column("bytes", least=None, drop=6, right=True),
+            Column("since", least=None, drop=3, is_time=True),
             Column("reason", drop=1, wraps=True),
         ),
         (
@@ -142,8 +152,11 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
                 one["name"],
                 one["instance"]["integration"],
                 one["connectionStatus"],
+                number_of(one),
+                one.get("profileName"),
                 f"{one['backlog']['deliveries']:,}",
                 f"{one['backlog']['bytes']:,}",
+                one.get("disconnectionAt") if one["connectionStatus"] == "close" else None,
                 one.get("disconnectionReason"),
             )
             for one in found
@@ -227,32 +240,6 @@ def options(
         }
     )
     show_warnings(found)
-
-
-@instance.command()
-@instance_argument("name")
-@server_options
-@json_option
-def connect(client: Client, name: str, as_json: bool) -> None:
-    """Start the instance's connection.
-
-    Prints its state, and the code to scan or to type, if the network wants one.
-    """
-    found = client.call("GET", "instance", "connect", name)
-    if as_json:
-        show_json(found)
-        return
-    show_fields(
-        {
-            "state": found["instance"]["state"],
-            "reason": found["instance"].get("reason"),
-            "pairing code": found.get("pairingCode"),
-            "QR code (text)": found.get("code"),
-            "ingest URL": found.get("ingestUrl"),
-        }
-    )
-    if found.get("code") and sys.stdout.isatty():
-        show_drawing(qr_blocks(found["code"]))
 
 
 @instance.command()

@@ -49,6 +49,10 @@ Progress = Callable[[int, int], None]
 """Called with the pages that are copied, and all pages as far as known. Both may grow."""
 
 
+# macOS has no fdatasync.
+sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
 class OnlineBackup:
     """Copies the data file with the connection that writes. ``in_use`` is held by the thread that uses it."""
 
@@ -230,7 +234,7 @@ class Target:
         """Keep the copy on disk, and the disk free enough, while it grows."""
         if abs(done - self._synced) >= SYNC_PAGES:  # a copy that starts over has fewer pages again
             self._synced = done
-            os.fdatasync(self._descriptor)
+            sync(self._descriptor)
             self.check_space(total - done)
 
     def check_space(self, pages: int) -> None:

@@ -17,6 +17,7 @@ import trio
 from hookgw import Gateway
 from hookgw.app import request_schemas
 from hookgw.config import Settings
+from hookgw.mcp import load_server
 from hookgw.testing import Receiver
 from hookgw.web import AppApplication as Application
 from hookgw.web import Example, OpenApiRoutes, Piece, groups_of, kind_of
@@ -118,6 +119,7 @@ async def test_every_example_works(
     app: Application, nursery: trio.Nursery, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
     """Some examples fail here: without a connection, ``operations.url``, a v1a key or a folder."""
+    load_server()  # the first call of /mcp would, which may take longer than the client waits
     document = OpenApiRoutes(app, gateway, request_schemas).document
     change = RegistrationChange(url=hookgw_receiver.url)
     refused = {"instanceConnect": 409, "instanceLogout": 409, "operationsSecret": 404}

@@ -1,0 +1,161 @@
+"""``hookgw instance connect``: connect one instance, or those that are closed, one after the other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.failure import Failed
+from hookgw.command.names import instance_argument
+from hookgw.command.output import counted, json_option, say, show_drawing, show_fields, show_json
+from hookgw.instances.commands.qr_code import qr_blocks
+from hookgw.records.connectors import ConnectionState
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LOOK_EVERY = 2.0
+"""Seconds between two looks whether a code was scanned."""
+SCAN_WITHIN = 90.0
+"""Seconds that a person has for one account, before the next one's code is shown."""
+
+
+def choice_options(command: F) -> F:
+    state = click.option(
+        "--state",
+        type=click.Choice([state.value for state in ConnectionState]),
+        help="Only instances whose connection has this state.",
+    )
+    search = click.option(
+        "--search", metavar="TEXT", help="Only if name, number, profile or reason has TEXT."
+    )
+    return state(search(command))
+
+
+def choose(
+    found: list[dict[str, Any]], state: str | None = None, search: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the instances of a list that the options name."""
+    wanted = (search or "").casefold()
+    return [
+        one
+        for one in found
+        if state in (None, one["connectionStatus"])
+        and any(wanted in str(text or "").casefold() for text in _texts(one))
+    ]
+
+
+def _texts(one: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        one["name"],
+        number_of(one),
+        one.get("ownerJid"),
+        one.get("profileName"),
+        one.get("connector"),
+        one.get("disconnectionReason"),
+    )
+
+
+def number_of(one: dict[str, Any]) -> str | None:
+    """Return the number of a listed instance's account, as far as it is known."""
+    number: str | None = one.get("number") or one.get("ownerJid")
+    return number and number.partition("@")[0].partition(":")[0]
+
+
+@click.command()
+@instance_argument("names", nargs=-1)
+@choice_options
+@server_options
+@json_option
+def connect(
+    client: Client, names: tuple[str, ...], state: str | None, search: str | None, as_json: bool
+) -> None:
+    """Start the connections of instances.
+
+    Prints the state, and the code to scan or to type, if the network wants one. With several instances, or
+    with --state or --search, the next code follows once the one before it is scanned, or after 90 seconds;
+    Ctrl-C goes on with the next.
+
+    \b
+        hookgw instance connect loja1
+        hookgw instance connect --state close
+    """
+    by_choice = state is not None or search is not None
+    if names and by_choice:
+        raise click.UsageError("Name instances, or choose them with --state or --search, not both.")
+    if not names and not by_choice:
+        raise click.UsageError("Name an instance, or choose some with --state or --search.")
+    if by_choice:
+        listed = choose(client.call("GET", "instance", "fetchInstances"), state, search)
+        # Without a connector, there is nothing to start.
+        names = tuple(one["name"] for one in listed if one["connector"] is not None)
+    if len(names) == 1 and not by_choice:
+        found = client.call("GET", "instance", "connect", names[0])
+        show_json(found) if as_json else _show(found)
+        return
+    if not names:
+        say("No instance with a connector matches.", err=True)
+    results = _connect_all(client, names, as_json=as_json)
+    if as_json:
+        show_json(results)
+    if failed := sum("error" in one for one in results):
+        raise Failed(f"{counted(failed, 'instance')} of {len(names)} could not be connected.")
+
+
+def _connect_all(client: Client, names: tuple[str, ...], *, as_json: bool) -> list[dict[str, Any]]:
+    results = []
+    for number, name in enumerate(names, 1):
+        if not as_json:
+            say("" if number > 1 else None, f"{name} ({number} of {len(names)})")
+        try:
+            found = client.call("GET", "instance", "connect", name)
+            if not as_json:
+                _show(found)
+                found = _wait_for_scan(client, name, found)
+        except Failed as error:
+            found = {"instance": {"instanceName": name}, "error": [*error.messages]}
+            say(*(f"{name}: {message}" for message in error.messages), err=True)
+        results.append(found)
+    return results
+
+
+def _wait_for_scan(client: Client, name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Wait until a shown code was scanned; show the next one when the network replaces it."""
+    until = time.monotonic() + SCAN_WITHIN
+    code = found.get("code")
+    if not code or not sys.stdout.isatty():
+        return found
+    try:
+        while time.monotonic() < until:
+            time.sleep(LOOK_EVERY)
+            shown = client.call("GET", "instance", "connectionState", name)
+            if shown["instance"]["state"] == ConnectionState.OPEN.value:
+                say("Connected.")
+                return {**found, **shown}
+            found = client.call("GET", "instance", "connect", name)
+            if found.get("code") not in (None, code):
+                code = found["code"]
+                _show(found)
+    except KeyboardInterrupt:
+        say("Skipped.")
+        return found
+    say(f"Nobody scanned the code within {SCAN_WITHIN:.0f} s.")
+    return found
+
+
+def _show(found: dict[str, Any]) -> None:
+    show_fields(
+        {
+            "state": found["instance"]["state"],
+            "reason": found["instance"].get("reason"),
+            "pairing code": found.get("pairingCode"),
+            "QR code (text)": found.get("code"),
+            "ingest URL": found.get("ingestUrl"),
+        }
+    )
+    if found.get("code") and sys.stdout.isatty():
+        show_drawing(qr_blocks(found["code"]))

@@ -1,0 +1,57 @@
+"""``hookgw mcp``: the tools over stdio, for an assistant on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import click
+import trio
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.failure import Failed
+from hookgw.kernel.errors import NotSupported
+from hookgw.mcp.loading import load_server
+from hookgw.mcp.tools import Refused
+
+
+@click.command()
+@server_options
+def mcp(client: Client) -> None:
+    """Serve tools for assistants on standard input and output (MCP).
+
+    An assistant starts this command itself, and calls hookgw with the rights of the key: why is this failing,
+    search and show deliveries, count and replay, send, pause. It needs `pip install 'hookgw[mcp]'`.
+
+    \b
+        claude mcp add hookgw -- hookgw mcp --profile prod
+    """
+    try:
+        server = load_server()
+    except NotSupported as error:
+        raise Failed(*error.messages) from error
+    trio.run(server.serve_stdio, ClientApi(client))
+
+
+class ClientApi:
+    """Calls a gateway in threads, one call at a time: the client has one connection."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._turn = trio.Lock()
+
+    async def call(
+        self,
+        method: str,
+        *path: str | None,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        async with self._turn:
+            try:
+                return await trio.to_thread.run_sync(
+                    partial(self._client.call, method, *path, query=query, body=body)
+                )
+            except Failed as error:
+                raise Refused(*error.messages, status=error.status) from error

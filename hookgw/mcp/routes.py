@@ -1,0 +1,135 @@
+"""``/mcp``: the tools over HTTP (MCP's streamable HTTP, stateless), with the rights of the request's key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+import trio
+from quart import Blueprint, Response
+
+from hookgw.concurrency.threads import SYSTEM_THREADS
+from hookgw.kernel.json_text import decode_strict
+from hookgw.mcp.loading import load_server
+from hookgw.mcp.tools import Refused
+from hookgw.web.auth import shown_key
+from hookgw.web.openapi.describe import Body, describes
+from hookgw.web.request_body import current_exchange, read_json
+from hookgw.web.server.asgi_client import AsgiClient
+from hookgw.web.server.errors import JSON
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+    from hookgw.web.app import Application
+
+_MESSAGE = {"type": "object", "description": "A message of JSON-RPC 2.0, as MCP has it."}
+_BODY = Body({JSON: _MESSAGE}, {"the_tools": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}})
+
+
+class McpRoutes:
+    def __init__(self, app: Application, gateway: Gateway) -> None:
+        self._app = app
+        self._gateway = gateway
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        blueprint = Blueprint("mcp", __name__)
+        blueprint.add_url_rule("/mcp", view_func=self.answer, methods=["POST"])
+        return blueprint
+
+    @describes("Operation", {200: _MESSAGE, 202: None}, body=_BODY, errors=(501,), other=_MESSAGE)
+    async def answer(self) -> Response:
+        """Answer a client of the Model Context Protocol: tools for assistants, with the rights of the key.
+
+        The transport is streamable HTTP without sessions. It needs the extra `mcp`; without it, 501.
+        """
+        body = msgspec.json.encode(await read_json(self._limit))
+        # The first import takes a second.
+        server = await SYSTEM_THREADS.run(load_server)
+        scope: Any = current_exchange().scope
+        api = OwnApi(self._app, self._gateway.settings.server.base_path, scope)
+        headers = [
+            pair for pair in scope["headers"] if pair[0] not in (b"content-length", b"content-encoding")
+        ]
+        found = await server.respond(api, headers, body)
+        response = Response(found.body, found.status)
+        for name, value in found.headers:
+            if name.lower() == b"content-type":
+                response.headers["content-type"] = value.decode("latin-1")
+        return response
+
+
+class OwnApi:
+    """Calls the HTTP API of this process, with the key of a request and from its address."""
+
+    def __init__(self, app: Application, base_path: str, scope: Any) -> None:
+        self._app = app
+        self._base_path = base_path
+        self._scope = scope
+        self._key = shown_key(scope["headers"])
+
+    async def call(
+        self,
+        method: str,
+        *path: str | None,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        segments = [segment for segment in path if segment is not None]
+        for segment in segments:
+            if "/" in segment:
+                raise Refused(f"{segment!r} is not a name or an id: these contain no slash.")
+        url = "/".join((self._base_path, *(quote(segment, safe="") for segment in segments)))
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        content = b""
+        headers = [(b"host", b"localhost"), (b"apikey", self._key.encode("latin-1"))]
+        if body is not None:
+            content = msgspec.json.encode({name: value for name, value in body.items() if value is not None})
+            headers.append((b"content-type", JSON.encode()))
+        headers.append((b"content-length", b"%d" % len(content)))
+        status, answer = await self._request(method, url, urlencode(given).encode(), headers, content)
+        value = decode_strict(answer)
+        if status >= 400:
+            messages = value.get("response", {}).get("message", [])
+            raise Refused(*map(str, messages), status=status)
+        return value
+
+    async def _request(
+        self, method: str, url: str, query: bytes, headers: list[tuple[bytes, bytes]], content: bytes
+    ) -> tuple[int, bytes]:
+        parts: list[bytes] = []
+        status, is_read = 0, False
+
+        async def receive() -> Any:
+            nonlocal is_read
+            if is_read:
+                await trio.sleep_forever()  # this client does not leave
+            is_read = True
+            return {"type": "http.request", "body": content, "more_body": False}
+
+        async def send(message: Any) -> None:
+            nonlocal status
+            await trio.lowlevel.checkpoint()
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                parts.append(message.get("body", b""))
+
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": self._scope["scheme"],
+            "path": url,
+            "raw_path": url.encode(),
+            "query_string": query,
+            "root_path": "",
+            "headers": headers,
+            "client": self._scope["client"],
+            "server": self._scope["server"],
+        }
+        await AsgiClient(scope, receive, send).run(self._app.asgi_app)
+        return status, b"".join(parts)

@@ -1,0 +1,373 @@
+"""The tools: what an assistant may ask and do, as calls of the HTTP API.
+
+The API decides what a key may do, so the tools have no rules about that. A tool that changes many deliveries
+takes their count, which ``count_deliveries`` returns: nobody replays or cancels what they have not counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+import jsonschema_rs
+
+from hookgw.kernel.times import rfc3339
+from hookgw.kernel.units import parse_duration
+
+MOST_LISTED = 100
+"""Items of a list in one answer: an assistant reads all of them."""
+MOST_COUNTED = 10_000
+"""Deliveries that are counted one page after the other."""
+_PAGE = 1_000
+
+Schema = dict[str, Any]
+
+
+class Refused(Exception):
+    """The call cannot be carried out; the messages are sentences."""
+
+    def __init__(self, *messages: str, status: int = 0) -> None:
+        super().__init__(" ".join(messages))
+        self.messages = messages
+        self.status = status
+
+
+class Api(Protocol):
+    """Calls the HTTP API with the caller's key."""
+
+    async def call(
+        self,
+        method: str,
+        *path: str | None,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return the decoded response; raise :class:`Refused` if it is an error.
+
+        Segments of the path, and values of the query and of the body, that are ``None`` are left out.
+        """
+
+
+class Tool(NamedTuple):
+    """A tool.
+
+    Attributes:
+        reads: whether it changes nothing.
+        destroys: whether what it does cannot be taken back.
+    """
+
+    name: str
+    description: str
+    schema: Schema
+    run: Callable[[Api, dict[str, Any]], Awaitable[Any]]
+    reads: bool = True
+    destroys: bool = False
+
+
+def _text(meaning: str, **more: Any) -> Schema:
+    return {"type": "string", "minLength": 1, "maxLength": 255, "description": meaning, **more}
+
+
+_INSTANCE = _text("The name of the instance (the messaging account).")
+_LABEL = _text("The label of the webhook; without it, all of them, or the one called default.")
+_TIME = "An RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m, 2h, 3d."
+_CHOICE: Schema = {
+    "since": _text(f"Only events accepted since then. {_TIME}"),
+    "until": _text(f"Only events accepted before then. {_TIME}"),
+    "kinds": {
+        "type": "array",
+        "items": _text("An event kind, such as MESSAGES_UPSERT."),
+        "maxItems": 50,
+        "description": "Only events of these kinds.",
+    },
+    "label": _LABEL,
+}
+_COUNT: Schema = {
+    "type": "integer",
+    "minimum": 1,
+    "description": "What count_deliveries has returned for the same arguments.",
+}
+
+
+def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+async def _why(api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("GET", "diagnosis", given.get("instance"))
+
+
+async def _instances(api: Api, given: dict[str, Any]) -> Any:
+    found = await api.call("GET", "instance", "fetchInstances")
+    wanted = given.get("search", "").casefold()
+    shown = [
+        {
+            "name": one["name"],
+            "state": one["connectionStatus"],
+            "reason": one.get("disconnectionReason"),
+            "connector": one["connector"],
+            "account": one["ownerJid"],
+            "profile": one["profileName"],
+            "pending": one["backlog"]["deliveries"],
+        }
+        for one in found
+        if given.get("state") in (None, one["connectionStatus"])
+    ]
+    matching = [one for one in shown if any(wanted in str(value or "").casefold() for value in one.values())]
+    return {"instances": matching[:MOST_LISTED], "matching": len(matching)}
+
+
+async def _webhooks(api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("GET", "webhook", "list", given["instance"])
+
+
+async def _search(api: Api, given: dict[str, Any]) -> Any:
+    query = {"limit": MOST_LISTED, **given}
+    return await api.call("GET", "delivery", "list", query.pop("instance"), query=query)
+
+
+async def _show(api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("GET", "delivery", "find", given["instance"], given["id"])
+
+
+async def _count(api: Api, given: dict[str, Any]) -> Any:
+    action = given.pop("action")
+    # A fixed end: what comes in meanwhile does not change the count.
+    given.setdefault("until", rfc3339(time.time()))
+    counted = await (_count_replay if action == "replay" else _count_cancel)(api, given)
+    return {"count": counted, "tool": f"{action}_deliveries", "arguments": {**given, "count": counted}}
+
+
+def _body(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: given[name] for name in (*_CHOICE, *names) if name in given}
+
+
+async def _count_cancel(api: Api, given: Mapping[str, Any]) -> int:
+    body = _body(given) | {"dryRun": True}
+    counted: int = (await api.call("POST", "delivery", "cancel", given["instance"], body=body))["matching"]
+    return counted
+
+
+async def _count_replay(api: Api, given: Mapping[str, Any]) -> int:
+    if "since" not in given:
+        raise Refused("since is missing: a replay needs the time from which to send again.")
+    states = ("dead",) if given.get("state", "dead") == "dead" else ("dead", "delivered", "dropped")
+    return sum([await _count_listed(api, given, state) for state in states])
+
+
+async def _count_listed(api: Api, given: Mapping[str, Any], state: str) -> int:
+    count = 0
+    for kind in given.get("kinds") or [None]:
+        query = {name: given.get(name) for name in ("since", "until", "label")}
+        query |= {"state": state, "kind": kind, "limit": _PAGE, "cursor": None}
+        while True:
+            page = await api.call("GET", "delivery", "list", given["instance"], query=query)
+            count += len(page["deliveries"])
+            if count > MOST_COUNTED:
+                raise Refused(f"More than {MOST_COUNTED:,} deliveries match. Choose a shorter time.")
+            if not page["cursor"]:
+                break
+            query["cursor"] = page["cursor"]
+    return count
+
+
+async def _check(given: Mapping[str, Any], counted: int) -> None:
+    if counted != given["count"]:
+        raise Refused(
+            f"{counted:,} deliveries match now, not {given['count']:,}. Nothing was done: call "
+            "count_deliveries again, show the person the count, and use the arguments that it returns."
+        )
+
+
+async def _replay(api: Api, given: dict[str, Any]) -> Any:
+    await _check(given, await _count_replay(api, given))
+    return await api.call("POST", "delivery", "replay", given["instance"], body=_body(given, "state"))
+
+
+async def _cancel(api: Api, given: dict[str, Any]) -> Any:
+    await _check(given, await _count_cancel(api, given))
+    return await api.call("POST", "delivery", "cancel", given["instance"], body=_body(given))
+
+
+async def _resend(api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("POST", "delivery", "resend", given["instance"], given["id"])
+
+
+async def _send_text(api: Api, given: dict[str, Any]) -> Any:
+    body = {"number": given["number"], "text": given["text"]}
+    return await api.call("POST", "message", "sendText", given["instance"], body=body)
+
+
+async def _test(api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("POST", "webhook", "test", given["instance"], given.get("label"))
+
+
+async def _pause(api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("POST", "webhook", "pause", given["instance"], given.get("label"))
+
+
+async def _resume(api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("POST", "webhook", "resume", given["instance"], given.get("label"))
+
+
+_OF_ONE = _object(("instance",), instance=_INSTANCE, label=_LABEL)
+_DELIVERY = _object(
+    ("instance", "id"), instance=_INSTANCE, id=_text("The id of the delivery (dlv_17), or of its event.")
+)
+_STATE = {
+    "enum": ["dead", "all"],
+    "description": "dead (the default) for dead letters; all for every finished delivery. Of a replay only.",
+}
+
+TOOLS = (
+    Tool(
+        "why_is_this_failing",
+        "Find out why nothing of an instance arrives: its connection, last event, webhooks, the head of each "
+        "lane with the receiver's last answer, DNS, address, certificate; each with what to do. Call this "
+        "first. Without an instance: the problems of all instances, which needs a global key.",
+        _object(instance=_INSTANCE),
+        _why,
+    ),
+    Tool(
+        "list_instances",
+        f"List the instances that the key can access: at most {MOST_LISTED}, with how many match.",
+        _object(
+            state={"enum": ["open", "connecting", "close"], "description": "Only with this connection."},
+            search=_text("Only if name, account, profile, connector or reason contains this text."),
+        ),
+        _instances,
+    ),
+    Tool(
+        "list_webhooks",
+        "List the webhooks of an instance: URL, event kinds, whether each is enabled, and why not.",
+        _object(("instance",), instance=_INSTANCE),
+        _webhooks,
+    ),
+    Tool(
+        "search_deliveries",
+        "Search the deliveries (one event for one webhook) of an instance, newest first, with the last "
+        "attempt and the receiver's answer. show_delivery has the event itself.",
+        _object(
+            ("instance",),
+            instance=_INSTANCE,
+            state={"enum": ["pending", "delivered", "dead", "dropped"], "description": "Only this state."},
+            kind=_text("Only events of this kind, such as MESSAGES_UPSERT."),
+            label=_LABEL,
+            since=_CHOICE["since"],
+            until=_CHOICE["until"],
+            limit={"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "Of one answer."},
+            cursor=_text("The cursor of the answer before.", maxLength=1_000),
+        ),
+        _search,
+    ),
+    Tool(
+        "show_delivery",
+        "Show a delivery: the event with its data, every attempt with status and the receiver's answer.",
+        _DELIVERY,
+        _show,
+    ),
+    Tool(
+        "count_deliveries",
+        "Count what replay_deliveries or cancel_deliveries would change, before either is called, and return "
+        "the arguments for it. Show the person the count and let them decide.",
+        _object(
+            ("action", "instance"),
+            action={"enum": ["replay", "cancel"], "description": "What is to be done with them."},
+            instance=_INSTANCE,
+            state=_STATE,
+            **_CHOICE,
+        ),
+        _count,
+    ),
+    Tool(
+        "replay_deliveries",
+        "Send finished deliveries of an instance again, in their original order. Needs the count of "
+        "count_deliveries for the same arguments; if it is another by now, nothing is done.",
+        _object(("instance", "since", "count"), instance=_INSTANCE, state=_STATE, **_CHOICE, count=_COUNT),
+        _replay,
+        reads=False,
+        destroys=True,
+    ),
+    Tool(
+        "cancel_deliveries",
+        "Make pending deliveries of an instance dead letters, which can be replayed. Needs the count of "
+        "count_deliveries for the same arguments; if it is another by now, nothing is done.",
+        _object(("instance", "count"), instance=_INSTANCE, **_CHOICE, count=_COUNT),
+        _cancel,
+        reads=False,
+        destroys=True,
+    ),
+    Tool(
+        "resend_delivery",
+        "Send one finished delivery again, at the end of its lane, with the same webhook-id.",
+        _DELIVERY,
+        _resend,
+        reads=False,
+    ),
+    Tool(
+        "send_text",
+        "Send a text message from an instance's account. A person receives it: ask before.",
+        _object(
+            ("instance", "number", "text"),
+            instance=_INSTANCE,
+            number=_text("The recipient: a phone number with its country code, or the network's id."),
+            text=_text("The message.", maxLength=65_536),
+        ),
+        _send_text,
+        reads=False,
+        destroys=True,
+    ),
+    Tool(
+        "test_webhook",
+        "Send a signed test event to a webhook now, outside its lane. Return the status and the answer.",
+        _OF_ONE,
+        _test,
+        reads=False,
+    ),
+    Tool(
+        "pause_webhook",
+        "Let the deliveries of a webhook wait, in order, until resume_webhook. Nothing is lost.",
+        _OF_ONE,
+        _pause,
+        reads=False,
+    ),
+    Tool(
+        "resume_webhook",
+        "End the pause of a webhook; its waiting deliveries are tried at once.",
+        _OF_ONE,
+        _resume,
+        reads=False,
+    ),
+)
+
+_BY_NAME = {tool.name: (tool, jsonschema_rs.validator_for(tool.schema)) for tool in TOOLS}
+
+
+async def run_tool(api: Api, name: str, arguments: Mapping[str, Any]) -> Any:
+    """Return the result of a tool, as values of JSON.
+
+    Raises:
+        Refused: there is no such tool, an argument is wrong, or the gateway refuses the call.
+    """
+    if name not in _BY_NAME:
+        raise Refused(f"There is no tool {name[:64]!r}. The tools: {', '.join(_BY_NAME)}.")
+    tool, validator = _BY_NAME[name]
+    wrong = [f"{_place(error.instance_path)}: {error.message}" for error in validator.iter_errors(arguments)]
+    if wrong:
+        raise Refused(*wrong[:5])
+    given = dict(arguments)
+    for name in ("since", "until"):
+        with suppress(ValueError):  # it is a time, or the gateway says what is wrong with it
+            given[name] = rfc3339(time.time() - parse_duration(given.get(name, "")))
+    return await tool.run(api, given)
+
+
+def _place(path: list[Any]) -> str:
+    return ".".join(map(str, path)) or "arguments"

@@ -1,0 +1,340 @@
+"""Finds out why nothing arrives: follows the way of an event, from the network to the receiver.
+
+Commands, programs and the MCP server show the same. An instance's key sees what concerns its instance.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+from msgspec import UNSET
+
+from hookgw._version import __version__
+from hookgw.delivery.http.errors import Phase
+from hookgw.delivery.outbound import Reach
+from hookgw.kernel.times import rfc3339
+from hookgw.kernel.units import DAY, Duration
+from hookgw.operations.responses import Check, CheckName, CheckState, Diagnosis
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.deliveries import LaneState, LaneStatistics, Outcome
+from hookgw.records.registrations import DEFAULT_LABEL, Registration
+from hookgw.records.stuck_lanes import advice_for, skippable
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+    from hookgw.records.instances import Instance
+
+EXAMINE_WITHIN = 15.0
+"""Seconds for connecting to all receivers of an instance."""
+EXPIRES_SOON = 14 * DAY
+MOST_PROBLEMS = 50
+
+_ADVICE = {
+    Outcome.BLOCKED: "Change the URL, or let the operator allow the address (delivery.allow_networks).",
+    Outcome.UNREACHABLE: "Start the receiver, or correct the URL. hookgw goes on trying.",
+    Outcome.UNANSWERED: "Let the receiver answer before it does the work, or set a longer timeout.",
+    Outcome.FAILED: "Correct the receiver: only a status from 200 to 299 counts as delivered.",
+    Outcome.REJECTED: "Correct the receiver: it refuses this payload.",
+    Outcome.GONE: "Correct the URL, then enable the webhook.",
+}
+_REACH_ADVICE = {
+    None: "Change the URL, or let the operator allow the address (delivery.allow_networks).",
+    Phase.RESOLVE: "Correct the host of the URL, or its DNS records.",
+    Phase.CONNECT: "Start the receiver, or open its port for this machine.",
+    Phase.TLS: "Renew or correct the receiver's certificate; for an authority of your own, set tls.ca.",
+}
+_REACH_CHECK = {
+    None: CheckName.ADDRESS,
+    Phase.RESOLVE: CheckName.DNS,
+    Phase.CONNECT: CheckName.REACH,
+    Phase.TLS: CheckName.CERTIFICATE,
+}
+
+
+async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnosis:
+    """Follow the way of an instance's events. Nothing is sent.
+
+    Args:
+        is_operator: whether to include what concerns all instances.
+    """
+    instance = gateway.instances.get(name)
+    checks = [_connection(gateway, instance), await _last_event(gateway, instance)]
+    registrations = gateway.registrations.of_instance(name)
+    reaches = await _reaches(gateway, registrations)
+    lanes: dict[str, list[LaneStatistics]] = defaultdict(list)
+    for _, reported in (await gateway.views.lanes(instance=name)).lanes:
+        lanes[reported.lane.registration].append(reported.lane)
+    if not registrations:
+        checks.append(
+            Check(
+                check=CheckName.WEBHOOK,
+                state=CheckState.FAILED,
+                found="No URL is registered.",
+                advice=f"hookgw webhook set {shlex.quote(name)} URL",
+                instance=name,
+            )
+        )
+    for registration in registrations:
+        checks.append(_webhook(registration))
+        if registration.enabled:
+            checks += _lane(gateway, registration, lanes[registration.id])
+            checks += _reach(gateway, registration, reaches.get(registration.id))
+    checks.append(await _dead_letters(gateway, name))
+    checks += _of_system(gateway, name, is_operator=is_operator)
+    return _as_of_now(gateway, checks)
+
+
+async def diagnose_all(gateway: Gateway) -> Diagnosis:
+    """Return the problems of all nodes, instances and webhooks. Nobody is connected to."""
+    overview = await gateway.views.overview(None, MOST_PROBLEMS)
+    checks = []
+    for problem in overview.problems[:MOST_PROBLEMS]:
+        is_webhook = bool(problem.label)
+        place = shlex.quote(problem.instance)
+        checks.append(
+            Check(
+                check=CheckName.WEBHOOK if is_webhook else CheckName.CONNECTION,
+                state=CheckState.FAILED,
+                found=problem.why,
+                advice=f"hookgw doctor {place}" if problem.instance != "*" else UNSET,
+                instance=problem.instance,
+                label=problem.label or UNSET,
+                delivery=problem.delivery or UNSET,
+            )
+        )
+    checks += _of_system(gateway, None, is_operator=True)
+    for node in overview.silent:
+        checks.append(
+            Check(
+                check=CheckName.NODE,
+                state=CheckState.FAILED,
+                found=f"The node {node} does not answer."
+                + (" It refuses to: its clock may be wrong." if node in overview.refusing else ""),
+                advice="Look at its log, and at its clock: hookgw node list",
+            )
+        )
+    return _as_of_now(gateway, checks)
+
+
+def _as_of_now(gateway: Gateway, checks: list[Check]) -> Diagnosis:
+    return Diagnosis(checks=checks, at=rfc3339(gateway.clock.wall()), version=__version__)
+
+
+def _connection(gateway: Gateway, instance: Instance) -> Check:
+    name = instance.name
+    state, reason = gateway.instances.connection_state(name), gateway.instances.close_reason(name)
+    place = shlex.quote(name)
+    if not instance.integration and (state is ConnectionState.OPEN or reason is None):
+        found = f"No connector: events come by POST /event/emit/{name}."
+        return Check(check=CheckName.CONNECTION, state=CheckState.OK, found=found, instance=name)
+    if state is ConnectionState.OPEN:
+        account = gateway.instances.account(name)
+        who = account.jid or account.profile_name
+        found = f"Connected as {who}." if who else "Connected."
+        return Check(check=CheckName.CONNECTION, state=CheckState.OK, found=found, instance=name)
+    if state is ConnectionState.CONNECTING:
+        return Check(
+            check=CheckName.CONNECTION,
+            state=CheckState.WARNING,
+            found=f"Connecting. {reason or 'The network may wait for a code to be scanned.'}",
+            advice=f"hookgw instance connect {place}",
+            instance=name,
+        )
+    return Check(
+        check=CheckName.CONNECTION,
+        state=CheckState.FAILED,
+        found=f"Not connected. {reason or ''}".rstrip(),
+        advice=f"hookgw instance connect {place}",
+        instance=name,
+    )
+
+
+async def _last_event(gateway: Gateway, instance: Instance) -> Check:
+    name, now = instance.name, gateway.clock.wall()
+    newest = (await gateway.history.newest([name])).get(name)
+    if newest is None:
+        return Check(
+            check=CheckName.EVENTS,
+            state=CheckState.WARNING,
+            found="No event is stored: none has come that a webhook wanted.",
+            advice="Send the account a message, or emit one: "
+            f"hookgw emit {shlex.quote(name)} MESSAGES_UPSERT --data '{{}}'",
+            instance=name,
+        )
+    found = f"The last stored event came {_ago(now - newest)} ago."
+    if gateway.quiet.quiet_since(name) is None:
+        return Check(check=CheckName.EVENTS, state=CheckState.OK, found=found, instance=name)
+    return Check(
+        check=CheckName.EVENTS,
+        state=CheckState.WARNING,
+        found=f"{found} The connection is open, and the account is quieter than usual.",
+        advice=f"If messages are missing: hookgw instance restart {shlex.quote(name)}",
+        instance=name,
+    )
+
+
+def _webhook(registration: Registration) -> Check:
+    advice: str | None
+    if not registration.enabled:
+        state, found = CheckState.FAILED, f"Disabled. {registration.disabled_reason or ''}".rstrip()
+        advice = _command("enable", registration)
+    elif registration.is_paused:
+        state, found = CheckState.WARNING, "Paused: deliveries wait, in order."
+        advice = _command("resume", registration)
+    else:
+        kinds = len(registration.events)
+        which = f"{kinds} kinds" if kinds > 3 else ", ".join(registration.events) or "every kind"
+        state, found, advice = CheckState.OK, f"Enabled, for {which}: {registration.address}", None
+        if registration.filter:
+            found += ", with a filter"
+    return _of(registration, CheckName.WEBHOOK, state, found, advice)
+
+
+def _command(command: str, registration: Registration) -> str:
+    label = registration.label
+    end = "" if label == DEFAULT_LABEL else f" --label {shlex.quote(label)}"
+    return f"hookgw webhook {command} {shlex.quote(registration.instance)}{end}"
+
+
+def _lane(gateway: Gateway, registration: Registration, lanes: list[LaneStatistics]) -> Iterator[Check]:
+    """Yield the state of the lane that is worst off, as of now."""
+    backlog, now = sum(lane.backlog for lane in lanes), gateway.clock.steady()
+    failing = [lane for lane in lanes if lane.last_error is not None and lane.state is not LaneState.IDLE]
+    if not failing:
+        found = f"{backlog:,} pending." if backlog else "Nothing is pending."
+        if any(lane.state is LaneState.WAITING and lane.waits_for for lane in lanes):
+            waits = next(lane.waits_for for lane in lanes if lane.waits_for)
+            found += f" The next one waits for: {waits}."
+        yield _of(registration, CheckName.LANE, CheckState.OK, found)
+        return
+    lane = min(failing, key=lambda one: one.head_since or now)
+    delivery = "" if lane.head is None else f"dlv_{lane.head}"
+    found = f"{backlog:,} pending."
+    if lane.head_since is not None:
+        found += f" The head, {delivery}, waits for {_ago(now - lane.head_since)}."
+    if lane.waiting_until is not None:
+        found += f" The next attempt is in {_ago(lane.waiting_until - now)}."
+    found += f" Last answer: {lane.last_error}"
+    advice = advice_for(lane, now) or (_ADVICE.get(lane.last_outcome) if lane.last_outcome else None)
+    check = _of(registration, CheckName.LANE, CheckState.FAILED, found, advice)
+    yield msgspec.structs.replace(check, delivery=skippable(lane) or UNSET)
+
+
+async def _reaches(gateway: Gateway, registrations: list[Registration]) -> dict[str, Reach]:
+    found: dict[str, Reach] = {}
+    with trio.move_on_after(EXAMINE_WITHIN):
+        for registration in registrations:
+            if registration.enabled:
+                found[registration.id] = await gateway.outbound.examine(registration)
+    return found
+
+
+def _reach(gateway: Gateway, registration: Registration, reach: Reach | None) -> Iterator[Check]:
+    if reach is None:
+        found = f"Not tried: the receivers before this one took more than {EXAMINE_WITHIN:g} s."
+        yield _of(registration, CheckName.REACH, CheckState.WARNING, found)
+        return
+    if reach.why:
+        yield _of(
+            registration,
+            _REACH_CHECK.get(reach.failed, CheckName.REACH),
+            CheckState.FAILED,
+            reach.why,
+            _REACH_ADVICE.get(reach.failed),
+        )
+        return
+    many = "1 address" if reach.addresses == 1 else f"{reach.addresses} addresses"
+    yield _of(registration, CheckName.DNS, CheckState.OK, f"The host has {many}.")
+    yield _of(registration, CheckName.ADDRESS, CheckState.OK, "The settings allow it.")
+    yield _of(registration, CheckName.REACH, CheckState.OK, "It accepts connections.")
+    if reach.certificate_expires is not None:
+        left = reach.certificate_expires - gateway.clock.wall()
+        state, advice = CheckState.OK, None
+        if left < EXPIRES_SOON:
+            state, advice = CheckState.WARNING, "Renew the receiver's certificate."
+        found = f"Valid until {rfc3339(reach.certificate_expires)}, for {_ago(left)}."
+        yield _of(registration, CheckName.CERTIFICATE, state, found, advice)
+
+
+async def _dead_letters(gateway: Gateway, name: str) -> Check:
+    tally = await gateway.history.tally(name, since=gateway.clock.wall() - DAY, without_global=True)
+    dead = sum(minute.dead for minute in tally.minutes)
+    if not dead:
+        return Check(
+            check=CheckName.DEAD_LETTERS, state=CheckState.OK, found="None in the last day.", instance=name
+        )
+    place = shlex.quote(name)
+    return Check(
+        check=CheckName.DEAD_LETTERS,
+        state=CheckState.WARNING,
+        found=f"{dead:,}{'' if tally.is_complete else ' or more'} of the events of the last day.",
+        advice=f"hookgw delivery dead {place}; then hookgw delivery replay {place} --since 1d",
+        instance=name,
+    )
+
+
+def _of_system(gateway: Gateway, name: str | None, *, is_operator: bool) -> Iterator[Check]:
+    for task in gateway.restarts.failing():
+        if is_operator or task.instance == name:
+            yield Check(
+                check=CheckName.PLUGIN,
+                state=CheckState.FAILED,
+                found=f"{task.plugin} failed {task.failures} times, and starts again: {task.reason}",
+                advice="Look at the log; correct the plugin or its options.",
+                instance=task.instance or UNSET,
+            )
+    if is_operator:
+        for plugin in gateway.hooks.plugins():
+            if plugin.error is not None:
+                yield Check(
+                    check=CheckName.PLUGIN,
+                    state=CheckState.FAILED,
+                    found=f"{plugin.name} does not run: {plugin.error}",
+                    advice="Correct the plugin or its options, and restart hookgw: hookgw check-config",
+                )
+    if (shortage := gateway.disk.shortage) is not None:
+        yield Check(
+            check=CheckName.STORAGE,
+            state=CheckState.FAILED,
+            found=f"{shortage} Events are refused."
+            if is_operator
+            else "Events are refused: no room is left.",
+            advice="Make room on the disk." if is_operator else "Tell the operator.",
+        )
+        return
+    free = gateway.disk.found
+    found = "Events are stored."
+    if is_operator and free is not None:
+        found = f"Events are stored; {free.free / 2**30:,.1f} GiB of the disk are free."
+    yield Check(check=CheckName.STORAGE, state=CheckState.OK, found=found)
+
+
+def _of(
+    registration: Registration,
+    check: CheckName,
+    state: CheckState,
+    found: str,
+    advice: str | None = None,
+) -> Check:
+    return Check(
+        check=check,
+        state=state,
+        found=found,
+        advice=advice or UNSET,
+        instance=registration.instance,
+        label=registration.label,
+    )
+
+
+def _ago(seconds: float) -> str:
+    """Return a duration that people read at a glance: 2m, not 121.3s."""
+    seconds = max(0.0, seconds)
+    for unit in (DAY, 3600, 60):
+        if seconds >= 2 * unit:
+            return str(Duration(int(seconds / unit) * unit))
+    return str(Duration(round(seconds)))

@@ -1,0 +1,43 @@
+"""``/diagnosis``: why nothing arrives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response
+
+from hookgw.operations import responses
+from hookgw.operations.diagnosis import diagnose, diagnose_all
+from hookgw.web.auth import current_principal
+from hookgw.web.openapi.describe import describes
+from hookgw.web.request_body import json_response
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+
+class DiagnosisRoutes:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def blueprint(self) -> Blueprint:
+        blueprint = Blueprint("diagnosis", __name__)
+        blueprint.add_url_rule("/diagnosis", view_func=self.of_all)
+        blueprint.add_url_rule("/diagnosis/<instance>", view_func=self.of_instance)
+        return blueprint
+
+    @describes("Operation", {200: responses.Diagnosis})
+    async def of_all(self) -> Response:
+        """List the problems of all instances, webhooks, plugins and nodes, and the state of the storage."""
+        return json_response(await diagnose_all(self._gateway))
+
+    @describes("Operation", {200: responses.Diagnosis})
+    async def of_instance(self, instance: str) -> Response:
+        """Find out why nothing of an instance arrives.
+
+        hookgw follows the way of an event: connection, last event, webhooks, the head of each lane with its
+        last answer, then the host, the address and the certificate of each receiver, to which it connects
+        without sending anything. That takes up to 15 s.
+        """
+        is_operator = current_principal().is_global
+        return json_response(await diagnose(self._gateway, instance, is_operator=is_operator))

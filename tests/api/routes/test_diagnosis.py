@@ -1,0 +1,187 @@
+"""``/diagnosis``: why nothing arrives."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import httpx
+import pytest
+import trio
+import trustme
+
+from hookgw import Gateway
+from hookgw.kernel import PluginFailed
+from hookgw.testing import Receiver, answer
+from hookgw.web import AppApplication as Application
+from tests.api.conftest import KEY, open_client
+from tests.api.routes.test_events import one
+
+TENANT = "the-key-of-the-shop"
+
+
+@pytest.fixture
+async def gateway(gateway: Gateway) -> Gateway:
+    await gateway.instances.create("shop", token=TENANT)
+    await gateway.instances.create("other")
+    return gateway
+
+
+def port_of(listener: trio.SSLListener[trio.SocketStream]) -> int:
+    below = listener.transport_listener
+    assert isinstance(below, trio.SocketListener)
+    port: int = below.socket.getsockname()[1]
+    return port
+
+
+async def checks_of(client: httpx.AsyncClient, path: str = "/diagnosis/shop") -> dict[str, dict[str, Any]]:
+    """Return the checks by name; of several, the last."""
+    response = await client.get(path)
+    assert response.status_code == 200, response.text
+    return {check["check"]: check for check in response.json()["checks"]}
+
+
+async def test_an_instance_without_a_webhook_needs_one(client: httpx.AsyncClient) -> None:
+    found = await checks_of(client)
+    assert found["webhook"]["state"] == "failed"
+    assert found["webhook"]["advice"] == "hookgw webhook set shop URL"
+    assert found["events"]["state"] == "warning"
+
+
+async def test_every_step_of_a_delivered_event_is_in_order(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    await client.post("/webhook/set/shop", json={"url": hookgw_receiver.url})
+    await client.post("/event/emit/shop", json=one())
+    await hookgw_receiver.wait_for(1)
+    found = await checks_of(client)
+    states = {name: check["state"] for name, check in found.items()}
+    assert states == dict.fromkeys(
+        ["connection", "events", "webhook", "lane", "dns", "address", "reach", "dead letters", "storage"],
+        "ok",
+    )
+    assert len(hookgw_receiver.requests) == 1  # it only connects
+
+
+async def test_the_head_of_a_lane_has_its_last_answer(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(503)
+    await client.post("/webhook/set/shop/crm", json={"url": hookgw_receiver.url})
+    await client.post("/event/emit/shop", json=one())
+    await hookgw_receiver.wait_for(2)
+    lane = (await checks_of(client))["lane"]
+    assert (lane["state"], lane["label"], lane["delivery"]) == ("failed", "crm", "shop/dlv_1")
+    assert lane["found"].startswith("1 pending. The head, dlv_1, waits for ")
+    assert "503" in lane["found"]
+    assert lane["advice"].startswith("Start the receiver")
+
+
+@pytest.mark.parametrize(
+    ("url", "check"),
+    [
+        ("http://no-such-host.invalid/hook", "dns"),
+        ("http://10.0.0.1/hook", "address"),
+        ("http://127.0.0.1:1/hook", "reach"),
+    ],
+)
+async def test_a_receiver_is_examined_step_by_step(client: httpx.AsyncClient, url: str, check: str) -> None:
+    await client.post("/webhook/set/shop", json={"url": url})
+    found = await checks_of(client)
+    assert found[check]["state"] == "failed"
+    assert found[check]["advice"]
+
+
+async def test_a_certificate_that_nobody_trusts_is_found(
+    client: httpx.AsyncClient, nursery: trio.Nursery
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+    listeners = await trio.open_ssl_over_tcp_listeners(0, context, host="127.0.0.1")
+
+    async def handle(stream: trio.SSLStream[trio.SocketStream]) -> None:
+        try:
+            await stream.do_handshake()
+        except trio.BrokenResourceError:
+            pass
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    async with trio.open_nursery() as serving:
+        serving.start_soon(trio.serve_listeners, handle, listeners)
+        port = port_of(listeners[0])
+        await client.post("/webhook/set/shop", json={"url": f"https://127.0.0.1:{port}/"})
+        found = await checks_of(client)
+        serving.cancel_scope.cancel()
+    assert found["certificate"]["state"] == "failed"
+    assert "certificate" in found["certificate"]["found"]
+
+
+async def test_a_trusted_certificate_has_its_end(client: httpx.AsyncClient, nursery: trio.Nursery) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    listeners = await trio.open_ssl_over_tcp_listeners(0, context, host="127.0.0.1")
+
+    async def handle(stream: trio.SSLStream[trio.SocketStream]) -> None:
+        try:
+            await stream.do_handshake()
+            await stream.receive_some()
+        except trio.BrokenResourceError:
+            pass
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    async with trio.open_nursery() as serving:
+        serving.start_soon(trio.serve_listeners, handle, listeners)
+        port = port_of(listeners[0])
+        body = {
+            "url": f"https://127.0.0.1:{port}/",
+            "tls": {"ca": authority.cert_pem.bytes().decode()},
+        }
+        assert (await client.post("/webhook/set/shop", json=body)).status_code == 201
+        found = await checks_of(client)
+        serving.cancel_scope.cancel()
+    assert found["certificate"]["state"] == "ok"
+    assert found["certificate"]["found"].startswith("Valid until ")
+
+
+async def test_paused_and_disabled_webhooks_say_how_to_go_on(client: httpx.AsyncClient) -> None:
+    await client.post("/webhook/set/shop/crm", json={"url": "http://127.0.0.1:1/"})
+    await client.post("/webhook/pause/shop/crm")
+    assert (await checks_of(client))["webhook"]["advice"] == "hookgw webhook resume shop --label crm"
+    await client.patch("/webhook/set/shop/crm", json={"enabled": False})
+    found = await checks_of(client)
+    assert found["webhook"]["advice"] == "hookgw webhook enable shop --label crm"
+    assert "reach" not in found
+
+
+async def test_a_tenant_sees_what_concerns_its_instance_alone(
+    app: Application, nursery: trio.Nursery, gateway: Gateway
+) -> None:
+    gateway.restarts.failed(PluginFailed("alerts", "hookgw_background", "no such file"), 1.0)
+    gateway.restarts.failed(PluginFailed("waha", "hookgw_connectors", "refused"), 1.0, "other")
+    gateway.disk.shortage = "The disk of /srv/secret is full."
+    async with open_client(app, nursery, apikey=TENANT) as tenant:
+        found = await checks_of(tenant)
+        assert "plugin" not in found
+        assert found["storage"]["found"] == "Events are refused: no room is left."
+        gateway.restarts.failed(PluginFailed("waha", "hookgw_connectors", "banned"), 1.0, "shop")
+        assert "banned" in (await checks_of(tenant))["plugin"]["found"]
+        assert (await tenant.get("/diagnosis")).status_code == 403
+        assert (await tenant.get("/diagnosis/other")).status_code == 403
+    async with open_client(app, nursery, apikey=KEY) as operator:
+        assert "/srv/secret" in (await checks_of(operator))["storage"]["found"]
+
+
+async def test_the_problems_of_all_instances_lead_to_each(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(503)
+    await client.post("/webhook/set/shop/crm", json={"url": hookgw_receiver.url})
+    await client.post("/event/emit/shop", json=one())
+    await hookgw_receiver.wait_for(2)
+    found = await checks_of(client, "/diagnosis")
+    assert (found["webhook"]["instance"], found["webhook"]["label"]) == ("shop", "crm")
+    assert found["webhook"]["advice"] == "hookgw doctor shop"
+    assert found["storage"]["state"] == "ok"

@@ -1,0 +1,127 @@
+"""The tools of the MCP server, over an API that is a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from hookgw.mcp import MOST_COUNTED, TOOLS, Refused, run_tool
+
+PAGE = {"deliveries": [{"id": "dlv_1"}, {"id": "dlv_2"}], "cursor": None}
+REPLAY = {"instance": "shop", "since": "2026-11-20T12:00:00Z", "until": "2026-11-21T12:00:00Z"}
+
+
+class Answers:
+    """Answers calls by method and path, and notes them."""
+
+    def __init__(self, **by_path: Any) -> None:
+        self.by_path = by_path
+        self.calls: list[tuple[str, Any, Any]] = []
+
+    async def call(
+        self,
+        method: str,
+        *path: str | None,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        shown = "/".join(part for part in path if part)
+        self.calls.append((f"{method} {shown}", dict(query) if query else None, body))
+        found = self.by_path["_".join(part for part in path[:2] if part)]
+        return found(query) if callable(found) else found
+
+
+def test_every_tool_says_what_it_does() -> None:
+    for tool in TOOLS:
+        assert tool.description.endswith(".")
+        assert tool.schema["additionalProperties"] is False
+        assert all(property_.get("description") for property_ in tool.schema["properties"].values()), (
+            tool.name
+        )
+        assert not (tool.reads and tool.destroys)
+
+
+def test_what_cannot_be_taken_back_for_many_needs_a_count() -> None:
+    for name in ("replay_deliveries", "cancel_deliveries"):
+        (tool,) = (one for one in TOOLS if one.name == name)
+        assert tool.destroys
+        assert "count" in tool.schema["required"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("replay", {}, "There is no tool 'replay'. The tools: why_is_this_failing, "),
+        ("list_webhooks", {}, 'arguments: "instance" is a required property'),
+        ("list_webhooks", {"instance": "shop", "Label": "crm"}, "arguments: Additional properties"),
+        ("replay_deliveries", {**REPLAY, "count": 0}, "count: 0 is less than the minimum of 1"),
+        ("count_deliveries", {"action": "replay", "instance": "shop"}, "since is missing: a replay needs"),
+    ],
+)
+async def test_a_wrong_call_reaches_nothing(name: str, arguments: dict[str, Any], said: str) -> None:
+    api = Answers()
+    with pytest.raises(Refused) as refused:
+        await run_tool(api, name, arguments)
+    assert refused.value.messages[0].startswith(said)
+    assert not api.calls
+
+
+async def test_a_replay_happens_only_with_the_present_count() -> None:
+    api = Answers(delivery_list=PAGE, delivery_replay={"replayed": 2})
+    with pytest.raises(Refused, match="2 deliveries match now, not 3"):
+        await run_tool(api, "replay_deliveries", {**REPLAY, "count": 3})
+    assert [call for call, _, _ in api.calls] == ["GET delivery/list/shop"]
+    counted = await run_tool(api, "count_deliveries", {"action": "replay", **REPLAY})
+    assert counted == {"count": 2, "tool": "replay_deliveries", "arguments": {**REPLAY, "count": 2}}
+    assert await run_tool(api, counted["tool"], counted["arguments"]) == {"replayed": 2}
+    sent = {name: value for name, value in REPLAY.items() if name != "instance"}
+    assert api.calls[-1] == ("POST delivery/replay/shop", None, sent)
+
+
+async def test_a_replay_of_all_counts_every_finished_delivery_of_each_kind() -> None:
+    def page(query: Any) -> Any:
+        return PAGE | {"cursor": "next"} if query["cursor"] is None else PAGE
+
+    api = Answers(delivery_list=page)
+    choice = {**REPLAY, "state": "all", "kinds": ["CALL", "PING"]}
+    counted = await run_tool(api, "count_deliveries", {"action": "replay", **choice})
+    assert counted["count"] == 3 * 2 * 2 * 2  # states, kinds, pages, deliveries
+    asked = {(query["state"], query["kind"]) for _, query, _ in api.calls}
+    assert asked == {(state, kind) for state in ("dead", "delivered", "dropped") for kind in ("CALL", "PING")}
+
+
+async def test_too_many_to_count_are_too_many_to_replay() -> None:
+    api = Answers(delivery_list={"deliveries": [{}] * 1_000, "cursor": "more"})
+    with pytest.raises(Refused, match=f"More than {MOST_COUNTED:,} deliveries match"):
+        await run_tool(api, "count_deliveries", {"action": "replay", **REPLAY})
+
+
+async def test_a_cancellation_is_counted_by_the_gateway() -> None:
+    api = Answers(delivery_cancel={"matching": 7, "cancelled": 0})
+    counted = await run_tool(api, "count_deliveries", {"action": "cancel", "instance": "shop", "since": "2h"})
+    assert counted["count"] == 7
+    assert counted["arguments"]["since"].endswith("Z")  # the time two hours ago
+    assert counted["arguments"]["until"].endswith("Z")
+    with pytest.raises(Refused, match="7 deliveries match now, not 8"):
+        await run_tool(api, "cancel_deliveries", {"instance": "shop", "count": 8})
+    assert all(body["dryRun"] for _, _, body in api.calls)
+
+
+async def test_instances_are_chosen_and_short() -> None:
+    one = {
+        "name": "loja1",
+        "connectionStatus": "close",
+        "disconnectionReason": "Logged out.",
+        "connector": "waha",
+        "ownerJid": "5511@s.whatsapp.net",
+        "profileName": "Sol",
+        "backlog": {"deliveries": 3},
+        "token": "secret",
+    }
+    api = Answers(instance_fetchInstances=[one, one | {"name": "loja2", "connectionStatus": "open"}])
+    found = await run_tool(api, "list_instances", {"state": "close", "search": "SOL"})
+    assert found["matching"] == 1
+    assert found["instances"][0]["reason"] == "Logged out."
+    assert "secret" not in str(found)
