@@ -10,6 +10,7 @@ import trio
 from hookgw import DeliveryState, Outcome
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_receiver, redirect
 from tests.faults.support import KIND, attempts_of, report_of
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -105,7 +106,7 @@ async def test_a_redirect_is_a_failure_and_its_target_sees_nothing(
         hookgw_receiver.default = redirect(status, elsewhere.url)
         await hookgw_gateway.register(hookgw_receiver.url)
         event = await hookgw_gateway.emit(KIND, {})
-        await hookgw_gateway.advance(6)
+        await hookgw_gateway.advance(1.2 * FIRST_WAIT)
         assert len(hookgw_receiver.requests) == 2
         assert (elsewhere.connections, elsewhere.requests) == (0, [])
         for attempt in await attempts_of(hookgw_gateway, event):

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from hookgw import DeliveryState
+from hookgw.config import DeliverySettings
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_kit
 from tests.faults.support import KIND, state_of, wait_of, wait_out
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
-SCHEDULE = [5.0, 15, 30, 60, 120, 300, 600]
+SCHEDULE = [float(wait) for wait in DeliverySettings().schedule]
 JITTER = 1.1
 
 
@@ -59,7 +60,9 @@ def asks(status: int, value: Callable[[float], str], kit: GatewayKit) -> Callabl
     return lambda _: answer(status, headers={"retry-after": value(kit.gateway.clock.wall())})
 
 
-@pytest.mark.parametrize(("status", "usual"), [(503, 0.05), (429, 1.0), (500, 5.0), (504, 5.0)])
+@pytest.mark.parametrize(
+    ("status", "usual"), [(503, 0.05), (429, 1.0), (500, SCHEDULE[0]), (504, SCHEDULE[0])]
+)
 @pytest.mark.parametrize(
     ("value", "least", "most"),
     [

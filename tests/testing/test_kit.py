@@ -27,6 +27,7 @@ from hookgw import (
 from hookgw.kernel import ConfigError, Rate, Secret, Signature, StartError
 from hookgw.records import Condition, FilterOp, Ordering, RetryOptions, TlsIdentity, new_secret
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
+from tests.support.waits import FIRST_WAIT
 
 
 async def test_an_event_arrives_signed(
@@ -66,9 +67,9 @@ async def test_the_test_moves_the_clock(
     hookgw_receiver.will(answer(500), answer(500))
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit("MESSAGES_UPSERT", {})
-    await hookgw_gateway.advance(4.9)
+    await hookgw_gateway.advance(FIRST_WAIT - 0.1)
     assert len(hookgw_receiver.requests) == 1
-    await hookgw_gateway.advance(1)
+    await hookgw_gateway.advance(0.2 * FIRST_WAIT)
     assert len(hookgw_receiver.requests) == 2
     await hookgw_gateway.advance(17)
     first, second, third = hookgw_receiver.requests
@@ -384,5 +385,5 @@ async def test_waiting_for_too_many_requests_fails_and_says_what_arrived(
         "1 of 2 requests arrived in 0.05 real seconds. The mock clock stands still: to let a retry come, "
         f"move it (kit.advance). Arrived: POST / CALL {event.id} (attempt 1)."
     )
-    await hookgw_gateway.advance(6)
+    await hookgw_gateway.advance(1.2 * FIRST_WAIT)
     assert len(await hookgw_receiver.wait_for(2)) == 2
