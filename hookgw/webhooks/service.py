@@ -18,7 +18,7 @@ from hookgw.delivery.http.errors import OutOfDescriptors
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
-from hookgw.kernel.rules import check_url
+from hookgw.kernel.rules import check_destination
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.retry_policy import policy_of
 from hookgw.plugins.hooks import Hooks
@@ -172,7 +172,7 @@ class RegistrationService:
             if new.enabled:
                 # The stored URL of a disabled registration may be any string. Another call may have disabled
                 # it, or changed its URL, since this change was read.
-                check_url(new.url, "url")
+                check_destination(new.url, "url")
             self._hooks.check_registration(new)
             return new, await self._pending.replace(old, new)
 
