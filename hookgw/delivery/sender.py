@@ -14,6 +14,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.concurrency.clock import Clock
+from hookgw.delivery.destinations import NEEDS_LONGER, DestinationHooks, PluginAttempt, Unanswered
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors, Reached, TimedOut
@@ -26,8 +27,10 @@ from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, with_masked_user
+from hookgw.kernel.schemes import HTTP_PORTS
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
 from hookgw.kernel.target_url import Target, parse_destination
+from hookgw.records import destinations
 from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.events import Event, path_segment
@@ -39,11 +42,10 @@ _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{
 # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
 _NO_CERTIFICATE = b"No required SSL certificate was sent"
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
-NEEDS_LONGER = " If it needs longer, set a longer timeout for this webhook."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
 
-class SenderHooks(Protocol):
+class SenderHooks(DestinationHooks, Protocol):
     """The plugin hooks that the sender calls. A call raises :class:`PluginFailed` or nothing."""
 
     @property
@@ -110,6 +112,15 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         unmet = self.filter.unmet(event if self.registration.base64 else without_file(event))
         return None if unmet is None else f"The filter dropped it. This condition does not hold: {unmet}."
 
+    @property
+    def is_http(self) -> bool:
+        """Whether hookgw sends the requests, and no plugin."""
+        return self.target.scheme in HTTP_PORTS
+
+    def shown_url(self, event: Event) -> str:
+        """Return the masked URL of an event's attempts."""
+        return self.beginning(event)[2] if self.is_http else with_masked_user(self.target.url)
+
     def keys(self, now: float) -> list[SigningKey]:
         """Return the signing keys in force at a time in seconds since the epoch, the newest first."""
         if self.lasting is not None:
@@ -145,7 +156,7 @@ def template_for(registration: Registration) -> RequestTemplate:
     """
     headers = {name.lower(): value for name, value in registration.headers.items()}
     target = parse_destination(registration.url)
-    identity = registration.tls if target.scheme == "https" else NO_IDENTITY
+    identity = registration.tls if target.scheme != "http" else NO_IDENTITY
     scheme = headers.get("authorization", "").partition(" ")[0].lower()
     signing = tuple((secret, signing_key(secret.value)) for secret in registration.secrets)
     expires = any(secret.expires_at is not None for secret in registration.secrets)
@@ -242,13 +253,13 @@ class DeliverySender:
         """
         if "hookgw_prepare" not in self.concerned(template):
             return None
-        defaults = {**template.headers, **_event_headers(delivery.event), "x-attempt": str(number)}
+        defaults = _headers(template, delivery.event, number)
         registration = template.for_plugins
         request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
         await self._hooks.prepare(request, delivery.event, registration)
         return None if request.headers == defaults else request.headers
 
-    async def send(
+    async def send(  # noqa: C901 -- reads once from top to bottom
         self,
         delivery: Delivery,
         body: bytes,
@@ -283,11 +294,30 @@ class DeliverySender:
         """
         started_at, wall = trio.current_time(), self._clock.wall()
         event, timestamp = delivery.event, int(wall)
+        # Not that of the event: the name of a global webhook is the operator's.
+        transport.looks_up_for = template.registration.instance
         url: str | None = None
         # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
         # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
         # replay.
         signature = sign(template.keys(timestamp), event.id, timestamp, body)
+        if not template.is_http:
+            headers = (headers or _headers(template, event, number)) | {
+                "webhook-id": event.id,
+                "webhook-timestamp": str(timestamp),
+                "webhook-signature": signature,
+            }
+            outgoing = PluginAttempt(
+                template.target,
+                body,
+                headers,
+                number,
+                event,
+                template.for_plugins,
+                transport,
+                started_at + timeout,
+            )
+            return self._of_plugin(await outgoing.make(self._hooks), outgoing, template, started_at, wall)
         try:
             target, beginning, url = template.beginning(event)
             if headers is None:
@@ -310,8 +340,6 @@ class DeliverySender:
             return AttemptResult(
                 _attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal), url=url)
             )
-        # Not that of the event: the name of a global webhook is the operator's.
-        transport.looks_up_for = template.registration.instance
         try:
             response = await transport.exchange(
                 target, head, body, started_at=started_at, deadline=started_at + timeout
@@ -343,6 +371,23 @@ class DeliverySender:
             return AttemptResult(attempt, None, transport.ended_at)
         # A date in retry-after is compared to the time of the response, not to that of the request.
         return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
+
+    def _of_plugin(
+        self,
+        result: destinations.Response | Unanswered,
+        outgoing: PluginAttempt,
+        template: RequestTemplate,
+        started_at: float,
+        wall: float,
+    ) -> AttemptResult:
+        """Return the result of an attempt that a plugin made."""
+        url, number, headers = with_masked_user(outgoing.url), outgoing.attempt, outgoing.headers
+        if isinstance(result, destinations.Response):
+            response = Response(result.status, [], result.body, complete=True)
+            return AttemptResult(self._answered(template, headers, number, wall, started_at, url, response))
+        _, error = self._masked(b"", result.error, template, headers)
+        attempt = _attempt(number, wall, started_at, result.outcome, error=error, url=url)
+        return AttemptResult(attempt, timed_out=result.timed_out)
 
     def _answered(
         self,
@@ -408,9 +453,13 @@ class DeliverySender:
         Args:
             started_at: by ``trio.current_time()``.
         """
-        _, _, url = template.beginning(event)
+        url = template.shown_url(event)
         wall = self._clock.wall() - (trio.current_time() - started_at)
         return _attempt(number, wall, started_at, Outcome.UNANSWERED, error=CUT_OFF, url=url)
+
+
+def _headers(template: RequestTemplate, event: Event, number: int) -> dict[str, str]:
+    return {**template.headers, **_event_headers(event), "x-attempt": str(number)}
 
 
 def _event_headers(event: Event) -> dict[str, str]:

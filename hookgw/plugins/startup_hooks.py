@@ -7,7 +7,7 @@ its failure is logged and counted instead, and the plugin is switched off.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from hookgw.plugins.provided import (
     CheckedConnector,
     check_callable,
     check_connector,
+    check_destinations,
     check_kind,
     check_list,
     check_option_name,
@@ -53,6 +54,7 @@ T = TypeVar("T")
 # With the implementation that returned each.
 _Kinds = list[tuple[HookImplementation, EventKind]]
 _Connectors = list[tuple[HookImplementation, ContainedConnector]]
+_Destinations = list[tuple[str, HookImplementation]]
 _Pages = list[tuple[HookImplementation, ContainedPage]]
 
 # Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
@@ -119,6 +121,8 @@ class StartupHooks:
         self._without_work: set[str] = set()
         self._provided: tuple[_Kinds, _Connectors] | None = None
         self._pages: _Pages | None = None
+        # By scheme, with the function of the plugin.
+        self._destinations: _Destinations = []
 
     def implements(self, hook: str) -> bool:
         """Return whether any plugin implements the hook."""
@@ -341,6 +345,15 @@ class StartupHooks:
                     )
                 ],
             )
+            for found in self._implementations["hookgw_destinations"]:
+                sends = self._call_at_start(found, check=check_destinations) or {}
+                self._destinations += (
+                    (
+                        scheme,
+                        HookImplementation(plugin=found.plugin, hook=f"{found.hook}.{scheme}", call=send),
+                    )
+                    for scheme, send in sends.items()
+                )
             self._pages = [
                 (found, ContainedPage(page, found.plugin, self.boundary))
                 for found, page in self._lists("hookgw_dashboard_pages", "DashboardPage", check_page)
@@ -387,6 +400,13 @@ class StartupHooks:
             if (page.plugin, page.path) in paths:
                 return implementation.failure(f"two of its pages have the path {page.path}")
             paths.add((page.plugin, page.path))
+        senders: dict[str, str] = {}
+        for scheme, send in self._destinations:
+            if not self._infos[send.plugin].enabled:
+                continue
+            if scheme in senders:
+                return send.failure(f"the plugin {senders[scheme]} sends to {scheme}:// URLs already")
+            senders[scheme] = send.plugin
         return None
 
     def check_registration(self, registration: Registration) -> None:
@@ -401,8 +421,8 @@ class StartupHooks:
             f"webhook.plugins.{name}: {sentence}"
             for name, sentence in self._check_options(registration, reports=True)
         ]
-        if (sentence := self._unserved(registration)) is not None:
-            problems.append(f"webhook.url: {sentence}")
+        if (unserved := self._unserved(registration)) is not None:
+            problems.append(f"webhook.url: {unserved}")
         if problems:
             raise Invalid(*problems)
 
@@ -415,9 +435,15 @@ class StartupHooks:
         return f"No plugin sends to {scheme}:// URLs. The URL must begin with http:// or https://{others}."
 
     @property
-    def schemes(self) -> frozenset[str]:
+    def schemes(self) -> Collection[str]:
         """The schemes of URLs that plugins send to."""
-        return frozenset()
+        return self.destinations().keys()
+
+    def destinations(self) -> dict[str, HookImplementation]:
+        """Return the functions of plugins that send, by the schemes of URLs."""
+        if self._provided is None:
+            self._provide()
+        return {scheme: send for scheme, send in self._destinations if self._infos[send.plugin].enabled}
 
     def check_configured(self, registration: Registration) -> None:
         """Let each plugin check its block in a registration of the configuration.
@@ -445,6 +471,10 @@ class StartupHooks:
                     problems.append(f"plugins.{name}: {sentence}")
         except PluginFailed as failure:
             self._stop_or_switch_off(failure)
+        # An optional plugin that is not there may be the one that sends.
+        is_missing = bool(self._optional - {info.name for info in self._infos.values() if info.enabled})
+        if (unserved := self._unserved(registration)) is not None and not is_missing:
+            problems.append(f"url: {unserved}")
         if problems:
             raise Invalid(*problems)
 
@@ -466,6 +496,8 @@ class StartupHooks:
             )
         except PluginFailed as failure:
             raise Invalid(f"plugins.{failure.plugin}: {failure}.") from failure
+        if (unserved := self._unserved(registration)) is not None:
+            raise Invalid(f"url: {unserved}")
         if problems:
             raise Invalid(*(f"plugins.{name}: {sentence}" for name, sentence in problems))
 
@@ -564,6 +596,8 @@ class StartupHooks:
                 secrets |= self.secret_options.values(argument.plugins)
             elif isinstance(argument, HoldsSecrets):
                 secrets |= argument.secret_texts()
+                if isinstance(registration := getattr(argument, "registration", None), Registration):
+                    secrets |= self.secret_options.values(registration.plugins)
         return mask_secrets(text, secrets)
 
     def _sentence(self, error: BaseException, *arguments: object) -> str:

@@ -19,6 +19,7 @@ from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.kernel.rules import check_destination
+from hookgw.kernel.schemes import is_http
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.retry_policy import policy_of
 from hookgw.plugins.hooks import Hooks
@@ -199,6 +200,8 @@ class RegistrationService:
         warnings = await self._outbound.warnings(registration)
         if registration.ordering is Ordering.URL and registration.concurrency > 1:
             warnings = [*warnings, "concurrency has no effect with ordering url."]
+        if registration.by_events and registration.enabled and not is_http(registration.url):
+            warnings = [*warnings, "webhookByEvents has no effect: a plugin sends to this URL."]
         if registration.tls != NO_IDENTITY:
             if registration.url.lower().startswith("http:"):
                 warnings = [*warnings, "tls has no effect: the URL begins with http://."]

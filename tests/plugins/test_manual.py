@@ -334,6 +334,34 @@ async def test_connectors(tmp_path: Path, autojump_clock: trio.testing.MockClock
         await ticker.send(session, TextMessage(number="ana", text="hi"), key="k")
 
 
+async def test_destinations(tmp_path: Path) -> None:
+    hooks = hooks_with(example("hookgw_destinations"), tmp_path)
+    assert list(hooks.schemes) == ["lines"]
+
+    class Stream:
+        answers = iter([b"o", b"k\n"])
+        sent = b""
+
+        async def send_all(self, data: bytes) -> None:
+            self.sent += data
+
+        async def receive(self) -> bytes:
+            return next(self.answers, b"")
+
+    stream = Stream()
+
+    async def connect() -> Stream:
+        return stream
+
+    outgoing = SimpleNamespace(headers={"webhook-id": "msg_1"}, body=b"{}", connect=connect)
+    assert await hooks.send("lines", cast("hookgw.OutgoingDelivery", outgoing)) == hookgw.Response(
+        200, b"ok\n"
+    )
+    assert stream.sent == b"2 msg_1\n{}"
+    with pytest.raises(ConnectionError, match="closed the connection"):
+        await hooks.send("lines", cast("hookgw.OutgoingDelivery", outgoing))
+
+
 async def test_the_kit_connects_sends_and_masks(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
