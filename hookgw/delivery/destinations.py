@@ -13,6 +13,7 @@ from hookgw.delivery.http.stream import Stream, StreamBroken
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, user_of
+from hookgw.kernel.schemes import no_plugin
 from hookgw.kernel.target_url import Target
 from hookgw.records.deliveries import Outcome
 from hookgw.records.destinations import OutgoingDelivery, OutgoingStream, Response
@@ -140,11 +141,7 @@ class PluginAttempt:
         """
         scheme, started_at = self._target.scheme, trio.current_time()
         if scheme not in hooks.schemes:
-            return Unanswered(
-                Outcome.BLOCKED,
-                f"No plugin sends to {scheme}:// URLs now. Install the one that does, or switch it on, and "
-                "restart hookgw; deliveries wait until then.",
-            )
+            return Unanswered(Outcome.BLOCKED, no_plugin(scheme))
         try:
             with trio.CancelScope(deadline=self._deadline):
                 response = await hooks.send(scheme, self)

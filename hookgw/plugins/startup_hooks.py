@@ -19,7 +19,7 @@ import msgspec
 from hookgw.kernel.errors import ConfigError, Invalid, PluginFailed, StartError
 from hookgw.kernel.json_fields import kind_of, show_name
 from hookgw.kernel.masking import HoldsSecrets, mask_secrets
-from hookgw.kernel.schemes import HTTP_PORTS, scheme_of
+from hookgw.kernel.schemes import HTTP_PORTS, no_plugin, scheme_of
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.plugins.boundary import Boundary, message_of
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -427,12 +427,19 @@ class StartupHooks:
             raise Invalid(*problems)
 
     def _unserved(self, registration: Registration) -> str | None:
-        """Return why nothing sends to the scheme of a registration's URL; ``None`` if something does."""
+        """Return why an enabled registration must not have its URL; ``None`` if something sends to it."""
+        if self.missing_plugin(registration) is None:
+            return None
+        others = "".join(f", {known}://" for known in sorted(self.schemes))
+        scheme = scheme_of(registration.url)
+        return f"No plugin sends to {scheme}:// URLs. The URL must begin with http:// or https://{others}."
+
+    def missing_plugin(self, registration: Registration) -> str | None:
+        """Return the error of attempts for an enabled registration, if no plugin sends to its URL."""
         scheme = scheme_of(registration.url)
         if not registration.enabled or scheme in HTTP_PORTS or scheme in self.schemes:
             return None
-        others = "".join(f", {known}://" for known in sorted(self.schemes))
-        return f"No plugin sends to {scheme}:// URLs. The URL must begin with http:// or https://{others}."
+        return no_plugin(scheme)
 
     @property
     def schemes(self) -> Collection[str]:

@@ -75,8 +75,8 @@ class _Channel:
         self.return_text: tuple[int, str] | None = None
 
     def confirmed(self, tag: int, *, multiple: bool, response: Response) -> None:
-        # In the order of publishing, as a dict keeps it.
-        tags = [one for one in self.unconfirmed if one <= tag] if multiple else [tag]
+        # In the order of publishing, as a dict keeps it. 0 means all of them.
+        tags = [one for one in self.unconfirmed if not tag or one <= tag] if multiple else [tag]
         for one in tags:
             if (message := self.unconfirmed.pop(one, None)) is not None:
                 message.settle(response)
@@ -168,18 +168,18 @@ class Connection:
         if self._ended is not None:
             return
         self._ended = reason
-        self._fail_waiting(ConnectionError(reason))
+        self._fail_waiting(reason)
         self._queue.clear()
         self._channels.clear()
         self._by_registration.clear()
         self._stream.close()
 
-    def _fail_waiting(self, failure: Exception) -> None:
+    def _fail_waiting(self, reason: str) -> None:
         waiting = [one for one in self._queue if isinstance(one, _Message)]
         for channel in self._channels.values():
             waiting += channel.unconfirmed.values()
         for message in waiting:
-            message.fail(failure)
+            message.fail(ConnectionError(reason))
 
     def _refusal(self) -> str:
         return f"The broker takes no messages now: {self._blocked}."
@@ -213,7 +213,7 @@ class Connection:
 
     def _frames_of(self, message: _Message) -> bytes:
         """Return the bytes of a message, which from then on waits for its confirm."""
-        if message.is_abandoned:
+        if message.is_abandoned or message.settled.is_set():
             return b""
         channel, opening = self._by_registration.get(message.registration), b""
         if channel is None:
@@ -239,6 +239,9 @@ class Connection:
         self._channels[channel.number] = self._by_registration[message.registration] = channel
         channel.published += 1
         channel.unconfirmed[channel.published] = message
+        message.content = (
+            b""  # an attempt that has ended must not keep it until a confirm that may never come
+        )
         return opening + data
 
     # Reading.
@@ -261,7 +264,7 @@ class Connection:
         if isinstance(found, commands.Connection.Blocked):
             self._blocked = found.reason or "it is short of memory or disk"
             # Waiting on would end at the deadline, as if the broker hung; and the alarm may last for hours.
-            self._fail_waiting(ConnectionError(self._refusal()))
+            self._fail_waiting(self._refusal())
         elif isinstance(found, commands.Connection.Unblocked):
             self._blocked = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
-from pamqp import commands, header, heartbeat
+from pamqp import base, commands, frame, header, heartbeat
 
 from hookgw import Attempt, DeliveryState, Event, Outcome, Registration
 from hookgw.config import PluginsSettings
@@ -419,3 +420,47 @@ def test_a_disabled_registration_may_keep_the_options(tmp_path: Path) -> None:
     plugin.check_registration(
         {}, Registration(id="reg_1", instance="shop", url="vazio", enabled=False, plugins={"rabbitmq": {}})
     )
+
+
+class Script:
+    """A connection whose other side sends what it is told, and keeps what it gets."""
+
+    use_until = float("inf")
+
+    def __init__(self, *frames: base.Frame) -> None:
+        self._frames = [(frame.marshal(one, 0)) for one in frames]
+        self.sent = b""
+
+    async def send_all(self, data: bytes) -> None:
+        self.sent += data
+
+    async def receive(self) -> bytes:
+        return self._frames.pop(0) if self._frames else b""
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("user", "has_certificate", "mechanisms", "expected"),
+    [
+        (None, True, "PLAIN EXTERNAL", "EXTERNAL"),
+        (None, True, "PLAIN", "PLAIN"),
+        (None, False, "PLAIN EXTERNAL", "PLAIN"),
+        ("user", True, "PLAIN EXTERNAL", "PLAIN"),
+    ],
+)
+async def test_a_certificate_logs_in_where_the_url_has_no_user(
+    tmp_path: Path, user: str | None, has_certificate: bool, mechanisms: str, expected: str
+) -> None:
+    plugin: Any = load_plugins(PluginsSettings(), base=tmp_path).manager.get_plugin("rabbitmq")
+    handshake = import_module(f"{plugin.__name__}.handshake")
+    script = Script(
+        commands.Connection.Start(mechanisms=mechanisms),
+        commands.Connection.Tune(0, 0, 0),
+        commands.Connection.OpenOk(),
+    )
+    frames = handshake.FrameReader(script)
+    broker = plugin.options.Broker("/", user, "")
+    tuned = await handshake.open_connection(frames, broker, has_certificate=has_certificate)
+    assert (tuned.channel_max, tuned.frame_max, tuned.heartbeat) == (65_535, 131_072, 30)
+    assert expected.encode() in script.sent

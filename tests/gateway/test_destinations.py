@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 import hookgw
 from hookgw import Attempt, DeliveryState, Outcome, OutgoingDelivery, OutgoingStream, Response
@@ -277,6 +278,11 @@ async def test_without_its_plugin_the_lane_waits_and_says_so(tmp_path: Path) -> 
         await kit.gateway.registrations.pause("shop")
         event = await kit.emit(KIND, {"n": 0})
         await kit.settled()
+    with capture_logs() as logs:
+        async with open_kit(tmp_path) as kit:
+            await kit.settled()
+    (warning,) = [log for log in logs if log["event"] == "the settings refuse a webhook's address"]
+    assert warning["reason"].startswith("No plugin sends to line:// URLs now.")
     async with open_kit(tmp_path) as kit:
         await kit.gateway.registrations.resume("shop")
         await kit.advance(2)
@@ -292,6 +298,31 @@ async def test_without_its_plugin_the_lane_waits_and_says_so(tmp_path: Path) -> 
     async with open_kit(tmp_path, plugins={"lines": plugin}) as kit:
         await kit.advance(3600)
         assert plugin.ids == [event.id]
+
+
+async def test_a_delivery_that_is_cancelled_ends_its_attempt(
+    tmp_path: Path, listener: trio.SocketListener
+) -> None:
+    async def respond(outgoing: OutgoingDelivery) -> Response:
+        if outgoing.attempt == 1 and len(plugin.sent) == 1:
+            stream = await outgoing.connect()
+            await stream.send_all(b"x")
+            await stream.receive()
+        return Response(200)
+
+    plugin = Lines(respond)
+    async with open_kit(tmp_path, plugins={"lines": plugin}) as kit:
+        await kit.register(URL.format(port=port_of(listener)))
+        first, second = [await kit.emit(KIND, {"n": n}) for n in range(2)]
+        async with await listener.accept() as stream:
+            assert await stream.receive_some() == b"x"
+            await kit.gateway.views.cancel_one("shop", first.id)
+            assert await stream.receive_some() == b""
+        found = [await report(kit, event) for event in (first, second)]
+        assert [one.summary.state for one in found] == [DeliveryState.DEAD, DeliveryState.DELIVERED]
+        assert found[0].attempts[0].outcome is Outcome.UNANSWERED
+        assert "cut off" in (found[0].attempts[0].error or "")
+        assert kit.plugin_failures == []
 
 
 async def test_a_paused_registration_sends_nothing_and_a_disabled_one_parks(tmp_path: Path) -> None:

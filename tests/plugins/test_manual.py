@@ -45,7 +45,7 @@ from hookgw.plugins import (
     load_plugins,
     new_manager,
 )
-from hookgw.testing import FakeSession, running
+from hookgw.testing import FakeSession, open_kit, running
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -360,6 +360,16 @@ async def test_destinations(tmp_path: Path) -> None:
     assert stream.sent == b"2 msg_1\n{}"
     with pytest.raises(ConnectionError, match="closed the connection"):
         await hooks.send("lines", cast("hookgw.OutgoingDelivery", outgoing))
+
+
+async def test_the_test_of_a_destination(tmp_path: Path, hookgw_clock: trio.testing.MockClock) -> None:
+    text = (ROOT / "docs" / "destinations.md").read_text("utf-8").partition("### Test it")[2]
+    module = ModuleType("test_lines")
+    code = text.partition("```python\n")[2].partition("```")[0]
+    exec(compile(code, "docs/destinations.md, Test it", "exec"), vars(module))
+    plugins = inspect.unwrap(module.hookgw_plugins.__wrapped__)()
+    async with open_kit(tmp_path, plugins=plugins) as kit:
+        await module.test_a_server_that_is_down(kit)
 
 
 async def test_the_kit_connects_sends_and_masks(
