@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import trio
 
+from hookgw.delivery.http import response
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.stream import Stream, StreamBroken
 from hookgw.delivery.http.transport import LaneTransport
@@ -102,11 +103,11 @@ class PluginAttempt:
     def __init__(
         self,
         target: Target,
+        registration: Registration,
+        event: Event,
         body: bytes,
         headers: dict[str, str],
         attempt: int,
-        event: Event,
-        registration: Registration,
         transport: LaneTransport,
         deadline: float,
     ) -> None:
@@ -133,7 +134,7 @@ class PluginAttempt:
         user = user_of(self.url).split(":", 1)
         return {*user, *map(unquote, user), *self.registration.headers.values()} - {""}
 
-    async def make(self, hooks: DestinationHooks) -> Response | Unanswered:
+    async def make(self, hooks: DestinationHooks) -> response.Response | Unanswered:
         """Let the plugin make the attempt.
 
         Raises:
@@ -144,10 +145,10 @@ class PluginAttempt:
             return Unanswered(Outcome.BLOCKED, no_plugin(scheme))
         try:
             with trio.CancelScope(deadline=self._deadline):
-                response = await hooks.send(scheme, self)
+                answer = await hooks.send(scheme, self)
                 # The host is well, although this connection may be older than its last failure.
                 self._transport.note_reached()
-                return response
+                return response.Response(answer.status, [], answer.body, complete=True)
         except PluginFailed as failure:
             return Unanswered(Outcome.FAILED, str(failure))
         except OSError as error:

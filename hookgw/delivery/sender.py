@@ -14,7 +14,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.concurrency.clock import Clock
-from hookgw.delivery.destinations import NEEDS_LONGER, DestinationHooks, PluginAttempt, Unanswered
+from hookgw.delivery.destinations import NEEDS_LONGER, DestinationHooks, PluginAttempt
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors, Reached, TimedOut
@@ -30,7 +30,6 @@ from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.schemes import HTTP_PORTS
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
 from hookgw.kernel.target_url import Target, parse_destination
-from hookgw.records import destinations
 from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.events import Event, path_segment
@@ -253,11 +252,35 @@ class DeliverySender:
         """
         if "hookgw_prepare" not in self.concerned(template):
             return None
-        defaults = _headers(template, delivery.event, number)
+        defaults = {**template.headers, **_event_headers(delivery.event), "x-attempt": str(number)}
         registration = template.for_plugins
         request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
         await self._hooks.prepare(request, delivery.event, registration)
         return None if request.headers == defaults else request.headers
+
+    def signed_headers(
+        self,
+        delivery: Delivery,
+        body: bytes,
+        template: RequestTemplate,
+        *,
+        number: int,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, str]:
+        """Return the headers of an attempt that is no request of hookgw's, signed as of now.
+
+        Args:
+            body, number, headers: as for :meth:`send`.
+        """
+        event, timestamp = delivery.event, int(self._clock.wall())
+        if headers is None:
+            headers = {**template.headers, **_event_headers(event), "x-attempt": str(number)}
+        return {
+            **headers,
+            "webhook-id": event.id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": sign(template.keys(timestamp), event.id, timestamp, body),
+        }
 
     async def send(  # noqa: C901 -- reads once from top to bottom
         self,
@@ -296,28 +319,18 @@ class DeliverySender:
         event, timestamp = delivery.event, int(wall)
         # Not that of the event: the name of a global webhook is the operator's.
         transport.looks_up_for = template.registration.instance
+        if not template.is_http:
+            headers = self.signed_headers(delivery, body, template, number=number, headers=headers)
+            registration, ends = template.for_plugins, started_at + timeout
+            outgoing = PluginAttempt(
+                template.target, registration, event, body, headers, number, transport, ends
+            )
+            return await self._send_by_plugin(outgoing, template, started_at, wall)
         url: str | None = None
         # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
         # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
         # replay.
         signature = sign(template.keys(timestamp), event.id, timestamp, body)
-        if not template.is_http:
-            headers = (headers or _headers(template, event, number)) | {
-                "webhook-id": event.id,
-                "webhook-timestamp": str(timestamp),
-                "webhook-signature": signature,
-            }
-            outgoing = PluginAttempt(
-                template.target,
-                body,
-                headers,
-                number,
-                event,
-                template.for_plugins,
-                transport,
-                started_at + timeout,
-            )
-            return self._of_plugin(await outgoing.make(self._hooks), outgoing, template, started_at, wall)
         try:
             target, beginning, url = template.beginning(event)
             if headers is None:
@@ -372,19 +385,13 @@ class DeliverySender:
         # A date in retry-after is compared to the time of the response, not to that of the request.
         return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
 
-    def _of_plugin(
-        self,
-        result: destinations.Response | Unanswered,
-        outgoing: PluginAttempt,
-        template: RequestTemplate,
-        started_at: float,
-        wall: float,
+    async def _send_by_plugin(
+        self, outgoing: PluginAttempt, template: RequestTemplate, started_at: float, wall: float
     ) -> AttemptResult:
-        """Return the result of an attempt that a plugin made."""
+        result = await outgoing.make(self._hooks)
         url, number, headers = with_masked_user(outgoing.url), outgoing.attempt, outgoing.headers
-        if isinstance(result, destinations.Response):
-            response = Response(result.status, [], result.body, complete=True)
-            return AttemptResult(self._answered(template, headers, number, wall, started_at, url, response))
+        if isinstance(result, Response):
+            return AttemptResult(self._answered(template, headers, number, wall, started_at, url, result))
         _, error = self._masked(b"", result.error, template, headers)
         attempt = _attempt(number, wall, started_at, result.outcome, error=error, url=url)
         return AttemptResult(attempt, timed_out=result.timed_out)
@@ -456,10 +463,6 @@ class DeliverySender:
         url = template.shown_url(event)
         wall = self._clock.wall() - (trio.current_time() - started_at)
         return _attempt(number, wall, started_at, Outcome.UNANSWERED, error=CUT_OFF, url=url)
-
-
-def _headers(template: RequestTemplate, event: Event, number: int) -> dict[str, str]:
-    return {**template.headers, **_event_headers(event), "x-attempt": str(number)}
 
 
 def _event_headers(event: Event) -> dict[str, str]:
