@@ -177,7 +177,10 @@ def take_options(session: nox.Session, **variables: str) -> tuple[dict[str, str]
 
 @nox.session(python=PROCESS_PYTHON, tags=CI)
 def networks(session: nox.Session) -> None:
-    """Carry accounts of a real Synapse and of other networks' fakes; kill them; account for every message."""
+    """Carry accounts of a real Synapse and of other networks' fakes; kill them; account for every message.
+
+    The same for a real RabbitMQ, if one is installed (Debian: rabbitmq-server).
+    """
     install(session, "networks")
     # By file: each worker starts the servers of its networks once.
     session.run("pytest", "tests/networks", *(session.posargs or ("-n", "auto", "--dist", "loadfile")))
@@ -351,7 +354,7 @@ def reference(session: nox.Session) -> None:
 def binary(session: nox.Session) -> None:
     """Build ``dist/hookgw``, one file, and test it without Python on the path: two minutes."""
     # Not editable: the wheel has what users get, such as the first-party plugins.
-    session.install("--quiet", ".[otel]", *nox.project.dependency_groups(PROJECT, "binary"))
+    session.install("--quiet", ".[otel,rabbitmq]", *nox.project.dependency_groups(PROJECT, "binary"))
     folder = Path(session.create_tmp()).resolve()
     options = ("--noconfirm", "--log-level", "WARN", "--workpath", str(folder), "--distpath", "dist")
     session.run("pyinstaller", *options, "deploy/binary/hookgw.spec", silent=True)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from hookgw.records.dashboard_pages import DashboardPage
     from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Outgoing
+    from hookgw.records.destinations import OutgoingDelivery, OutgoingStream, Response
     from hookgw.records.events import Event, EventKind, event_id_of
     from hookgw.records.instances import InstanceSettings
     from hookgw.records.messages import (
@@ -80,6 +81,7 @@ _HOMES = {
     ),
     "hookgw.records.dashboard_pages": ("DashboardPage",),
     "hookgw.records.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome", "Outgoing"),
+    "hookgw.records.destinations": ("OutgoingDelivery", "OutgoingStream", "Response"),
     "hookgw.kernel.errors": (
         "Conflict",
         "EventLeftOut",
@@ -155,6 +157,8 @@ __all__ = [
     "OptionalCalls",
     "Outcome",
     "Outgoing",
+    "OutgoingDelivery",
+    "OutgoingStream",
     "PluginGateway",
     "Problem",
     "ProblemKind",
@@ -164,6 +168,7 @@ __all__ = [
     "ReactionMessage",
     "Recent",
     "Registration",
+    "Response",
     "Session",
     "TemplateMessage",
     "TextMessage",

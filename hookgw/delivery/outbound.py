@@ -28,7 +28,7 @@ from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
 from hookgw.delivery.http.stream import TlsStream
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.target_url import parse_destination
 from hookgw.records.registrations import Registration
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
@@ -208,7 +208,7 @@ class OutboundHttp:
         """
         if not registration.enabled:
             return []
-        target = parse_target(registration.url)
+        target = parse_destination(registration.url)
         try:
             if target.scheme == "https" and registration.tls != NO_IDENTITY:
                 await self._contexts.get(registration.tls, registration.instance)
@@ -216,7 +216,7 @@ class OutboundHttp:
             return [f"tls: {refusal.message}"]
         with trio.move_on_after(CHECK_TIMEOUT):
             try:
-                await self._dialer.vet(target.host, target.port, registration.instance)
+                await self._dialer.vet(target.host, target.port, registration.instance, target.scheme)
             except Blocked as refusal:
                 # The words of an attempt, and only if the guard refuses: a tenant learns no more about the
                 # addresses of a name than an attempt would show.
@@ -239,7 +239,7 @@ class OutboundHttp:
         try:
             with trio.fail_after(limit):
                 addresses = len(await self._dialer.vet(target.host, target.port, holder))
-            stream = await transport.connect(target)
+            stream = await transport.connect(target, tls=target.scheme == "https")
         except trio.TooSlowError:
             why = f"Looking up {target.host} took longer than {limit:g} s."
             return Reach(failed=Phase.RESOLVE, why=why)
@@ -260,8 +260,8 @@ class OutboundHttp:
         """
         if not registration.enabled:
             return None
-        target = parse_target(registration.url)
-        refusal = self._guard.known_refusal(target.host, target.port)
+        target = parse_destination(registration.url)
+        refusal = self._guard.known_refusal(target.host, target.port, target.scheme)
         return refusal and f"The host {target.host} is blocked. {refusal}"
 
     async def log_refused_urls(self, registrations: Iterable[Registration]) -> None:

@@ -14,6 +14,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.concurrency.clock import Clock
+from hookgw.delivery.destinations import NEEDS_LONGER, DestinationHooks, PluginAttempt
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors, Reached, TimedOut
@@ -26,8 +27,9 @@ from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, with_masked_user
+from hookgw.kernel.schemes import HTTP_PORTS
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
-from hookgw.kernel.target_url import Target, parse_target
+from hookgw.kernel.target_url import Target, parse_destination
 from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.events import Event, path_segment
@@ -39,11 +41,10 @@ _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{
 # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
 _NO_CERTIFICATE = b"No required SSL certificate was sent"
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
-NEEDS_LONGER = " If it needs longer, set a longer timeout for this webhook."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
 
-class SenderHooks(Protocol):
+class SenderHooks(DestinationHooks, Protocol):
     """The plugin hooks that the sender calls. A call raises :class:`PluginFailed` or nothing."""
 
     @property
@@ -110,6 +111,15 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         unmet = self.filter.unmet(event if self.registration.base64 else without_file(event))
         return None if unmet is None else f"The filter dropped it. This condition does not hold: {unmet}."
 
+    @property
+    def is_http(self) -> bool:
+        """Whether hookgw sends the requests, and no plugin."""
+        return self.target.scheme in HTTP_PORTS
+
+    def shown_url(self, event: Event) -> str:
+        """Return the masked URL of an event's attempts."""
+        return self.beginning(event)[2] if self.is_http else with_masked_user(self.target.url)
+
     def keys(self, now: float) -> list[SigningKey]:
         """Return the signing keys in force at a time in seconds since the epoch, the newest first."""
         if self.lasting is not None:
@@ -144,8 +154,8 @@ def template_for(registration: Registration) -> RequestTemplate:
         ValueError: the registration's URL or a secret is invalid. Stored registrations were checked.
     """
     headers = {name.lower(): value for name, value in registration.headers.items()}
-    target = parse_target(registration.url)
-    identity = registration.tls if target.scheme == "https" else NO_IDENTITY
+    target = parse_destination(registration.url)
+    identity = registration.tls if target.scheme != "http" else NO_IDENTITY
     scheme = headers.get("authorization", "").partition(" ")[0].lower()
     signing = tuple((secret, signing_key(secret.value)) for secret in registration.secrets)
     expires = any(secret.expires_at is not None for secret in registration.secrets)
@@ -248,7 +258,31 @@ class DeliverySender:
         await self._hooks.prepare(request, delivery.event, registration)
         return None if request.headers == defaults else request.headers
 
-    async def send(
+    def signed_headers(
+        self,
+        delivery: Delivery,
+        body: bytes,
+        template: RequestTemplate,
+        *,
+        number: int,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, str]:
+        """Return the headers of an attempt that is no request of hookgw's, signed as of now.
+
+        Args:
+            body, number, headers: as for :meth:`send`.
+        """
+        event, timestamp = delivery.event, int(self._clock.wall())
+        if headers is None:
+            headers = {**template.headers, **_event_headers(event), "x-attempt": str(number)}
+        return {
+            **headers,
+            "webhook-id": event.id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": sign(template.keys(timestamp), event.id, timestamp, body),
+        }
+
+    async def send(  # noqa: C901 -- reads once from top to bottom
         self,
         delivery: Delivery,
         body: bytes,
@@ -283,6 +317,15 @@ class DeliverySender:
         """
         started_at, wall = trio.current_time(), self._clock.wall()
         event, timestamp = delivery.event, int(wall)
+        # Not that of the event: the name of a global webhook is the operator's.
+        transport.looks_up_for = template.registration.instance
+        if not template.is_http:
+            headers = self.signed_headers(delivery, body, template, number=number, headers=headers)
+            registration, ends = template.for_plugins, started_at + timeout
+            outgoing = PluginAttempt(
+                template.target, registration, event, body, headers.copy(), number, transport, ends
+            )
+            return await self._send_by_plugin(outgoing, template, headers, number, started_at, wall)
         url: str | None = None
         # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
         # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
@@ -310,8 +353,6 @@ class DeliverySender:
             return AttemptResult(
                 _attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal), url=url)
             )
-        # Not that of the event: the name of a global webhook is the operator's.
-        transport.looks_up_for = template.registration.instance
         try:
             response = await transport.exchange(
                 target, head, body, started_at=started_at, deadline=started_at + timeout
@@ -343,6 +384,23 @@ class DeliverySender:
             return AttemptResult(attempt, None, transport.ended_at)
         # A date in retry-after is compared to the time of the response, not to that of the request.
         return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
+
+    async def _send_by_plugin(
+        self,
+        outgoing: PluginAttempt,
+        template: RequestTemplate,
+        headers: dict[str, str],
+        number: int,
+        started_at: float,
+        wall: float,
+    ) -> AttemptResult:
+        # From here on, the plugin may have changed what it got: nothing of it is used.
+        result, url = await outgoing.make(self._hooks), with_masked_user(template.target.url)
+        if isinstance(result, Response):
+            return AttemptResult(self._answered(template, headers, number, wall, started_at, url, result))
+        _, error = self._masked(b"", result.error, template, headers)
+        attempt = _attempt(number, wall, started_at, result.outcome, error=error, url=url)
+        return AttemptResult(attempt, timed_out=result.timed_out)
 
     def _answered(
         self,
@@ -408,7 +466,7 @@ class DeliverySender:
         Args:
             started_at: by ``trio.current_time()``.
         """
-        _, _, url = template.beginning(event)
+        url = template.shown_url(event)
         wall = self._clock.wall() - (trio.current_time() - started_at)
         return _attempt(number, wall, started_at, Outcome.UNANSWERED, error=CUT_OFF, url=url)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from hookgw.kernel.schemes import SCHEME_PATTERN
 from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.units import DURATION_PATTERN
 
@@ -30,6 +31,10 @@ URL_SCHEMA: Schema = {
     "maxLength": MAX_URL,
     "description": "Absolute http or https, with a host, without a fragment.",
     "examples": ["https://crm.example/hook"],
+}
+DESTINATION_SCHEMA = URL_SCHEMA | {
+    "pattern": f"^{SCHEME_PATTERN}://",
+    "description": "Absolute, with a host, without a fragment: http or https, or a scheme of a plugin.",
 }
 TIME_SCHEMA: Schema = {
     "type": "string",

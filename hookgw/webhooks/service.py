@@ -18,7 +18,8 @@ from hookgw.delivery.http.errors import OutOfDescriptors
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
-from hookgw.kernel.rules import check_url
+from hookgw.kernel.rules import check_destination
+from hookgw.kernel.schemes import is_http
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.retry_policy import policy_of
 from hookgw.plugins.hooks import Hooks
@@ -172,7 +173,7 @@ class RegistrationService:
             if new.enabled:
                 # The stored URL of a disabled registration may be any string. Another call may have disabled
                 # it, or changed its URL, since this change was read.
-                check_url(new.url, "url")
+                check_destination(new.url, "url")
             self._hooks.check_registration(new)
             return new, await self._pending.replace(old, new)
 
@@ -199,6 +200,8 @@ class RegistrationService:
         warnings = await self._outbound.warnings(registration)
         if registration.ordering is Ordering.URL and registration.concurrency > 1:
             warnings = [*warnings, "concurrency has no effect with ordering url."]
+        if registration.by_events and registration.enabled and not is_http(registration.url):
+            warnings = [*warnings, "webhookByEvents has no effect: a plugin sends to this URL."]
         if registration.tls != NO_IDENTITY:
             if registration.url.lower().startswith("http:"):
                 warnings = [*warnings, "tls has no effect: the URL begins with http://."]
