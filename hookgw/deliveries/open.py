@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hookgw.core.open import Core
+from hookgw.deliveries.bulk import BulkJobs
 from hookgw.deliveries.cancellation import Cancellations
+from hookgw.deliveries.dry_run import DryRuns
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.service import DeliveryService
@@ -18,6 +20,7 @@ class Deliveries:
     service: DeliveryService
     replays: Replays
     cancellations: Cancellations
+    bulk: BulkJobs
     history: DeliveryHistory
     stuck: StuckLanes
 
@@ -29,5 +32,7 @@ def open_deliveries(core: Core, lane_pauses: LanePauses) -> Deliveries:
     cancellations = Cancellations(
         registry, store, core.dispatcher, core.pending, lane_pauses, history, jobs, core.audit
     )
+    bulk = BulkJobs(registry, store, jobs, core.audit, replays, cancellations, core.clock, core.node.holds)
+    service = DeliveryService(replays, cancellations, bulk, DryRuns(registry))
     stuck = StuckLanes(core.dispatcher.find_lane, core.clock)
-    return Deliveries(DeliveryService(replays, cancellations), replays, cancellations, history, stuck)
+    return Deliveries(service, replays, cancellations, bulk, history, stuck)

@@ -33,6 +33,8 @@ TOKEN_IN_PATH = {
 FAST = ("/event/emit/", "/ingest/")
 """The routes with a fast path. All others are the same routes without fast paths, and walked once."""
 ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/shared/colours"}
+ANY_KEY |= {f"/job/{order}/<job_id>" for order in ("pause", "resume", "cancel")}
+ANY_KEY |= {f"/delivery/{call}" for call in ("list", "replay", "cancel")}
 FILLED = {
     "token": "wrong",
     "label": "crm",

@@ -104,8 +104,13 @@ class PendingChanges(Protocol):
         requested before it comes first, and one that is requested after it is ignored.
         """
 
-    async def count_cancellable(self, query: CancelQuery, most: int) -> int:
-        """Return how many pending deliveries a query selects, at most ``most``."""
+    async def count_cancellable(self, query: CancelQuery, most: int) -> Mapping[str, int]:
+        """Count the pending deliveries that a query selects, by registration; it ends at about ``most``."""
+
+    async def count_replayable(
+        self, query: ReplayQuery, rules: Mapping[str, LaneRule], most: int
+    ) -> Mapping[str, int]:
+        """Count the finished deliveries that a replay would send, as :meth:`count_cancellable` does."""
 
     async def find_concerned(
         self, instance: str, value: str, cursor: str, *, pending: bool = False
