@@ -247,6 +247,7 @@ class Cancellations:
                 cursor,
                 spared=spared,
                 job=running.job,
+                is_stored=running.is_stored,
                 audit=[] if running.is_stored else [self._entry(job)],
             )
             async with self._jobs.turn(job.instance):

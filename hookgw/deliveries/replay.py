@@ -172,7 +172,14 @@ class Replays:
                         if count or job.cursor is None:
                             # Without room, the first step only stores the job, and what takes part.
                             step = await self._store.replay_step(
-                                query, rules, job.cursor, count=count, size=size, job=job, audit=audit
+                                query,
+                                rules,
+                                job.cursor,
+                                count=count,
+                                size=size,
+                                job=job,
+                                is_stored=running.is_stored,
+                                audit=audit,
                             )
             except StorageUnavailable as error:
                 if not running.is_stored:  # nothing is replayed: the caller may ask again

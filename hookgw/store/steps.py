@@ -258,13 +258,14 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         *,
         spared: Collection[int] = (),
         job: Job | None = None,
+        is_stored: bool = False,
         audit: Sequence[AuditEntry] = (),
     ) -> CancelStep:
         after, now = self._read_place(cursor)
         # Beside the commits, as in a replay: it may walk through a long backlog.
         found, last = await self._searches.find_pending(query, after, now, STEP, spared, SEARCH_ROWS)
         next_cursor = None if last is None else f"{last}-{now}"
-        if job is not None and next_cursor is None and not job.done:
+        if job is not None and next_cursor is None and not job.done and not is_stored:
             job = None  # one step needs no record
         if not found and job is None and not audit:
             return CancelStep({}, next_cursor)
@@ -369,13 +370,14 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         count: int = NO_LIMIT,
         size: int = NO_LIMIT,
         job: Job | None = None,
+        is_stored: bool = False,
         audit: Sequence[AuditEntry] = (),
     ) -> ReplayStep:
         after, now = (0, await self._begin_replay()) if cursor is None else self._read_place(cursor)
         # Beside the commits: a search with filters may walk through the whole history, in many steps.
         found, last = await self._find_finished(query, rules, after, now, count, size)
         next_cursor = None if last is None else f"{last}-{now}"
-        if cursor is None and next_cursor is None:
+        if cursor is None and next_cursor is None and not is_stored:
             job = None  # one step needs no record
         if not found and (job is None or (cursor is not None and next_cursor is not None)):
             return ReplayStep(0, next_cursor)  # nothing to write: a search that is cut off begins here again
