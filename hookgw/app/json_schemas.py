@@ -31,6 +31,7 @@ from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
     MOMENT_SCHEMA,
     NAME_SCHEMA,
+    URL_SCHEMA,
     Schema,
     enum,
     flag,
@@ -113,6 +114,26 @@ CANCEL: Schema = {
     "properties": _SELECTION,
 }
 
+RESEND: Schema = {
+    "type": "object",
+    "description": "How to send it again, with data or a URL but not both; without a field, as it was.",
+    "additionalProperties": False,
+    "properties": {
+        "data": {"description": "The data of a new event, for the same registration only."},
+        "url": or_null(URL_SCHEMA, "Send the event there, once, now, and outside the lane."),
+    },
+}
+
+TEST: Schema = {
+    "type": "object",
+    "description": "What to send; without a field, an example of the first kind that the registration wants.",
+    "additionalProperties": False,
+    "properties": {
+        "event": or_null(ref("AnyKindName"), "The kind of the event."),
+        "data": {"description": "Its data; by default, the example of the kind."},
+    },
+}
+
 BACKUP: Schema = {
     "type": "object",
     "description": "The backup to make.",
@@ -143,6 +164,8 @@ COMPONENTS: dict[str, Schema] = {
     "ReplayState": enum(REPLAY_STATES, "Which deliveries a replay sends."),
     "ReplayRequest": REPLAY,
     "ReplayAllRequest": REPLAY | {"properties": _INSTANCES | REPLAY["properties"]},
+    "ResendRequest": RESEND,
+    "TestRequest": TEST,
     "CancelRequest": CANCEL,
     "CancelAllRequest": CANCEL
     | {

@@ -24,10 +24,11 @@ from hookgw.kernel.json_fields import (
     text_up_to,
     whole_number,
 )
+from hookgw.kernel.rules import check_url
 from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
-from hookgw.records.events import Catalog
+from hookgw.records.events import Catalog, Event
 from hookgw.records.instances import check_name
 from hookgw.records.selection import DeliverySelection
 
@@ -68,6 +69,25 @@ def parse_cancellation(body: Any, catalog: Catalog, *, now: float, over_all: boo
     """Read the body of a cancellation, as :func:`parse_replay` does."""
     fields = Fields(("", as_object(body, "The body")))
     return _parse(fields, catalog, "a cancellation", now, None, over_all=over_all)
+
+
+class Resend(NamedTuple):
+    """How to send a delivery again: with other data, or once to another URL; otherwise as it is."""
+
+    data_json: bytes | None = None
+    url: str | None = None
+
+
+def parse_resend(body: Any) -> Resend:
+    """Read the body of a resend. An unknown field is a mistake, and so are data and a URL together."""
+    fields = Fields(("", as_object(body, "The body")))
+    data = fields.read(lambda value, _: Event.encode(value), None, "data")
+    url = fields.pick(check_url, "url")
+    fields.refuse_unknown("a resend")
+    if data is not None and url is not None:
+        fields.problems.append("data and url cannot be given together.")
+    fields.finish()
+    return Resend(data, url)
 
 
 def parse_list(

@@ -20,6 +20,7 @@ from hookgw.deliveries.requests import (
     parse_cancellation,
     parse_list,
     parse_replay,
+    parse_resend,
 )
 from hookgw.deliveries.selection import (
     all_receivers,
@@ -41,7 +42,7 @@ from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.query import read_limit
-from hookgw.web.request_body import json_response, read_parsed, reserve
+from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
 from hookgw.webhooks import lane_responses
@@ -117,6 +118,13 @@ _REPLAY_BODY = json_body(
         "kinds": ["MESSAGES_UPSERT"],
     },
 )
+_RESEND_BODY = json_body(
+    "ResendRequest",
+    required=False,
+    as_it_was={},
+    with_other_data={"data": {"text": "corrected"}},
+    once_to_another_url={"url": "https://inspect.example.com/hook"},
+)
 _REPLAY_ALL_BODY = json_body(
     "ReplayAllRequest",
     how_many_of_some_instances={"instances": ["loja*"], "since": "2h", "dryRun": True},
@@ -171,7 +179,7 @@ class DeliveryRoutes:
         )
         return await self._list(query, self._registrations(instance).get)
 
-    @describes(_TAG, {200: responses.DeliveryOfAnyPage}, query=(_INSTANCES, *_SELECTION))
+    @describes(_TAG, {200: responses.DeliveryOfAnyPage}, query=(_INSTANCES, *_SELECTION), errors=(403, 404))
     async def list_all(self) -> Response:
         """List the deliveries of several instances, the newest first, page by page.
 
@@ -180,14 +188,17 @@ class DeliveryRoutes:
         selection, principal = self._selection(over_all=True), current_principal()
         registry = self._gateway.registry
         check_names(registry, principal, selection)
-        among = None
-        if selection.instances:
-            among = tuple(selected(registry.instances(), principal, selection))
+        names = None
+        if selection.instances or not principal.is_global:
+            names = selected(registry.instances(), principal, selection)
+        if names == []:
+            return json_response(responses.DeliveryOfAnyPage(deliveries=[], cursor=None))
+        is_one = names is not None and len(names) == 1
         found = await all_receivers(registry, principal, selection)
         query = DeliveryQuery(
             **msgspec.structs.asdict(selection),
-            instance=principal.instance,
-            among=among,
+            instance=names[0] if names and is_one else None,
+            among=None if names is None or is_one else tuple(names),
             registrations=found,
             **_page(),
         )
@@ -248,11 +259,33 @@ class DeliveryRoutes:
             )
         )
 
-    @describes(_TAG, {202: responses.Delivery}, errors=(409,))
+    @describes(
+        _TAG,
+        {200: lane_responses.Attempt, 202: responses.Delivery},
+        body=_RESEND_BODY,
+        errors=(409,),
+    )
     async def resend(self, instance: str, name: str) -> Response:
-        """Send a delivery again, at the end of its lane."""
+        """Send a delivery again, at the end of its lane.
+
+        With `data`, a new event with that data is sent instead, to the same registration only; its id is made
+        from the former id, which the header `x-edited-from` names. With `url`, the event is sent there, once,
+        now, and outside the lane; the response is the attempt.
+        """
         without_global = not current_principal().is_global
-        summary = await self._gateway.deliveries.resend(instance, name, without_global=without_global)
+        asked = parse_resend(await read_optional_json(self._limit) or {})
+        deliveries = self._gateway.deliveries
+        if asked.url is not None:
+            attempt = await deliveries.send_elsewhere(
+                instance, name, asked.url, without_global=without_global
+            )
+            return json_response(present_attempt(attempt))
+        if asked.data_json is not None:
+            summary = await deliveries.resend_edited(
+                instance, name, asked.data_json, without_global=without_global
+            )
+        else:
+            summary = await deliveries.resend(instance, name, without_global=without_global)
         registration = self._registrations(instance).get(summary.registration)
         return json_response(present_delivery(summary, registration), 202)
 
@@ -273,7 +306,9 @@ class DeliveryRoutes:
         job = await self._gateway.deliveries.replay(instance, asked.selection, without_global=without_global)
         return _replayed(job)
 
-    @describes(_TAG, {200: responses.Replayed, 202: responses.Replayed}, body=_REPLAY_ALL_BODY, errors=(404,))
+    @describes(
+        _TAG, {200: responses.Replayed, 202: responses.Replayed}, body=_REPLAY_ALL_BODY, errors=(403, 404)
+    )
     async def replay_all(self) -> Response:
         """Send many deliveries of several instances again, each instance's in their original order.
 
@@ -319,7 +354,7 @@ class DeliveryRoutes:
         return _cancelled(job)
 
     @describes(
-        _TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_ALL_BODY, errors=(404,)
+        _TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_ALL_BODY, errors=(403, 404)
     )
     async def cancel_all(self) -> Response:
         """Cancel pending deliveries of several instances: they become dead letters, which can be replayed.

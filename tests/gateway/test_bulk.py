@@ -13,9 +13,10 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, NotFound
-from hookgw.core import RunningJob, jobs
+from hookgw.core import jobs
+from hookgw.core.jobs import RunningJob
 from hookgw.deliveries import ASK_EVERY, bulk, dry_run
-from hookgw.records import DeliverySelection, Job, JobKind, JobOrder
+from hookgw.records import AuditAction, DeliverySelection, Job, JobKind, JobOrder
 from hookgw.store import AuditQuery, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 
@@ -358,7 +359,7 @@ def whole(kit: GatewayKit) -> Job:
 
 async def order(kit: GatewayKit, order: JobOrder, instance: str = "*") -> None:
     (job,) = (one for one in kit.gateway.jobs.unfinished() if one.instance == instance)
-    entry = kit.gateway.audit.entry("job.pause", None, job.id)
+    entry = kit.gateway.audit.entry(AuditAction.JOB_PAUSE, None, job.id)
     await kit.gateway.jobs.order(job.id, order, entry)
 
 
