@@ -14,7 +14,6 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, NotFound
 from hookgw.core import jobs
-from hookgw.core.jobs import RunningJob
 from hookgw.deliveries import ASK_EVERY, bulk, dry_run
 from hookgw.records import AuditAction, DeliverySelection, Job, JobKind, JobOrder
 from hookgw.store import AuditQuery, steps
@@ -87,7 +86,7 @@ class Held:
         self.obey = kit.gateway.jobs.obey
         monkeypatch.setattr(kit.gateway.jobs, "obey", self._held)
 
-    async def _held(self, running: RunningJob, *given: Any, **more: Any) -> bool:
+    async def _held(self, running: jobs.RunningJob, *given: Any, **more: Any) -> bool:
         name = running.job.instance
         if self.left.get(name) == 0:
             self.begun.set()

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
+import msgspec
 
 from hookgw.command.client import Client, server_options
-from hookgw.command.fields import PAGE, read_time
+from hookgw.command.fields import PAGE, read_json, read_time
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
@@ -32,6 +33,7 @@ from hookgw.deliveries.commands.selection import (
     selection_options,
     show_counts,
 )
+from hookgw.webhooks.commands import show_attempt
 
 LISTED = {
     "id": Column("id", least=None),
@@ -179,15 +181,32 @@ def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: b
 @delivery.command()
 @instance_argument()
 @click.argument("delivery_id", metavar="ID")
+@click.option(
+    "--data",
+    metavar="JSON",
+    callback=read_json,
+    help="Send a new event with this data instead: JSON, @FILE, or - for standard input.",
+)
+@click.option("--url", metavar="URL", help="Send the event once to this URL, now, outside the lane.")
 @server_options
 @json_option
-def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> None:
+def resend(
+    client: Client, instance: str, delivery_id: str, data: msgspec.Raw | None, url: str | None, as_json: bool
+) -> None:
     """Send a finished delivery again.
 
     ID is the delivery's id, or its event's id. The delivery goes to the end of its lane and keeps its
-    webhook-id.
+    webhook-id. With --data, it is a new event, whose id is made from the former one. With --url, it goes out
+    without the headers and the secret of the registration; exit code 0 if it is delivered.
     """
-    queued = client.call("POST", "delivery", "resend", instance, delivery_id)
+    if data is not None and url is not None:
+        raise click.UsageError("--data and --url cannot be given together.")
+    if url is not None:
+        call = client.call("POST", "delivery", "resend", instance, delivery_id, body={"url": url})
+        show_attempt(call, as_json=as_json)
+        return
+    content = None if data is None else msgspec.json.encode({"data": data})
+    queued = client.call("POST", "delivery", "resend", instance, delivery_id, content=content)
     if as_json:
         show_json(queued)
     else:
