@@ -93,8 +93,8 @@ async def test_an_instances_key_reaches_its_own_alone(
     for call in ("replay", "cancel"):
         body = {"since": "1h", "instances": ["loja1", "shop"]}
         assert (await client.post(f"/delivery/{call}", json=body, headers=TENANT)).status_code == 403
-    body = {"since": "1h", "dryRun": True}
-    counted = (await client.post("/delivery/replay", json=body, headers=TENANT)).json()
+    counting = {"since": "1h", "dryRun": True}
+    counted = (await client.post("/delivery/replay", json=counting, headers=TENANT)).json()
     assert counted == {"replayed": 0, "matching": 1, "instances": {"shop": {"default": 1}}}
     replayed = await client.post("/delivery/replay", json={"since": "1h"}, headers=TENANT)
     assert (replayed.status_code, replayed.json()) == (202, {"replayed": 1})
