@@ -66,8 +66,8 @@ Place: TypeAlias = tuple[int, int]
 
 
 Entry: TypeAlias = tuple[int, int, Any, int, int, int, int, int]
-"""What a run has of an event: its instance, number and kind; when it was accepted, in microseconds; the hashes
-of its chat, sender and message (:func:`hash_of`); about the bytes that it takes if nobody wanted it, or 0."""
+"""What a run has of an event: its instance, number and kind; when it was accepted, in microseconds; hashes of
+its chat, sender and message (:func:`hash_of`); about the bytes that it takes if nobody wanted it, or 0."""
 
 
 class Run(NamedTuple):
