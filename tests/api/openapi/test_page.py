@@ -130,6 +130,7 @@ async def test_every_example_works(
         "jobPause": 404,
         "jobResume": 404,
         "jobCancel": 404,
+        "eventFind": 404,
         "deliveryFind": 404,
         "deliveryResend": 404,
         "deliveryCancelOne": 404,
