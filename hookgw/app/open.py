@@ -86,6 +86,7 @@ async def open_gateway(
             settings.storage,
             clock=clock,
             observer=metrics,
+            keep_unwanted=settings.events.keep == "all",
             keys=await threads.run(partial(read_master_keys, settings.storage)),
             threads=threads,
         ) as store,
@@ -117,20 +118,21 @@ async def open_gateway(
         async with open_fleet(core) as fleet:
             instances = open_instances(core, media_key)
             webhooks = open_webhooks(core, instances.service.create)
-            deliveries = open_deliveries(core, fleet.lane_pauses)
+            events = open_events(
+                core,
+                instances.states,
+                instances.quiet.accepted,
+                fleet.lane_pauses,
+                instances.connectors.passes_on_messages,
+            )
+            deliveries = open_deliveries(core, fleet.lane_pauses, events.intake, webhooks.service.send_once)
             messages = open_messages(core, instances, deliveries.history)
             parts = Parts(
                 core=core,
                 fleet=fleet,
                 instances=instances,
                 webhooks=webhooks,
-                events=open_events(
-                    core,
-                    instances.states,
-                    instances.quiet.accepted,
-                    fleet.lane_pauses,
-                    instances.connectors.passes_on_messages,
-                ),
+                events=events,
                 deliveries=deliveries,
                 messages=messages,
                 keys=open_keys(core),

@@ -229,16 +229,16 @@ class OutboundHttp:
     async def examine(self, registration: Registration) -> Reach:
         """Look a registration's host up, check its addresses, connect, do the TLS handshake, and close.
 
-        A failure has the words of an attempt: a tenant learns no more than an attempt would show.
+        Of a scheme other than HTTP's, there is no handshake: only its plugin knows when TLS begins. A failure has the words of an attempt: a tenant learns no more than an attempt would show.
         """
-        target, holder, addresses = parse_target(registration.url), registration.instance, 0
+        target, holder, addresses = parse_destination(registration.url), registration.instance, 0
         limit = self._dialer.connect_timeout
         identity = registration.tls if target.scheme == "https" else NO_IDENTITY
         transport = self.transport(identity if identity != NO_IDENTITY else None)
         transport.looks_up_for = holder
         try:
             with trio.fail_after(limit):
-                addresses = len(await self._dialer.vet(target.host, target.port, holder))
+                addresses = len(await self._dialer.vet(target.host, target.port, holder, target.scheme))
             stream = await transport.connect(target, tls=target.scheme == "https")
         except trio.TooSlowError:
             why = f"Looking up {target.host} took longer than {limit:g} s."

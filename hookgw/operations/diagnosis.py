@@ -17,6 +17,7 @@ from msgspec import UNSET
 from hookgw._version import __version__
 from hookgw.delivery.http.errors import Phase
 from hookgw.delivery.outbound import Reach
+from hookgw.kernel.schemes import PULL_URL
 from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import DAY, Duration
 from hookgw.operations.responses import Check, CheckName, CheckState, Diagnosis
@@ -229,7 +230,7 @@ async def _reaches(gateway: Gateway, registrations: list[Registration]) -> dict[
     found: dict[str, Reach] = {}
     with trio.move_on_after(EXAMINE_WITHIN):
         for registration in registrations:
-            if registration.enabled:
+            if registration.enabled and registration.url != PULL_URL:
                 found[registration.id] = await gateway.outbound.examine(registration)
     return found
 

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from markupsafe import escape
 
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.json_text import decode_strict
+
 MOST = 64 * 1024
 """Bytes of HTML that a page shows of a payload."""
 _PIECE = 256
@@ -71,3 +74,17 @@ def shown_json(data: bytes, most: int = MOST) -> Shown:
 
 def _new_line(depth: int) -> str:
     return "\n" + "  " * depth
+
+
+def json_of(text: str, what: str) -> bytes:
+    """Return JSON that a person has typed, without the space around it.
+
+    Raises:
+        Invalid: it is not JSON.
+    """
+    data = text.strip().encode("utf-8", "surrogatepass")
+    try:
+        decode_strict(data)
+    except ValueError as error:
+        raise Invalid(f"{what} {error}.") from None
+    return data

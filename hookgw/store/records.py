@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -12,6 +12,7 @@ from hookgw.kernel.masking import repr_without
 from hookgw.records.audit import AuditEntry
 from hookgw.records.deliveries import Attempt, DeliveryState
 from hookgw.records.events import Event
+from hookgw.records.selection import DeliverySelection
 
 NO_LIMIT = 2**62
 """More deliveries and bytes than any engine holds."""
@@ -66,53 +67,38 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     culprit: str = ""
 
 
-class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deliveries to list. What is ``None`` does not filter.
+class DeliveryQuery(DeliverySelection, frozen=True, kw_only=True):
+    """Which deliveries to list.
 
     Attributes:
-        instance: ``None`` for all instances.
-        text: deliveries with this text in the reason for their state, or in the error or answer of their
-            newest attempt.
-        since, until: of events accepted at or after ``since``, and before ``until``.
+        instance: ``None`` for all instances, or those of ``among``.
+        registrations: the ids that ``label`` and ``host`` mean, which have no effect themselves.
+        among: the instances that ``instances`` means; the store looks at no other's deliveries.
         cursor: from the page before; ``None`` for the first page.
-        without_global: leave out deliveries to registrations of the configuration, present and past.
     """
 
     instance: str | None
-    state: DeliveryState | None = None
-    kind: str | None = None
-    registration: str | None = None
-    text: str | None = None
-    since: float | None = None
-    until: float | None = None
-    finished_since: float | None = None
+    registrations: tuple[str, ...] | None = None
+    among: tuple[str, ...] | None = None
     cursor: str | None = None
     limit: int = 100
-    without_global: bool = False
 
 
-class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which finished deliveries to replay, as in :class:`DeliveryQuery`; empty ``kinds`` do not filter.
+class ReplayQuery(DeliverySelection, frozen=True, kw_only=True):
+    """Which finished deliveries of an instance to replay. Its registrations are those that have rules.
 
     Attributes:
-        state: ``dead`` for dead letters alone, ``all`` for everything that is finished.
+        state: ``all`` for everything that is finished; otherwise dead letters alone.
     """
 
     instance: str
-    state: Literal["dead", "all"] = "dead"
-    since: float | None = None
-    until: float | None = None
-    kinds: tuple[str, ...] = ()
 
 
-class CancelQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pending deliveries to cancel, as in :class:`ReplayQuery`. ``registrations`` always filter."""
+class CancelQuery(DeliverySelection, frozen=True, kw_only=True):
+    """Which pending deliveries of an instance to cancel. ``registrations`` always filter."""
 
     instance: str
     registrations: tuple[str, ...]
-    since: float | None = None
-    until: float | None = None
-    kinds: tuple[str, ...] = ()
 
 
 class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,11 +178,61 @@ class Tally(msgspec.Struct, frozen=True):
     is_complete: bool = True
 
 
-class EventPage(msgspec.Struct, frozen=True):
-    """Events, the newest first, and what the next part begins with; ``None`` after the last one."""
+class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events of the log to list. What is ``None``, or empty, does not filter.
 
-    events: list[Event]
+    Attributes:
+        chat, sender: by any spelling of the name; of a number without an ``@``, both that name and the person
+            on WhatsApp.
+        message: the network's id of a message.
+        text: events with this text in their payload, in the spelling of JSON.
+        since, until: of events accepted at or after ``since``, and before ``until``.
+        is_oldest_first: in the order of the log; otherwise the newest come first.
+        cursor: from the page before; ``None`` for the first page.
+    """
+
+    instance: str
+    kinds: tuple[str, ...] = ()
+    chat: str | None = None
+    sender: str | None = None
+    message: str | None = None
+    text: str | None = None
+    since: float | None = None
+    until: float | None = None
+    is_oldest_first: bool = False
     cursor: str | None = None
+    limit: int = 100
+
+
+class LoggedEvent(msgspec.Struct, frozen=True):
+    """An event of the log, and when it was accepted."""
+
+    event: Event
+    accepted_at: float
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Events of the log, and what the next page begins with; ``None`` after the last one.
+
+    Attributes:
+        begins_at: the log has all events that were accepted since then; of earlier ones, some may be missing.
+        reached: of events that were accepted later, the list has none: the index is behind. Usually ``None``.
+        searched: when the last event that a search looked at was accepted, if it ended early.
+    """
+
+    events: list[LoggedEvent]
+    cursor: str | None = None
+    begins_at: float = 0.0
+    reached: float | None = None
+    searched: float | None = None
+
+
+class EventReport(msgspec.Struct, frozen=True):
+    """An event of the log with its deliveries, the newest first; at most 1,000 of them."""
+
+    event: Event
+    accepted_at: float
+    deliveries: list[DeliverySummary]
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,10 +15,11 @@ from hookgw.kernel.fields import Field, Input
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.keys.pages import ShowInstance
-from hookgw.records.deliveries import Cancellation
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Registration, RetryOptions
+from hookgw.records.selection import DeliverySelection
 from hookgw.site.field_form import form_values, from_form, inputs_of, into_form
+from hookgw.site.payloads import json_of
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.webhooks.change import RegistrationChange, parse_registration, unmask_change
@@ -226,11 +227,11 @@ class WebhookForms:
     async def cancel(self, instance: str, label: str) -> Response:
         """Make the pending deliveries dead letters: first show how many, then do it."""
         form = await self._site.form()
-        deliveries, asked = self._gateway.deliveries, Cancellation(label=label)
+        deliveries, asked = self._gateway.deliveries, DeliverySelection(label=label)
         try:
             if not form.has("confirmed"):
-                count = await deliveries.count_cancellable(instance, asked, without_global=True)
-                return await self._page(instance, label, cancels=count)
+                counted = await deliveries.count_cancellable([instance], asked, without_global=True)
+                return await self._page(instance, label, cancels=counted.matching)
             job = await deliveries.cancel(instance, asked, without_global=True)
         except HookgwError as error:
             return await self._page(instance, label, error=error)
@@ -258,12 +259,14 @@ class WebhookForms:
         return self._site.redirect(_path(instance, label), done=notice)
 
     async def test(self, instance: str, label: str) -> Response:
-        await self._site.form()
+        form = await self._site.form()
+        kind, data = form.get("kind") or None, form.get("data") or None
         try:
-            attempt = await self._gateway.registrations.test(instance, label)
+            data_json = None if data is None else json_of(data, "The data")
+            attempt = await self._gateway.registrations.test(instance, label, kind=kind, data_json=data_json)
         except HookgwError as error:
-            return await self._page(instance, label, error=error)
-        return await self._page(instance, label, attempt=attempt)
+            return await self._page(instance, label, error=error, test_kind=kind, test_data=data)
+        return await self._page(instance, label, attempt=attempt, test_kind=kind, test_data=data)
 
     async def rotate(self, instance: str, label: str) -> Response:
         await self._site.form()

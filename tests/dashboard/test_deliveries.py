@@ -167,6 +167,32 @@ async def test_a_delivery_is_replayed(browser: Browser, receiver: Receiver, loja
     assert receiver.ids[0] == receiver.ids[2]
 
 
+async def test_a_delivery_is_sent_with_other_data(browser: Browser, receiver: Receiver, loja1: str) -> None:
+    page = f"{LIST}/loja1/dlv_1"
+    assert "Send as a new event" in (await browser.get(page)).text
+    sent = await browser.submit(page, f"{page}/resend", {"data": '\r\n {"n": 1.50}\r\n'})
+    assert sent.headers["location"].endswith("?done=resent")
+    await receiver.wait_for(3)
+    assert b'"data":{"n": 1.50}' in receiver.requests[2].body
+    assert receiver.requests[2].header("x-edited-from") == receiver.ids[0]
+    wrong = await browser.submit(page, f"{page}/resend", {"data": "{no"})
+    assert wrong.status_code == 400
+    assert "The data is not JSON" in wrong.text
+    assert "{no" in wrong.text  # what was typed is still there
+
+
+async def test_a_delivery_is_sent_once_to_another_url(
+    browser: Browser, receiver: Receiver, loja1: str
+) -> None:
+    page = f"{LIST}/loja1/dlv_1"
+    tried = await browser.submit(page, f"{page}/resend", {"url": f"{receiver.url}elsewhere"})
+    assert 'The request: <span class="state delivered">' in tried.text
+    assert receiver.requests[-1].target == "/elsewhere"
+    assert receiver.requests[-1].header("webhook-signature") is None
+    wrong = await browser.submit(page, f"{page}/resend", {"url": "ftp://x"})
+    assert (wrong.status_code, "ftp://x" in wrong.text) == (400, True)
+
+
 @pytest.mark.parametrize(
     ("shown_on", "back_to"),
     [("", "/deliveries/loja2/{}"), ("lanes", "/lanes"), ("overview", "/")],

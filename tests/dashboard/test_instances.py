@@ -248,6 +248,15 @@ class TestAWebhook:
         assert (opened.status_code, opened.headers["location"]) == (303, f"/dashboard{page}")
         assert "Connection refused" in tried.text
 
+    async def test_a_test_sends_what_was_typed(self, browser: Browser, page: str) -> None:
+        given = {"kind": "CALL", "data": '{"n": 1}'}
+        tried = await browser.submit(page, f"{page}/test", given)
+        assert "The test: " in tried.text
+        assert "{&#34;n&#34;: 1}" in tried.text
+        wrong = await browser.submit(page, f"{page}/test", given | {"data": "{"})
+        assert (wrong.status_code, "The data is not JSON" in wrong.text) == (400, True)
+        assert (await browser.submit(page, f"{page}/test", {"kind": "NONE"})).status_code == 400
+
     async def test_the_secret_is_shown_and_rotated(
         self, browser: Browser, gateway: Gateway, page: str
     ) -> None:

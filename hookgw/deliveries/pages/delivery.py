@@ -13,9 +13,10 @@ from hookgw.deliveries.pages.deliveries import why_of
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.kernel.errors import HookgwError, NotFound
 from hookgw.kernel.masking import MASK, with_masked_user
+from hookgw.kernel.rules import check_url
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
 from hookgw.records.registrations import Registration
-from hookgw.site.payloads import MOST, Shown, html_size, shown_json
+from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_json
 from hookgw.site.site import Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryReport, DeliverySummary
@@ -58,7 +59,9 @@ class DeliveryPage:
     async def show(self, instance: str, name: str) -> Response:
         return await self._page(instance, name)
 
-    async def _page(self, instance: str, name: str, error: HookgwError | None = None) -> Response:
+    async def _page(
+        self, instance: str, name: str, error: HookgwError | None = None, **shown: Attempt | str
+    ) -> Response:
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
         event = report.event
@@ -77,6 +80,7 @@ class DeliveryPage:
             path=_path(instance, report),
             live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
             alert=error.messages if error else None,
+            **shown,
         )
 
     async def _find(self, instance: str, name: str) -> DeliveryReport:
@@ -151,13 +155,24 @@ class DeliveryPage:
         return Response(content, headers=headers, content_type="application/json")
 
     async def resend(self, instance: str, name: str) -> Response:
-        await self._site.form()
+        """Send a delivery again: as it was, with the data of the form, or once to its URL."""
+        form = await self._site.form()
+        deliveries, without_global = self._gateway.deliveries, not visitor().principal.is_global
+        data, url = form.get("data"), form.get("url")
         try:
-            await self._gateway.deliveries.resend(
-                instance, name, without_global=not visitor().principal.is_global
-            )
+            if url:
+                attempt = await deliveries.send_elsewhere(
+                    instance, name, check_url(url, "The URL"), without_global=without_global
+                )
+                return await self._page(instance, name, attempt=attempt, other_url=url)
+            if data:
+                edited = json_of(data, "The data")
+                found = await deliveries.resend_edited(instance, name, edited, without_global=without_global)
+                name = found.id
+            else:
+                await deliveries.resend(instance, name, without_global=without_global)
         except HookgwError as error:
-            return await self._page(instance, name, error)
+            return await self._page(instance, name, error, edited=data, other_url=url)
         return self._site.redirect(f"/deliveries/{quote(instance)}/{quote(name)}", done="resent")
 
     async def skip(self) -> Response:

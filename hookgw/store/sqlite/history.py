@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 import time
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
 
 from hookgw.concurrency.clock import Clock
 from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
-from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history import HistoryStatements, Pruned, SteppedHistory
-from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
-from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, EventPage, micros
+from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of_summary, summary_of
+from hookgw.store.log import SteppedLog
+from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, micros
 from hookgw.store.sqlite import holders
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.event_ids import (
@@ -32,13 +30,14 @@ from hookgw.store.sqlite.event_ids import (
 from hookgw.store.sqlite.holders import count_held, find_oldest, remove_oldest
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
+from hookgw.store.sqlite.selection import IS_LISTED, as_json, conditions_of, look_at_payloads
 from hookgw.store.sqlite.settle import remove
 from hookgw.store.sqlite.tally import newest, tally
 from hookgw.store.sqlite.transaction import Transaction
 
 # HistoryStatements; some have modules of their own.
 __all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
-__all__ += ["last_attempt", "list_events", "newest", "oldest_ids", "prune", "prune_unheard", "remove_oldest"]
+__all__ += ["last_attempt", "look_at_payloads", "newest", "oldest_ids", "prune", "remove_oldest"]
 __all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
@@ -54,23 +53,14 @@ _JOINS = """
     CROSS JOIN names l ON l.number = d.lane
     LEFT JOIN attempts a ON a.delivery = d.seq AND a.number = d.attempts"""
 _FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {_JOINS}"  # noqa: S608
-# Registrations of the configuration, present and past, by the beginning of their ids. Row by row, because the
-# names that begin so include those of their lanes, of which there may be one for each instance.
-_IS_LISTED = f"""(NOT :without_global OR (SELECT substr(name, 1, {len(GLOBAL_ID_PREFIX)}) FROM names
-    WHERE number = registration) <> '{GLOBAL_ID_PREFIX}')"""  # noqa: S608
-# Both are short, or kept only up to a limit.
-_HAS_TEXT = """(instr(coalesce(reason, ''), :text) OR EXISTS (
-    SELECT 1 FROM attempts a WHERE a.delivery = deliveries.seq AND a.number = deliveries.attempts
-    AND (instr(coalesce(a.error, ''), :text) OR instr(a.answer, :text))))"""
-_BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {_IS_LISTED}"
+_BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {IS_LISTED}"
 # An event may have several deliveries: people ask about the newest one.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(n.seq) FROM deliveries n JOIN events m ON m.seq = n.event
-    WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {_IS_LISTED})"""  # noqa: S608
-_CONTENT = """SELECT k.name, e.data FROM events e
-    CROSS JOIN deliveries d ON d.event = e.seq CROSS JOIN names k ON k.number = d.kind
+    WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {IS_LISTED})"""  # noqa: S608
+_CONTENT = """SELECT k.name, e.data FROM events e CROSS JOIN names k ON k.number = e.kind
     WHERE e.id = :id AND e.instance = (SELECT number FROM names WHERE name = :instance)
-    ORDER BY d.seq DESC LIMIT 1"""
+    AND length(e.data)"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer,
         (SELECT substr(name, 2) FROM names WHERE names.number = url)
@@ -100,45 +90,15 @@ _NEEDED = """SELECT
     + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)
     + (SELECT coalesce(sum(length(entry) + 120), 0) FROM audit)"""
 
-# Row by row, each step would wait for Python's lock, so this is one row. The payload is a text in it.
-_EVENTS = """
-    WITH looked_at AS MATERIALIZED (
-        SELECT seq, kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))
-            AS matches
-        FROM deliveries INDEXED BY history
-        WHERE instance = (SELECT number FROM names WHERE name = :instance) AND seq < :before
-        ORDER BY seq DESC LIMIT :rows
-    ),
-    matching AS MATERIALIZED (
-        SELECT d.event AS event, min(d.seq) AS seq, max(d.size) AS size FROM looked_at l
-        CROSS JOIN deliveries d ON d.seq = l.seq WHERE l.matches GROUP BY d.event
-    ),
-    -- An event's deliveries follow one another, so that those of two events do not mix.
-    summed AS (SELECT event, seq, sum(size) OVER (ORDER BY seq DESC) - size AS before_it FROM matching),
-    chosen AS MATERIALIZED (SELECT event, seq FROM summed WHERE before_it < :bytes)
-    SELECT (SELECT count(*) FROM looked_at), (SELECT min(seq) FROM looked_at),
-        (SELECT count(*) FROM matching), (SELECT count(*) FROM chosen), (SELECT min(seq) FROM chosen),
-        (SELECT json_group_array(json(line)) FROM (
-            SELECT json_array(e.id, k.name, e.time, CAST(e.data AS TEXT), e.sender, e.server_url) AS line
-            FROM chosen c CROSS JOIN events e ON e.seq = c.event CROSS JOIN names k ON k.number = e.kind
-            ORDER BY c.seq DESC))"""
-
-
-class _EventRow(msgspec.Struct, array_like=True):
-    id: str
-    kind: str
-    time: int
-    data: str
-    sender: str | None
-    server_url: str | None
-
+SUMMARIES = f"""SELECT json_group_array(json(line)) FROM (SELECT {_SUMMARY} AS line
+    FROM json_each(?) c CROSS JOIN deliveries d ON d.seq = c.value {_JOINS} ORDER BY d.seq DESC)"""  # noqa: S608
+"""SQL: the summaries of deliveries, whose numbers come as a JSON array, the newest first."""
 
 _row_of = msgspec.json.Decoder(DeliveryRow).decode
-_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
-_event_rows_of = msgspec.json.Decoder(list[_EventRow]).decode
+delivery_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
 
 
-def search_deliveries(  # noqa: C901 -- reads once from top to bottom
+def search_deliveries(
     connection: sqlite3.Connection,
     query: DeliveryQuery,
     before: int | None,
@@ -152,40 +112,32 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
         "rows": rows,
         "wanted": wanted,
     }
-    source, conditions = "deliveries NOT INDEXED WHERE", ["1"]
+    conditions, values = conditions_of(query, query.registrations)
+    given |= values
+    state = None if query.state is None else DeliveryState(query.state)
+    source = "deliveries NOT INDEXED WHERE"
     if query.instance is not None:
         given["instance"] = of_instance(query.instance)
         source = "deliveries INDEXED BY history WHERE"
-    if query.state is DeliveryState.DELIVERED or (query.state is not None and query.instance is None):
-        conditions.append(f"state = '{query.state.value}'")
-    elif query.state is not None:
+    if state is DeliveryState.DELIVERED or (state is not None and query.instance is None):
+        conditions.append(f"state = '{state.value}'")
+    elif state is not None:
         # Written out and said twice, so that the index of undelivered deliveries can be used.
         source = f"""deliveries INDEXED BY undelivered
-            WHERE state <> 'delivered' AND state = '{query.state.value}' AND"""
-    if query.finished_since is not None:
-        conditions.append("finished_at >= :finished")
-        given["finished"] = micros(query.finished_since)
-        if query.state is None and now - query.finished_since <= searches.RECENT:
-            # A page that shows an instance asks for this every second. Deliveries that finished just now
-            # may be anywhere in a backlog of millions, but there are few of them.
-            source = "deliveries INDEXED BY finished WHERE finished_at >= :finished AND"
+            WHERE state <> 'delivered' AND state = '{state.value}' AND"""
+    if query.finished_since is not None and state is None and now - query.finished_since <= searches.RECENT:
+        # A page that shows an instance asks for this every second. Deliveries that finished just now
+        # may be anywhere in a backlog of millions, but there are few of them.
+        source = "deliveries INDEXED BY finished WHERE finished_at >= :finished AND"
     if query.instance is not None:
         source += " instance = (SELECT number FROM names WHERE name = :instance) AND"
-    if query.registration is not None:
-        conditions.append("registration = (SELECT number FROM names WHERE name = :registration)")
-        given["registration"] = query.registration
-    if query.text is not None:
-        conditions.append(_HAS_TEXT)
-        given["text"] = query.text
-    if query.kind is not None:
-        conditions.append("kind = (SELECT number FROM names WHERE name = :kind)")
-        given["kind"] = query.kind
-    limits, times = searches.in_time(query, ":{}")
-    conditions += limits
-    given |= times
-    if query.without_global:
-        conditions.append(_IS_LISTED)
-        given["without_global"] = True
+    elif query.among is not None:
+        conditions.insert(
+            0, "instance IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:among)))"
+        )
+        given["among"] = as_json([of_instance(name) for name in query.among])
+    if query.failed_since is not None:
+        source += " seq >= :failed_since AND"  # the walk ends there
     statement = f"""
         WITH looked_at AS MATERIALIZED (
             SELECT seq, {" AND ".join(conditions)} AS matches FROM {source} seq < :before
@@ -197,7 +149,7 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
                 SELECT {_SUMMARY} AS line FROM chosen c
                 CROSS JOIN deliveries d ON d.seq = c.seq {_JOINS} ORDER BY d.seq DESC))"""  # noqa: S608 - only the texts above are in it
     count, last, lines = connection.execute(statement, given).fetchone()
-    found = [summary_of(row) for row in _rows_of(lines)]
+    found = [summary_of(row) for row in delivery_rows_of(lines)]
     return searches.SearchPart(found, count, last, time.perf_counter() - started)
 
 
@@ -234,27 +186,6 @@ def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:
     return None if row is None else attempt_of(*row)
 
 
-def list_events(
-    connection: sqlite3.Connection, instance: str, kinds: Collection[str], before: int
-) -> EventPage:
-    given = {
-        "instance": of_instance(instance),
-        "kinds": json.dumps(list(kinds)),
-        "before": before,
-        "rows": searches.EVENT_ROWS,
-        "bytes": searches.EVENT_BYTES,
-    }
-    row = connection.execute(_EVENTS, given).fetchone()
-    looked_at, last, matching, chosen, last_chosen, lines = row
-    events = [
-        event_of(instance, one.id, one.kind, one.time, one.data.encode(), one.sender, one.server_url)
-        for one in _event_rows_of(lines)
-    ]
-    if chosen < matching:
-        return EventPage(events, str(last_chosen))
-    return EventPage(events, str(last) if looked_at == searches.EVENT_ROWS else None)
-
-
 def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pruned:
     given = {"after": after, "end": micros(before), "rows": limit, "bytes": holders.PRUNE_BYTES}
     row: tuple[str, str, int, int, int] = transaction.connection.execute(_OLD, given).fetchone()
@@ -269,13 +200,6 @@ def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pr
         keep_ids(transaction.connection, events)
     transaction.count_rows(count + unheard)
     return Pruned(count + unheard, last if count else after)
-
-
-def prune_unheard(transaction: Transaction, before: float, limit: int) -> tuple[int, int]:
-    given = {"end": micros(before), "rows": limit}
-    events, count = transaction.connection.execute(_OLD_UNHEARD, given).fetchone()
-    transaction.count_rows(count)
-    return count, keep_ids(transaction.connection, events) if count else 0
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
@@ -296,20 +220,26 @@ class SqliteHistory(SteppedHistory[sqlite3.Connection, Transaction]):
         background: Reader,
         clock: Clock,
         statements: HistoryStatements[sqlite3.Connection, Transaction],
+        log: SteppedLog[sqlite3.Connection, Transaction],
     ) -> None:
-        super().__init__(commits, lists, background, clock, statements)
+        super().__init__(commits, lists, background, clock, statements, log)
         self._names = NamePruning(commits, background)
 
     async def enforce_retention(
-        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+        self,
+        *,
+        before: float,
+        limit: int,
+        ids_before: float = math.inf,
+        ids_limit: int = NO_LIMIT,
+        log_limit: int = NO_LIMIT,
     ) -> int:
         await self._names.prune_if_due()
         return await super().enforce_retention(
-            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit
+            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit, log_limit=log_limit
         )
 
-    async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:
-        rest = remembered
+    async def _remove_excess(self, limit: int, rest: int, now: float) -> int:
         if (used := await self._background.run(used_bytes)) <= limit + rest:
             return 0
         # Once for each call, as it walks through the index of the outbox.
@@ -320,7 +250,7 @@ class SqliteHistory(SteppedHistory[sqlite3.Connection, Transaction]):
             rest, used = rest + ids, await self._background.run(used_bytes)
             return used <= limit + rest
 
-        removed, is_any_left = await self._remove_unheard(now, is_enough), True
+        removed, is_any_left = 0, True
         while used > limit + rest and is_any_left:  # else the rest is pending, or its pages are partly free
             count, is_any_left = await self._remove_in_turn(limit / (used - rest), now, is_enough)
             removed += count

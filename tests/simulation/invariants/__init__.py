@@ -12,6 +12,7 @@ from tests.simulation.invariants import (
     kept,
     known,
     limits,
+    logged,
     metrics,
     operational,
     order,
@@ -27,7 +28,7 @@ from tests.simulation.invariants.index import Index
 
 CHECKS = (
     *(kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending),
-    *(erasing, backups, operational, blocking, metrics, known, skipped),
+    *(logged, erasing, backups, operational, blocking, metrics, known, skipped),
 )
 
 

@@ -16,7 +16,17 @@ import pytest
 
 from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
-from hookgw.store import Store, StoreObserver, audit_entries, history, new_lanes, open_store, searches, steps
+from hookgw.store import (
+    Store,
+    StoreObserver,
+    audit_entries,
+    history,
+    log,
+    new_lanes,
+    open_store,
+    searches,
+    steps,
+)
 from hookgw.store.postgresql import Server
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import open_store as open_postgresql_store
@@ -31,7 +41,12 @@ class Engine(Protocol):
     place: str
 
     def open(
-        self, observer: StoreObserver | None = None, *, keep_history: bool = True, keys: MasterKeys = ...
+        self,
+        observer: StoreObserver | None = None,
+        *,
+        keep_history: bool = True,
+        keep_unwanted: bool = True,
+        keys: MasterKeys = ...,
     ) -> AbstractAsyncContextManager[Store]:
         """Open the store."""
 
@@ -63,11 +78,14 @@ class _Sizes:
         self._monkeypatch.setattr(history, "PRUNE_STEP", size)
         self._monkeypatch.setattr(history, "FORGET_STEP", size)
         self._monkeypatch.setattr(audit_entries, "STEP", size)
+        self._monkeypatch.setattr(log, "PRUNE_STEP", size)
+        self._monkeypatch.setattr(log, "INDEX_ROWS", size)
         if payload is not None:
             self._monkeypatch.setattr(new_lanes, "MOST_READ", payload)
 
     def shorten_searches(self, rows: int) -> None:
         self._monkeypatch.setattr(searches, "FIRST_ROWS", rows)
+        self._monkeypatch.setattr(searches, "PAYLOAD_ROWS", rows)
         self._monkeypatch.setattr(steps, "SEARCH_ROWS", rows)
         self._monkeypatch.setattr(self._erase, "ROWS", rows)
         self._monkeypatch.setattr(searches, "LIST_SECONDS", 0)
@@ -95,10 +113,16 @@ class SqliteEngine(_Sizes):
         observer: StoreObserver | None = None,
         *,
         keep_history: bool = True,
+        keep_unwanted: bool = True,
         keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     ) -> AsyncIterator[Store]:
         async with open_store(
-            self._path, clock=Clock(), observer=observer, keep_history=keep_history, keys=keys
+            self._path,
+            clock=Clock(),
+            observer=observer,
+            keep_history=keep_history,
+            keep_unwanted=keep_unwanted,
+            keys=keys,
         ) as store:
             yield store
 
@@ -135,10 +159,16 @@ class PostgresqlEngine(_Sizes):
         observer: StoreObserver | None = None,
         *,
         keep_history: bool = True,
+        keep_unwanted: bool = True,
         keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     ) -> AsyncIterator[Store]:
         async with open_postgresql_store(
-            self._server, clock=Clock(), observer=observer, keep_history=keep_history, keys=keys
+            self._server,
+            clock=Clock(),
+            observer=observer,
+            keep_history=keep_history,
+            keep_unwanted=keep_unwanted,
+            keys=keys,
         ) as store:
             yield store
 
