@@ -229,7 +229,8 @@ class OutboundHttp:
     async def examine(self, registration: Registration) -> Reach:
         """Look a registration's host up, check its addresses, connect, do the TLS handshake, and close.
 
-        Of a scheme other than HTTP's, there is no handshake: only its plugin knows when TLS begins. A failure has the words of an attempt: a tenant learns no more than an attempt would show.
+        Of a scheme other than HTTP's, there is no handshake: only its plugin knows when TLS begins. A failure
+        has the words of an attempt: a tenant learns no more than an attempt would show.
         """
         target, holder, addresses = parse_destination(registration.url), registration.instance, 0
         limit = self._dialer.connect_timeout
