@@ -54,11 +54,7 @@ class McpRoutes:
             pair for pair in scope["headers"] if pair[0] not in (b"content-length", b"content-encoding")
         ]
         found = await server.respond(api, headers, body)
-        response = Response(found.body, found.status)
-        for name, value in found.headers:
-            if name.lower() == b"content-type":
-                response.headers["content-type"] = value.decode("latin-1")
-        return response
+        return Response(found.body, found.status, content_type=found.content_type)
 
 
 class OwnApi:
