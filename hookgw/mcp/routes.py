@@ -14,7 +14,7 @@ from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.kernel.json_text import decode_strict
 from hookgw.mcp.loading import load_server
 from hookgw.mcp.tools import Refused
-from hookgw.web.auth import shown_key
+from hookgw.web.auth import VIA, shown_key
 from hookgw.web.openapi.describe import Body, describes
 from hookgw.web.request_body import current_exchange, read_json
 from hookgw.web.server.asgi_client import AsgiClient
@@ -126,6 +126,7 @@ class OwnApi:
             "headers": headers,
             "client": self._scope["client"],
             "server": self._scope["server"],
+            VIA: "mcp",
         }
         await AsgiClient(scope, receive, send).run(self._app.asgi_app)
         return status, b"".join(parts)
