@@ -83,7 +83,8 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
         checks.append(_webhook(registration))
         if registration.enabled:
             checks += _lane(gateway, registration, lanes[registration.id])
-            checks += _reach(gateway, registration, reaches.get(registration.id))
+            if _is_http(registration):
+                checks += _reach(gateway, registration, reaches.get(registration.id))
     checks.append(await _dead_letters(gateway, name))
     checks += _of_system(gateway, name, is_operator=is_operator)
     return _as_of_now(gateway, checks)
@@ -225,11 +226,16 @@ def _lane(gateway: Gateway, registration: Registration, lanes: list[LaneStatisti
     yield msgspec.structs.replace(check, delivery=skippable(lane) or UNSET)
 
 
+def _is_http(registration: Registration) -> bool:
+    """Return whether hookgw connects to a receiver itself."""
+    return registration.url.lower().startswith(("http://", "https://"))
+
+
 async def _reaches(gateway: Gateway, registrations: list[Registration]) -> dict[str, Reach]:
     found: dict[str, Reach] = {}
     with trio.move_on_after(EXAMINE_WITHIN):
         for registration in registrations:
-            if registration.enabled:
+            if registration.enabled and _is_http(registration):
                 found[registration.id] = await gateway.outbound.examine(registration)
     return found
 
