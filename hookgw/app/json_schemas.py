@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookgw.app.gateway import Gateway
-from hookgw.deliveries.requests import REPLAY_STATES
+from hookgw.deliveries.requests import MAX_INSTANCES, MAX_TEXT, REPLAY_STATES, STATUS_PATTERN
 from hookgw.events.erasure_request import MAX_JID
 from hookgw.events.schemas import EMITTED_EVENT
 from hookgw.instances.fields import (
@@ -31,6 +31,7 @@ from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
     MOMENT_SCHEMA,
     NAME_SCHEMA,
+    URL_SCHEMA,
     Schema,
     enum,
     flag,
@@ -44,19 +45,50 @@ from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION
 from hookgw.webhooks.tls import TLS
 
+_text = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
+_SELECTION: Schema = {
+    "since": or_null(MOMENT_SCHEMA, "The first acceptance time, or how long ago that is."),
+    "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`."),
+    "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Only these kinds."),
+    "label": or_null(NAME_SCHEMA, "Only this registration."),
+    "host": or_null(_text, "Only registrations with a URL at this host, with or without its port."),
+    "status": or_null(
+        {"type": "string", "pattern": STATUS_PATTERN},
+        "Only deliveries with this status in the newest attempt: `503`, or `5xx`.",
+    ),
+    "error": or_null(
+        _text,
+        "Only deliveries with this text in their reason, or in the error or answer of the newest attempt.",
+    ),
+    "person": or_null(
+        _text, "Only deliveries with a payload that names this person, as an erasure finds it."
+    ),
+    "text": or_null(_text, "Only deliveries with this text in the payload."),
+    "failedSince": or_null(
+        {"type": "string", "pattern": "^dlv_[0-9]{1,18}$"}, "Only the delivery with this id, and later ones."
+    ),
+    "dryRun": flag("Only count them."),
+}
+_INSTANCES: Schema = {
+    "instances": or_null(
+        {
+            "type": "array",
+            "maxItems": MAX_INSTANCES,
+            "items": {"type": "string", "minLength": 1, "maxLength": 129},
+        },
+        "Only these instances: names, or beginnings of names followed by `*`.",
+    ),
+}
 REPLAY: Schema = {
     "type": "object",
-    "description": "Which deliveries to send again.",
+    "description": "Which deliveries to send again. It needs `since` or `failedSince`.",
     "additionalProperties": False,
-    "required": ["since"],
-    "properties": {
-        "since": MOMENT_SCHEMA | {"description": "The first acceptance time, or how long ago that is."},
-        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`; now if missing."),
+    "properties": _SELECTION
+    | {
         "state": or_null(
             ref("ReplayState"), "dead (the default): dead letters. all: every finished delivery."
         ),
-        "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Only these kinds."),
-        "label": or_null(NAME_SCHEMA, "Only this registration."),
+        "finishedSince": or_null(MOMENT_SCHEMA, "Only deliveries that finished at this time or later."),
     },
 }
 
@@ -79,12 +111,26 @@ CANCEL: Schema = {
     "type": "object",
     "description": "Which pending deliveries to cancel; without a field, all of the instance.",
     "additionalProperties": False,
+    "properties": _SELECTION,
+}
+
+RESEND: Schema = {
+    "type": "object",
+    "description": "How to send it again, with data or a URL but not both; without a field, as it was.",
+    "additionalProperties": False,
     "properties": {
-        "since": or_null(MOMENT_SCHEMA, "The first acceptance time, or how long ago that is."),
-        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`."),
-        "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Only these kinds."),
-        "label": or_null(NAME_SCHEMA, "Only this registration."),
-        "dryRun": flag("Only count them."),
+        "data": {"description": "The data of a new event, for the same registration only."},
+        "url": or_null(URL_SCHEMA, "Send the event there, once, now, and outside the lane."),
+    },
+}
+
+TEST: Schema = {
+    "type": "object",
+    "description": "What to send; without a field, an example of the first kind that the registration wants.",
+    "additionalProperties": False,
+    "properties": {
+        "event": or_null(ref("AnyKindName"), "The kind of the event."),
+        "data": {"description": "Its data; by default, the example of the kind."},
     },
 }
 
@@ -117,7 +163,15 @@ COMPONENTS: dict[str, Schema] = {
     "EmittedEvent": EMITTED_EVENT,
     "ReplayState": enum(REPLAY_STATES, "Which deliveries a replay sends."),
     "ReplayRequest": REPLAY,
+    "ReplayAllRequest": REPLAY | {"properties": _INSTANCES | REPLAY["properties"]},
+    "ResendRequest": RESEND,
+    "TestRequest": TEST,
     "CancelRequest": CANCEL,
+    "CancelAllRequest": CANCEL
+    | {
+        "description": "Which pending deliveries to cancel; without a field, all that the key reaches.",
+        "properties": _INSTANCES | CANCEL["properties"],
+    },
     "BackupRequest": BACKUP,
     "EraseRequest": ERASE,
 }

@@ -117,19 +117,20 @@ async def open_gateway(
         async with open_fleet(core) as fleet:
             instances = open_instances(core, media_key)
             webhooks = open_webhooks(core, instances.service.create)
-            deliveries = open_deliveries(core, fleet.lane_pauses)
+            events = open_events(
+                core,
+                instances.states,
+                instances.quiet.accepted,
+                fleet.lane_pauses,
+                instances.connectors.passes_on_messages,
+            )
+            deliveries = open_deliveries(core, fleet.lane_pauses, events.intake, webhooks.service.send_once)
             parts = Parts(
                 core=core,
                 fleet=fleet,
                 instances=instances,
                 webhooks=webhooks,
-                events=open_events(
-                    core,
-                    instances.states,
-                    instances.quiet.accepted,
-                    fleet.lane_pauses,
-                    instances.connectors.passes_on_messages,
-                ),
+                events=events,
                 deliveries=deliveries,
                 messages=open_messages(core, instances, deliveries.history),
                 keys=open_keys(core),

@@ -56,13 +56,14 @@ async def start(
         await essential("The watch of the disk space", None, core.disk.run)
     await essential("The outgoing side", None, outbound.run)
     await essential("The dispatcher", core.dispatcher.is_stopping, core.dispatcher.run, _lane_services(parts))
+    nodes = parts.operations.views.nodes
     begin = {
-        JobKind.CANCEL: deliveries.cancellations.cancelling,
+        JobKind.CANCEL: partial(deliveries.bulk.begin, deliveries.cancellations.cancelling, nodes),
         JobKind.DELETE_INSTANCE: instances.service.deletion,
         JobKind.DELETE_REGISTRATION: pending.parking,
         JobKind.DISABLE_REGISTRATION: pending.parking,
         JobKind.ERASE: events.erasures.erasing,
-        JobKind.REPLAY: deliveries.replays.replaying,
+        JobKind.REPLAY: partial(deliveries.bulk.begin, deliveries.replays.replaying, nodes),
     }
     await essential("The task of jobs", None, core.jobs.run, begin)
     await essential("The task of re-partitions", pending.is_stopping, pending.run)

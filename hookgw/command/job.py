@@ -77,6 +77,26 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
         show_table(tuple(COLUMNS.values()), rows, wide=wide)
 
 
+def _order(order: str, done: str, text: str) -> None:
+    @job.command(order, help=text)
+    @click.argument("job_id", metavar="ID")
+    @server_options
+    @json_option
+    def command(client: Client, job_id: str, as_json: bool) -> None:
+        found = client.call("POST", "job", order, job_id)
+        if as_json:
+            show_json(found)
+        elif found["state"] in (done, "done"):
+            say(f"{job_id} is {found['state']}; {found['done']:,} deliveries so far.")
+        else:
+            say(f"{job_id} is {found['state']}: it obeys after its present step.")
+
+
+_order("pause", "paused", "Pause a replay, until it is resumed. A restart of hookgw does not resume it.")
+_order("resume", "running", "Resume a paused replay.")
+_order("cancel", "cancelled", "End a replay or a cancellation early. What it has done stays.")
+
+
 def _done(found: dict[str, Any]) -> str:
     """Return a job's progress: of a backup, the pages and all pages."""
     return str(found["done"]) if found.get("total") is None else f"{found['done']}/{found['total']} pages"
@@ -112,7 +132,7 @@ def follow(
         if found["state"] == "failed":
             done = f" after {found['done']:,} deliveries" if found.get("total") is None else ""
             raise Failed(f"{job_id} failed{done}: {found['error']}")
-        if found["state"] == "done":
+        if found["state"] in ("done", "cancelled"):
             return found
         wait()
 

@@ -27,9 +27,10 @@ from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.concurrency.tasks import TaskFailed, retry_contained
 from hookgw.fair import Share
-from hookgw.kernel.errors import HookgwError, StorageUnavailable, Unavailable
+from hookgw.kernel.errors import Conflict, HookgwError, NotFound, StorageUnavailable, Unavailable
 from hookgw.lanes.store_retry import retry_until_readable
-from hookgw.records.jobs import Job, JobKind, JobState, new_job_id
+from hookgw.records.audit import AuditEntry
+from hookgw.records.jobs import CANCELLABLE, PAUSABLE, Job, JobKind, JobOrder, JobState, new_job_id
 from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.jobs")
@@ -44,6 +45,9 @@ PRUNE_EVERY = 600.0
 """Seconds between two looks at the age of finished jobs."""
 MOST_REST = 0.5
 """The longest rest after a step, in seconds."""
+
+
+_PARTICIPLES = {JobOrder.PAUSE: "paused", JobOrder.RESUME: "resumed", JobOrder.CANCEL: "cancelled"}
 
 
 class RunningJob:
@@ -69,6 +73,16 @@ class RunningJob:
         self.scope = trio.CancelScope()
         # Whether a caller went on without it, and has its id.
         self.is_told = False
+        # What it was asked to, and is to obey with its next step: with an entry for the audit, and an event.
+        self.orders: list[tuple[JobOrder, AuditEntry | None, trio.Event]] = []
+        self.ordered = trio.Event()
+
+    def order(self, order: JobOrder, entry: AuditEntry | None = None) -> trio.Event:
+        """Ask something of the job; return an event that is set once it has obeyed and stored that."""
+        obeyed = trio.Event()
+        self.orders.append((order, entry, obeyed))
+        self.ordered.set()
+        return obeyed
 
 
 Begin = Callable[[RunningJob], Callable[[], Awaitable[None]]]
@@ -114,7 +128,9 @@ class Jobs:
     async def take_up(self, concerns: Callable[[Job], bool]) -> None:
         """Continue jobs that another process has left. They are prepared when this returns."""
         for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
-            if job.is_running and concerns(job) and job.id not in self._running and self._nursery is not None:
+            # One that has ended since it was read is among the finished ones, or was removed with its record.
+            is_known = job.id in self._running or job.id in self._finished
+            if job.is_running and concerns(job) and not is_known and self._nursery is not None:
                 running = self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
                 logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
                 self._nursery.start_soon(self._carry_out, running, self._begin[job.kind](running))
@@ -140,10 +156,11 @@ class Jobs:
             Job(id=new_job_id(), kind=kind, instance=instance, started=self._clock.wall()), **more
         )
 
-    def start(self, job: Job, begin: Begin, *, is_stored: bool) -> RunningJob:
+    def start(self, job: Job, begin: Begin | None, *, is_stored: bool) -> RunningJob:
         """Carry out a job. It is prepared when this returns.
 
         Args:
+            begin: prepares it; by default, what prepares jobs of its kind.
             is_stored: whether the job is in the store. Otherwise its worker stores it with a step, or it ends
                 with the process.
         """
@@ -152,6 +169,7 @@ class Jobs:
             running.ended.set()
         else:
             self._running[job.id] = running
+            begin = begin or self._begin[job.kind]
             self._nursery.start_soon(self._carry_out, running, begin(running))
         return running
 
@@ -179,6 +197,74 @@ class Jobs:
             later = "; the rest follows at the next start" if running.is_stored else ""
             raise Unavailable(f"The gateway is closing. {done}{later}.")
         return running.job
+
+    async def obey(self, running: RunningJob, entry: AuditEntry | None = None, *, holds: bool = True) -> bool:
+        """Store what was asked of a job since its last step, and hold while it is paused.
+
+        The work of a job that can be paused or cancelled calls this before each step.
+
+        Args:
+            entry: of the job itself, for the audit, if the job is not stored yet.
+            holds: whether to hold while it is paused.
+
+        Returns:
+            Whether the work goes on; otherwise it was cancelled.
+        """
+        while True:
+            while running.orders:
+                order, its_entry, obeyed = running.orders[0]
+                job = msgspec.structs.replace(
+                    running.job,
+                    is_paused=order is JobOrder.PAUSE,
+                    is_cancelled=running.job.is_cancelled or order is JobOrder.CANCEL,
+                )
+                entries = [one for one in (None if running.is_stored else entry, its_entry) if one]
+                await self._store_until_done(partial(self._store.put_job, job, audit=entries))
+                running.job, running.is_stored = job, True
+                del running.orders[0]
+                obeyed.set()
+            if running.job.is_cancelled or not (running.job.is_paused and holds):
+                return not running.job.is_cancelled
+            running.ordered = trio.Event()
+            await running.ordered.wait()
+
+    async def order(self, job_id: str, order: JobOrder, entry: AuditEntry) -> Job:
+        """Pause, resume or cancel a job that runs here.
+
+        Returns:
+            The job. If its present step takes long, it has not obeyed yet, but will.
+
+        Raises:
+            NotFound: no such job runs here.
+            Conflict: a job of its kind cannot do that, or it is a part of another one.
+        """
+        running = self._running.get(job_id)
+        if running is None:
+            raise NotFound(f"No job {job_id[:64]!r} runs.")
+        job = running.job
+        if job.parent is not None:
+            raise Conflict(f"The job is part of {job.parent}: {order} that one.")
+        if job.kind not in (CANCELLABLE if order is JobOrder.CANCEL else PAUSABLE):
+            raise Conflict(f"A job of kind {job.kind} cannot be {_PARTICIPLES[order]}.")
+        obeyed = running.order(order, entry)
+        running.is_told = True
+        with trio.move_on_after(ANSWER_WITHIN):
+            async with trio.open_nursery() as nursery:
+                # A job that ends meanwhile obeys no more.
+                nursery.start_soon(_cancel_after, running.ended, nursery.cancel_scope)
+                await (running.ended if order is JobOrder.CANCEL else obeyed).wait()
+                nursery.cancel_scope.cancel()
+        return self.find(job_id) or running.job
+
+    def running_here(self, job_id: str) -> RunningJob | None:
+        return self._running.get(job_id)
+
+    def former(self, running: RunningJob) -> RunningJob | None:
+        """Return a job of the same kind and instance that began before another one, and still runs."""
+        job = running.job
+        same = (one for one in self._running.values() if one.job.kind == job.kind)
+        first = next((one for one in same if one.job.instance == job.instance), running)
+        return None if first is running else first
 
     def find(self, job_id: str) -> Job | None:
         """Return a job that runs, or ended not long ago."""
@@ -235,7 +321,7 @@ class Jobs:
         log = logger.warning if job.state is JobState.FAILED else logger.info
         if job.done or running.error:  # most have nothing to do
             log("job ended", job=job.id, kind=job.kind, instance=job.instance, done=job.done, error=job.error)
-        if running.is_told or running.is_resumed or took >= ANSWER_WITHIN:
+        if running.is_told or running.is_resumed or job.parent or took >= ANSWER_WITHIN:
             self._finished[job.id] = job
             await self._store_until_done(partial(self._store.put_job, job))
             await self._forget_old()
@@ -280,6 +366,11 @@ class Jobs:
 
     async def _store_until_done(self, write: Callable[[], Awaitable[None]]) -> None:
         await retry_until_readable(write, _log_refusal)
+
+
+async def _cancel_after(ended: trio.Event, scope: trio.CancelScope) -> None:
+    await ended.wait()
+    scope.cancel()
 
 
 def _log_refusal(error: StorageUnavailable) -> None:

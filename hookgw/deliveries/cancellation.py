@@ -9,7 +9,7 @@ A cancellation of one delivery is no job: it stops one lane, cuts an attempt in 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.selection import check_label, details_of, limited, receivers
 from hookgw.fleet.lane_pauses import LanePauses
 from hookgw.kernel.errors import (
     Conflict,
@@ -30,21 +31,18 @@ from hookgw.kernel.errors import (
     LaneElsewhere,
     NotFound,
     StorageUnavailable,
-    TooManyRequests,
 )
-from hookgw.kernel.times import rfc3339
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.store_retry import retry_until_readable
 from hookgw.records.audit import ActorKind, AuditAction, AuditEntry
-from hookgw.records.deliveries import Cancellation, DeliveryState, parse_delivery_id
+from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import Event
-from hookgw.records.jobs import CancelScope, Job, JobKind
+from hookgw.records.instances import Instance
+from hookgw.records.jobs import Job, JobKind
 from hookgw.records.lanes import lane_rule
-from hookgw.records.registrations import Registration, is_global
+from hookgw.records.registrations import is_global
+from hookgw.records.selection import DeliverySelection
 from hookgw.store import CancelQuery, DeliverySummary, Store
-
-MOST_COUNTED = 100_000
-"""The highest number that a count returns."""
 
 T = TypeVar("T")
 logger = structlog.get_logger("hookgw.cancelling")
@@ -70,37 +68,20 @@ class Cancellations:
         self._lane_pauses = lane_pauses
         self._jobs = jobs
         self._audit = audit
-        self._counting: set[str] = set()
 
-    async def count(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> int:
-        """Return how many pending deliveries :meth:`cancel` would select now, at most :data:`MOST_COUNTED`.
+    async def count(self, instance: str, selection: DeliverySelection, most: int) -> Mapping[str, int]:
+        """Count what :meth:`cancel` would select now, by registration; it ends at about ``most``."""
+        found = tuple(one.id for one in receivers(self._registry, instance, selection))
+        return await self._store.count_cancellable(_query(instance, found, selection), most)
 
-        Raises:
-            NotFound: there is no such instance, or it has no registration of the label.
-            TooManyRequests: another count of the instance is in progress.
-            StorageUnavailable: the disk refuses.
-        """
-        self._registry.instance(instance)
-        registrations = self._selected(instance, asked.label, without_global)
-        query = CancelQuery(
-            instance=instance,
-            registrations=tuple(one.id for one in registrations),
-            since=asked.since,
-            until=asked.until,
-            kinds=asked.kinds,
-        )
-        # One at a time: it may walk through the whole backlog, with a connection that all instances share.
-        if instance in self._counting:
-            raise TooManyRequests(
-                "Deliveries of this instance are being counted. Retry later.", retry_after=1.0
-            )
-        self._counting.add(instance)
-        try:
-            return await self._store.count_cancellable(query, MOST_COUNTED)
-        finally:
-            self._counting.discard(instance)
-
-    async def cancel(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> Job:
+    async def cancel(
+        self,
+        instance: str,
+        selection: DeliverySelection,
+        *,
+        without_global: bool = False,
+        waits: bool = False,
+    ) -> Job:
         """Turn pending deliveries of an instance's events into dead letters.
 
         Neither a cancelled caller nor a restart stops it.
@@ -108,6 +89,7 @@ class Cancellations:
         Args:
             without_global: leave deliveries to registrations of the configuration alone: they are the
                 operator's.
+            waits: allow it while another cancellation of the instance is under way.
 
         Returns:
             The job, which may still run; see :meth:`Jobs.wait`.
@@ -117,25 +99,28 @@ class Cancellations:
             Conflict: a cancellation of the instance is under way.
             Unavailable: the disk refused, and nothing is cancelled; or the gateway is closing.
         """
-        instance_id = self._registry.instance(instance).id
-        registrations = self._selected(instance, asked.label, without_global)
+        present = self._registry.instance(instance)
+        check_label(self._registry, instance, selection)
         self._store.check_open()
         # Jobs take turns: one instance must not have a thousand in the line.
         former = self._jobs.running(JobKind.CANCEL, instance)
-        if former is not None:
+        if former is not None and not waits:
             raise Conflict(
                 f"A cancellation of {instance!r} is under way ({former.id}); try again when it has ended."
             )
-        job = self._jobs.new(
-            JobKind.CANCEL,
-            instance,
-            instance_id=instance_id,
-            registrations=tuple(one.id for one in registrations),
-            reason=_reason(),
-            cancel=CancelScope(since=asked.since, until=asked.until, kinds=asked.kinds),
-        )
+        job = self.job(present, limited(selection, without_global=without_global))
         # Stored with its first step, unless that is the last.
         return await self._jobs.wait(self._jobs.start(job, self.cancelling, is_stored=False))
+
+    def job(self, instance: Instance, selection: DeliverySelection) -> Job:
+        return self._jobs.new(
+            JobKind.CANCEL,
+            instance.name,
+            instance_id=instance.id,
+            registrations=tuple(one.id for one in receivers(self._registry, instance.name, selection)),
+            reason=_reason(),
+            cancel=selection,
+        )
 
     async def cancel_one(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:
         """Turn one pending delivery into a dead letter, so that its lane continues with the next at once.
@@ -252,15 +237,9 @@ class Cancellations:
 
     async def _walk(self, running: RunningJob, spared: Collection[int]) -> None:
         job = running.job
-        scope, cursor = job.cancel or CancelScope(), job.cursor
-        query = CancelQuery(
-            instance=job.instance,
-            registrations=job.registrations,
-            since=scope.since,
-            until=scope.until,
-            kinds=scope.kinds,
-        )
-        while cursor is not None:
+        cursor = job.cursor
+        query = _query(job.instance, job.registrations, job.cancel or DeliverySelection())
+        while cursor is not None and await self._jobs.obey(running, self._entry(job)):
             step = partial(
                 self._store.cancel_step,
                 query,
@@ -268,6 +247,7 @@ class Cancellations:
                 cursor,
                 spared=spared,
                 job=running.job,
+                is_stored=running.is_stored,
                 audit=[] if running.is_stored else [self._entry(job)],
             )
             async with self._jobs.turn(job.instance):
@@ -285,27 +265,21 @@ class Cancellations:
             return await retry_until_readable(call, _log_refusal)
         return await call()  # nothing is cancelled: the caller may ask again
 
-    def _selected(self, instance: str, label: str | None, without_global: bool) -> list[Registration]:
-        if label is not None:
-            found = self._registry.find(instance, label)
-            if found is None:
-                raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
-            return [found]
-        hearing = self._registry.hearing(instance)
-        return [one for one in hearing if not (without_global and is_global(one.id))]
-
     def _entry(self, job: Job) -> AuditEntry:
-        scope = job.cancel or CancelScope()
         labels = (one.label for one in map(self._registry.registration, job.registrations) if one)
         details = {
             "job": job.id,
-            "since": None if scope.since is None else rfc3339(scope.since),
-            "until": None if scope.until is None else rfc3339(scope.until),
-            "kinds": ", ".join(scope.kinds) or None,
+            **details_of(job.cancel or DeliverySelection()),
+            "label": None,
             "labels": ", ".join(labels) or None,
         }
         instance = self._registry.find_instance(job.instance)
         return self._audit.entry(AuditAction.DELIVERY_CANCEL, instance, details=details)
+
+
+def _query(instance: str, registrations: tuple[str, ...], selection: DeliverySelection) -> CancelQuery:
+    given = msgspec.structs.asdict(selection)
+    return CancelQuery(**given, instance=instance, registrations=registrations)
 
 
 def _described(state: DeliveryState) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hookgw.core.open import Core
+from hookgw.deliveries.bulk import BulkJobs
 from hookgw.deliveries.cancellation import Cancellations
+from hookgw.deliveries.dry_run import DryRuns
+from hookgw.deliveries.edited import EditedDeliveries, SendOnce
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.service import DeliveryService
 from hookgw.deliveries.stuck_lanes import StuckLanes
+from hookgw.events.accept import EventIntake
 from hookgw.fleet.lane_pauses import LanePauses
 
 
@@ -18,16 +22,22 @@ class Deliveries:
     service: DeliveryService
     replays: Replays
     cancellations: Cancellations
+    bulk: BulkJobs
     history: DeliveryHistory
     stuck: StuckLanes
 
 
-def open_deliveries(core: Core, lane_pauses: LanePauses) -> Deliveries:
+def open_deliveries(
+    core: Core, lane_pauses: LanePauses, intake: EventIntake, send_once: SendOnce
+) -> Deliveries:
     registry, store, jobs = core.registry, core.store, core.jobs
     history = DeliveryHistory(store, core.metrics.limited)
     replays = Replays(registry, store, history, jobs, core.outbox, core.audit)
     cancellations = Cancellations(
         registry, store, core.dispatcher, core.pending, lane_pauses, history, jobs, core.audit
     )
+    bulk = BulkJobs(registry, store, jobs, core.audit, replays, cancellations, core.clock, core.node.holds)
+    edited = EditedDeliveries(registry, history, intake, send_once, jobs, core.audit)
+    service = DeliveryService(replays, cancellations, bulk, DryRuns(registry), edited)
     stuck = StuckLanes(core.dispatcher.find_lane, core.clock)
-    return Deliveries(DeliveryService(replays, cancellations), replays, cancellations, history, stuck)
+    return Deliveries(service, replays, cancellations, bulk, history, stuck)

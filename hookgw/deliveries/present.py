@@ -40,6 +40,11 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
     )
 
 
+def present_of_any(delivery: responses.Delivery, instance: str) -> responses.DeliveryOfAny:
+    """Return a delivery as in a list of several instances."""
+    return responses.DeliveryOfAny(**msgspec.structs.asdict(delivery), instance=instance)
+
+
 def present_report(
     report: DeliveryReport,
     attempts: list[lane_responses.Attempt],

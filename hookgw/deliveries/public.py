@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
+from hookgw.deliveries.bulk import *
 from hookgw.deliveries.history import *
 from hookgw.deliveries.requests import *

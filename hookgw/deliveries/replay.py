@@ -6,10 +6,11 @@ half-way.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
+import msgspec
 import structlog
 import trio
 
@@ -19,15 +20,14 @@ from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.registry import Registry
 from hookgw.deliveries.history import DeliveryHistory
-from hookgw.deliveries.requests import Replay
+from hookgw.deliveries.selection import check_label, details_of, limited, receivers
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
-from hookgw.kernel.times import rfc3339
 from hookgw.lanes.store_retry import FIRST_WAIT, LAST_WAIT
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance
-from hookgw.records.jobs import Job, JobKind, ReplayScope
+from hookgw.records.jobs import Job, JobKind
 from hookgw.records.lanes import LaneRule, lane_rule
-from hookgw.records.registrations import is_global
+from hookgw.records.selection import DeliverySelection
 from hookgw.store import DeliverySummary, ReplayQuery, Store
 
 ROOM_WAIT = 1.0
@@ -96,38 +96,47 @@ class Replays:
                 raise Conflict("The delivery is still pending; hookgw will send it anyway.")
         return (await self._history.find(instance, found.id, without_global=without_global)).summary
 
-    async def replay(self, instance: str, replay: Replay, *, without_global: bool = False) -> Job:
+    async def replay(
+        self,
+        instance: str,
+        selection: DeliverySelection,
+        *,
+        without_global: bool = False,
+        waits: bool = False,
+    ) -> Job:
         """Send finished deliveries of an instance again, in their original order.
 
         Neither a cancelled caller nor a restart stops it. Deliveries of a deleted or disabled registration
         are left alone. Return the job, which may still run; see :meth:`Jobs.wait`.
+
+        Args:
+            waits: whether it waits for the end of a replay of the instance that is under way.
 
         Raises:
             NotFound: there is no such instance, or it has no registration of the label.
             Conflict: a replay of the instance is under way.
             Unavailable: the disk refused, and nothing is replayed; or the gateway is closing.
         """
-        instance_id = self._registry.instance(instance).id
-        if replay.label is not None and self._registry.find(instance, replay.label) is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {replay.label!r}.")
+        present = self._registry.instance(instance)
+        check_label(self._registry, instance, selection)
         # One at a time for each instance: two at once would mix their orders.
         former = self._jobs.running(JobKind.REPLAY, instance)
-        if former is not None:
+        if former is not None and not waits:
             raise Conflict(
                 f"A replay of {instance!r} is under way ({former.id}, {former.done:,} so far); "
                 "try again when it has ended."
             )
-        scope = ReplayScope(
-            state=replay.state,
-            since=replay.since,
-            until=replay.until,
-            kinds=replay.kinds,
-            label=replay.label,
-            without_global=without_global,
-        )
-        job = self._jobs.new(JobKind.REPLAY, instance, instance_id=instance_id, replay=scope)
+        job = self.job(present, limited(selection, without_global=without_global))
         # Stored with its first step, unless that is the last: many replays are short.
         return await self._jobs.wait(self._jobs.start(job, self.replaying, is_stored=False))
+
+    def job(self, instance: Instance, selection: DeliverySelection) -> Job:
+        return self._jobs.new(JobKind.REPLAY, instance.name, instance_id=instance.id, replay=selection)
+
+    async def count(self, instance: str, selection: DeliverySelection, most: int) -> Mapping[str, int]:
+        """Count the deliveries that :meth:`replay` would send, by registration; it ends at about ``most``."""
+        rules = self._rules(instance, selection)
+        return await self._store.count_replayable(_query(instance, selection), rules, most)
 
     def replaying(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
         """Return the work of a replay; see :class:`Jobs`."""
@@ -135,12 +144,17 @@ class Replays:
 
     async def _carry_out(self, running: RunningJob) -> None:
         """Replay to the end, or raise why it cannot go on."""
-        instance, scope = running.job.instance, running.job.replay or ReplayScope()
-        query = ReplayQuery(
-            instance=instance, state=scope.state, since=scope.since, until=scope.until, kinds=scope.kinds
-        )
+        instance, selection = running.job.instance, running.job.replay or DeliverySelection()
+        query = _query(instance, selection)
         wait = FIRST_WAIT
-        while running.job.is_running:
+        while await self._jobs.obey(
+            running, self._entry(running.job, self._registry.find_instance(instance))
+        ):
+            former = self._jobs.former(running)
+            if former is not None:
+                with trio.move_on_after(ROOM_WAIT):
+                    await former.ended.wait()
+                continue
             try:
                 # A registration that changes between two steps is seen by the next one. Within a step
                 # none may change: its deliveries would go to lanes that it no longer has.
@@ -148,7 +162,7 @@ class Replays:
                     found = self._registry.find_instance(instance)
                     if found is None or found.id != running.job.instance_id:
                         raise NotFound("The instance was deleted.")
-                    rules = self._rules(instance, scope.label, scope.without_global)
+                    rules = self._rules(instance, selection)
                     job, step = running.job, None
                     # With the first step that changes anything, or stores the job.
                     audit = [] if running.is_stored else [self._entry(job, found)]
@@ -158,7 +172,14 @@ class Replays:
                         if count or job.cursor is None:
                             # Without room, the first step only stores the job, and what takes part.
                             step = await self._store.replay_step(
-                                query, rules, job.cursor, count=count, size=size, job=job, audit=audit
+                                query,
+                                rules,
+                                job.cursor,
+                                count=count,
+                                size=size,
+                                job=job,
+                                is_stored=running.is_stored,
+                                audit=audit,
                             )
             except StorageUnavailable as error:
                 if not running.is_stored:  # nothing is replayed: the caller may ask again
@@ -191,24 +212,16 @@ class Replays:
             async with self._registry.changing(instance):
                 pass  # the instance is not being changed now; there may be a line for the next turn
 
-    def _entry(self, job: Job, instance: Instance) -> AuditEntry:
-        scope = job.replay or ReplayScope()
-        details = {
-            "job": job.id,
-            "state": scope.state,
-            "since": None if scope.since is None else rfc3339(scope.since),
-            "until": None if scope.until is None else rfc3339(scope.until),
-            "kinds": ", ".join(scope.kinds) or None,
-            "label": scope.label,
-        }
+    def _entry(self, job: Job, instance: Instance | None) -> AuditEntry:
+        selection = job.replay or DeliverySelection()
+        details = {"job": job.id, **details_of(selection), "state": selection.state or "dead"}
         return self._audit.entry(AuditAction.DELIVERY_REPLAY, instance, details=details)
 
-    def _rules(self, instance: str, label: str | None, without_global: bool) -> dict[str, LaneRule]:
+    def _rules(self, instance: str, selection: DeliverySelection) -> dict[str, LaneRule]:
         """Return the lane rules of the registrations that take part, by id."""
-        return {
-            one.id: lane_rule(one)
-            for one in self._registry.hearing(instance)
-            if one.enabled
-            and (label is None or (one.instance, one.label) == (instance, label))
-            and not (without_global and is_global(one.id))
-        }
+        found = receivers(self._registry, instance, selection)
+        return {one.id: lane_rule(one) for one in found if one.enabled}
+
+
+def _query(instance: str, selection: DeliverySelection) -> ReplayQuery:
+    return ReplayQuery(**msgspec.structs.asdict(selection), instance=instance)

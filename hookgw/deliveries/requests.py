@@ -1,4 +1,4 @@
-"""The bodies of ``/delivery/replay`` and ``/delivery/cancel``. No I/O.
+"""Which deliveries a call selects: the bodies of replays and cancellations, and the queries of lists. No I/O.
 
 The parsers take decoded JSON and raise ``Invalid`` with every mistake. Durations count back from ``now``, in
 seconds since the epoch.
@@ -6,72 +6,181 @@ seconds since the epoch.
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
-
-import msgspec
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import Check, Fields, as_bool, as_object, kind_of, list_of, one_of, text_up_to
+from hookgw.kernel.host_name import parse_host
+from hookgw.kernel.json_fields import (
+    Check,
+    Fields,
+    as_bool,
+    as_object,
+    as_text,
+    kind_of,
+    list_of,
+    one_of,
+    text_up_to,
+    whole_number,
+)
+from hookgw.kernel.rules import check_url
 from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
-from hookgw.records.deliveries import Cancellation
-from hookgw.records.events import Catalog
+from hookgw.records.deliveries import DeliveryState, parse_delivery_id
+from hookgw.records.events import Catalog, Event
+from hookgw.records.instances import check_name
+from hookgw.records.selection import DeliverySelection
 
+MAX_TEXT = 255
+"""The most characters of a text that is searched, and of a person's name."""
+MAX_INSTANCES = 1_000
 _MAX_KINDS = 1_000
 _MAX_LABEL = 128
 REPLAY_STATES = ("dead", "all")
 _TIME_FORM = "an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m, 2h, 3d"
+STATUS_PATTERN = "^([1-5][0-9][0-9]|[1-5][xX][xX])$"
+_STATUSES = "a status such as 503, or 5xx for all that begin so"
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
 
 
-class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """The finished deliveries of an instance to send again. ``None`` or empty does not filter.
+class Asked(NamedTuple):
+    """What a call selects, and whether it only counts."""
 
-    Attributes:
-        since, until: the range of acceptance times of their events. ``until`` is excluded; ``None`` means
-            now.
-        state: ``dead`` for dead letters, ``all`` for every finished delivery.
+    selection: DeliverySelection
+    dry_run: bool = False
+
+
+def parse_replay(body: Any, catalog: Catalog, *, now: float, over_all: bool = False) -> Asked:
+    """Read the body of a replay. An unknown field is a mistake, and so is an empty range.
+
+    Args:
+        over_all: whether the path names no instance, so that the body has ``instances``.
     """
-
-    since: float
-    until: float | None = None
-    state: Literal["dead", "all"] = "dead"
-    kinds: tuple[str, ...] = ()
-    label: str | None = None
-
-
-def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
-    """Read the body of a replay. An unknown field is a mistake, and so is an empty range."""
     fields = Fields(("", as_object(body, "The body")))
-    kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
-    replay = Replay(
-        # Required, because replaying the whole history by accident cannot be undone.
-        since=fields.need(_moment(now), 0.0, "since"),
-        until=fields.pick(_moment(now), "until"),
-        state=cast("Literal['dead', 'all']", fields.read(one_of(REPLAY_STATES), "dead", "state")),
-        kinds=fields.read(kinds, (), "kinds", "events"),
-        label=fields.pick(text_up_to(_MAX_LABEL), "label"),
-    )
-    fields.refuse_unknown("a replay")
-    _check_range(fields, replay.since, replay.until)
+    # Required, because replaying the whole history by accident cannot be undone.
+    if fields.find("since") is None and fields.find("failedSince", "failed_since") is None:
+        fields.problems.append("since is missing.")
+    state = fields.read(one_of(REPLAY_STATES), "dead", "state")
+    return _parse(fields, catalog, "a replay", now, state, over_all=over_all)
+
+
+def parse_cancellation(body: Any, catalog: Catalog, *, now: float, over_all: bool = False) -> Asked:
+    """Read the body of a cancellation, as :func:`parse_replay` does."""
+    fields = Fields(("", as_object(body, "The body")))
+    return _parse(fields, catalog, "a cancellation", now, None, over_all=over_all)
+
+
+class Resend(NamedTuple):
+    """How to send a delivery again: with other data, or once to another URL; otherwise as it is."""
+
+    data_json: bytes | None = None
+    url: str | None = None
+
+
+def parse_resend(body: Any) -> Resend:
+    """Read the body of a resend. An unknown field is a mistake, and so are data and a URL together."""
+    fields = Fields(("", as_object(body, "The body")))
+    data = fields.read(lambda value, _: Event.encode(value), None, "data")
+    url = fields.pick(check_url, "url")
+    fields.refuse_unknown("a resend")
+    if data is not None and url is not None:
+        fields.problems.append("data and url cannot be given together.")
     fields.finish()
-    return replay
+    return Resend(data, url)
 
 
-def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> Cancellation:
-    """Read the body of a cancellation. An unknown field is a mistake, and so is an empty range."""
-    fields = Fields(("", as_object(body, "The body")))
+def parse_list(
+    query: Mapping[str, str], catalog: Catalog, *, now: float, over_all: bool
+) -> DeliverySelection:
+    """Read what a list selects. Names are separated by commas; empty means left out."""
+    body: dict[str, Any] = {name: value for name, value in query.items() if value}
+    for name in ("instances", "events"):
+        if name in body:
+            body[name] = body[name].split(",")
+    for name in ("since", "until", "finishedSince"):
+        if name in body:
+            body[name] = body[name].replace(" ", "+")  # a plus sign that is not escaped arrives as a space
+    if "kind" in body:
+        body["events"] = [*body.get("events", ()), catalog.resolve(body.pop("kind"), "kind").name]
+    state = body.pop("state", None)
+    if state is not None and state not in [*DeliveryState]:
+        raise Invalid(f"state must be one of {', '.join(DeliveryState)}, not {state[:64]!r}.")
+    if state is None and "failedSince" in body:
+        state = DeliveryState.DEAD.value
+    return _parse(Fields(("", body)), catalog, "a list", now, state, over_all=over_all).selection
+
+
+def _parse(
+    fields: Fields, catalog: Catalog, whole: str, now: float, state: str | None, *, over_all: bool
+) -> Asked:
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
-    cancellation = Cancellation(
+    text = text_up_to(MAX_TEXT)
+    selection = DeliverySelection(
+        instances=fields.read(list_of(_instances, MAX_INSTANCES), (), "instances") if over_all else (),
+        label=fields.pick(text_up_to(_MAX_LABEL), "label"),
+        host=fields.pick(_host, "host"),
+        kinds=fields.read(kinds, (), "kinds", "events"),
+        state=state,
+        status=fields.pick(_status, "status"),
+        error=fields.pick(text, "error"),
+        person=fields.pick(text, "person"),
+        text=fields.pick(text, "text"),
         since=fields.pick(_moment(now), "since"),
         until=fields.pick(_moment(now), "until"),
-        kinds=fields.read(kinds, (), "kinds", "events"),
-        label=fields.pick(text_up_to(_MAX_LABEL), "label"),
-        dry_run=fields.read(as_bool, False, "dryRun", "dry_run"),
+        # Pending deliveries have not finished.
+        finished_since=None
+        if whole == "a cancellation"
+        else fields.pick(_moment(now), "finishedSince", "finished_since"),
+        failed_since=fields.pick(_delivery, "failedSince", "failed_since"),
     )
-    fields.refuse_unknown("a cancellation")
-    _check_range(fields, cancellation.since, cancellation.until)
+    dry_run = whole != "a list" and fields.read(as_bool, False, "dryRun", "dry_run")
+    fields.refuse_unknown(whole)
+    _check_range(fields, selection.since, selection.until)
     fields.finish()
-    return cancellation
+    return Asked(selection, dry_run)
+
+
+def _instances(value: Any, where: str) -> str:
+    name = as_text(value, where)
+    check_name(name.removesuffix("*") or "any", where)
+    return name
+
+
+def _host(value: Any, where: str) -> str:
+    """Check a host, with or without a port; return its plain form."""
+    text = text_up_to(MAX_TEXT)(value, where)
+    found = _HOST.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError
+        host, port = parse_host(found[1]).removesuffix("."), found[2]
+    except ValueError:
+        raise Invalid(
+            f"{where} must be a host such as example.com or [::1], with or without a port, not {text[:64]!r}."
+        ) from None
+    if port is None:
+        return host
+    return f"[{host}]:{int(port)}" if ":" in host else f"{host}:{int(port)}"
+
+
+def _status(value: Any, where: str) -> tuple[int, int]:
+    if isinstance(value, str):
+        if re.fullmatch(r"[1-5]xx", value, re.IGNORECASE):
+            return int(value[0]) * 100, int(value[0]) * 100 + 99
+        value = int(value) if value.isascii() and value.isdecimal() and len(value) == 3 else value
+    try:
+        status = whole_number(100, 599)(value, where)
+    except Invalid:
+        raise Invalid(f"{where} must be {_STATUSES}.") from None
+    return status, status
+
+
+def _delivery(value: Any, where: str) -> int:
+    seq = parse_delivery_id(as_text(value, where))
+    if seq is None:
+        raise Invalid(f"{where} must be the id of a delivery, such as dlv_17.")
+    return seq
 
 
 def _check_range(fields: Fields, since: float | None, until: float | None) -> None:

@@ -54,6 +54,16 @@ class Delivery(Summary, frozen=True, kw_only=True, rename="camel"):
     last_attempt: Attempt | None
 
 
+class DeliveryOfAny(Delivery, frozen=True, kw_only=True, rename="camel"):
+    """A delivery in a list of several instances.
+
+    Attributes:
+        instance: the name of its instance.
+    """
+
+    instance: str
+
+
 class Report(Summary, frozen=True, kw_only=True, rename="camel"):
     """A delivery with its event, its registration and every attempt.
 
@@ -83,15 +93,34 @@ class DeliveryPage(Struct, frozen=True, kw_only=True):
     cursor: str | None
 
 
+class DeliveryOfAnyPage(Struct, frozen=True, kw_only=True):
+    """A page of deliveries of several instances, as a page of one instance's.
+
+    Attributes:
+        deliveries: the deliveries on this page.
+        cursor: selects the next page; ``null`` on the last page.
+    """
+
+    deliveries: list[DeliveryOfAny]
+    cursor: str | None
+
+
 class Replayed(Struct, frozen=True, kw_only=True):
     """The result of a replay.
 
     Attributes:
         replayed: the number of deliveries that are sent again, so far if there is a `job`.
+        matching: with `dryRun`, the number of deliveries that would be sent; 100,000 stands for so many or
+            more.
+        instances: with `dryRun`, that number for each instance and label.
+        complete: ``false`` if the count ended early: there may be more.
         job: the job that goes on with the replay, if it takes long.
     """
 
     replayed: Count
+    matching: Count | UnsetType = UNSET
+    instances: dict[str, dict[str, Count]] | UnsetType = UNSET
+    complete: bool | UnsetType = UNSET
     job: str | UnsetType = UNSET
 
 
@@ -102,9 +131,13 @@ class Cancelled(Struct, frozen=True, kw_only=True):
         cancelled: the number of deliveries that became dead letters, so far if there is a `job`.
         matching: with `dryRun`, the number of deliveries that would be cancelled; 100,000 stands for so many
             or more.
+        instances: with `dryRun`, that number for each instance and label.
+        complete: ``false`` if the count ended early: there may be more.
         job: the job that goes on with the cancellation, if it takes long.
     """
 
     cancelled: Count
     matching: Count | UnsetType = UNSET
+    instances: dict[str, dict[str, Count]] | UnsetType = UNSET
+    complete: bool | UnsetType = UNSET
     job: str | UnsetType = UNSET

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.deliveries import responses
-from hookgw.deliveries.present import present_delivery, present_report
-from hookgw.deliveries.requests import parse_cancellation, parse_replay
-from hookgw.kernel.errors import Invalid, NotFound
-from hookgw.kernel.schema_parts import TIME_SCHEMA
+from hookgw.deliveries.dry_run import Counted
+from hookgw.deliveries.present import present_delivery, present_of_any, present_report
+from hookgw.deliveries.requests import (
+    MAX_TEXT,
+    STATUS_PATTERN,
+    Asked,
+    parse_cancellation,
+    parse_list,
+    parse_replay,
+    parse_resend,
+)
+from hookgw.deliveries.selection import (
+    all_receivers,
+    check_label,
+    check_names,
+    for_one,
+    limited,
+    receivers,
+    selected,
+)
+from hookgw.kernel.schema_parts import MOMENT_SCHEMA
 from hookgw.records.deliveries import DeliveryState
-from hookgw.records.registrations import Registration
-from hookgw.store import DeliveryQuery
+from hookgw.records.jobs import Job
+from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.records.selection import DeliverySelection
+from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.web.auth import current_principal
+from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.query import read_limit, read_times
-from hookgw.web.request_body import json_response, read_parsed, reserve
+from hookgw.web.query import read_limit
+from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
 from hookgw.webhooks import lane_responses
@@ -35,21 +56,57 @@ MAX_LIMIT = 1000
 _READ_AT_ONCE = 100
 """Deliveries that are read at once: a thousand may have 25 MB, most of which a page has no room for."""
 
+Result = TypeVar("Result", responses.Replayed, responses.Cancelled)
+
 _TAG = "Deliveries"
 _filter = partial(Parameter, place="query", may_be_empty=True)
-_QUERY = (
+_SELECTION = (
     _filter("state", "Only deliveries in this state.", {"enum": [*DeliveryState]}),
     _filter("kind", "Only deliveries of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
+    _filter("events", "Only deliveries of these event kinds, separated by commas.", {"type": "string"}),
     _filter("label", "Only deliveries to the registration with this label.", {"type": "string"}),
-    _filter("since", "Only deliveries accepted at this time or later.", TIME_SCHEMA),
-    _filter("until", "Only deliveries accepted before this time.", TIME_SCHEMA),
-    _filter("finishedSince", "Only deliveries that finished at this time or later.", TIME_SCHEMA),
+    _filter(
+        "host",
+        "Only deliveries to registrations with a URL at this host, with or without its port.",
+        {"type": "string", "maxLength": MAX_TEXT},
+    ),
+    _filter(
+        "status",
+        "Only deliveries with this status in the newest attempt: `503`, or `5xx`.",
+        {"type": "string", "pattern": STATUS_PATTERN},
+    ),
+    _filter(
+        "error",
+        "Only deliveries with this text in their reason, or in the error or answer of the newest attempt.",
+        {"type": "string", "maxLength": MAX_TEXT},
+    ),
+    _filter(
+        "person",
+        "Only deliveries with a payload that names this person, as an erasure finds it.",
+        {"type": "string", "maxLength": MAX_TEXT},
+    ),
+    _filter(
+        "text", "Only deliveries with this text in the payload.", {"type": "string", "maxLength": MAX_TEXT}
+    ),
+    _filter("since", "Only deliveries accepted at this time or later.", MOMENT_SCHEMA),
+    _filter("until", "Only deliveries accepted before this time.", MOMENT_SCHEMA),
+    _filter("finishedSince", "Only deliveries that finished at this time or later.", MOMENT_SCHEMA),
+    _filter(
+        "failedSince",
+        "Only this delivery, by its id, and later ones; without `state`, only dead letters.",
+        {"type": "string"},
+    ),
     _filter("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
     _filter(
         "limit",
         "The most deliveries on a page.",
         {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     ),
+)
+_INSTANCES = _filter(
+    "instances",
+    "Only these instances, separated by commas: names, or beginnings of names followed by `*`.",
+    {"type": "string"},
 )
 _REPLAY_BODY = json_body(
     "ReplayRequest",
@@ -60,6 +117,24 @@ _REPLAY_BODY = json_body(
         "state": "all",
         "kinds": ["MESSAGES_UPSERT"],
     },
+)
+_RESEND_BODY = json_body(
+    "ResendRequest",
+    required=False,
+    as_it_was={},
+    with_other_data={"data": {"text": "corrected"}},
+    once_to_another_url={"url": "https://inspect.example.com/hook"},
+)
+_REPLAY_ALL_BODY = json_body(
+    "ReplayAllRequest",
+    how_many_of_some_instances={"instances": ["loja*"], "since": "2h", "dryRun": True},
+    what_a_receiver_refused={"host": "crm.example.com", "status": "5xx", "since": "2h"},
+    since_a_delivery_failed={"failedSince": "dlv_17", "label": "crm"},
+)
+_CANCEL_ALL_BODY = json_body(
+    "CancelAllRequest",
+    what_waits_for_a_receiver={"host": "crm.example.com"},
+    how_many_of_some_instances={"instances": ["loja*"], "dryRun": True},
 )
 _CANCEL_BODY = json_body(
     "CancelRequest",
@@ -76,30 +151,83 @@ class DeliveryRoutes:
     def blueprint(self) -> Blueprint:
         blueprint = Blueprint("deliveries", __name__)
         blueprint.add_url_rule("/delivery/list/<instance>", view_func=self.list_deliveries)
+        blueprint.add_url_rule("/delivery/list", view_func=self.list_all)
         blueprint.add_url_rule("/delivery/find/<instance>/<name>", view_func=self.find)
         for path, view in (
             ("resend/<instance>/<name>", self.resend),
             ("replay/<instance>", self.replay),
+            ("replay", self.replay_all),
             ("cancel/<instance>", self.cancel),
+            ("cancel", self.cancel_all),
             ("cancel/<instance>/<name>", self.cancel_one),
         ):
             blueprint.add_url_rule(f"/delivery/{path}", view_func=view, methods=["POST"])
         blueprint.add_url_rule("/lane/list", view_func=self.lanes)
         return blueprint
 
-    @describes(_TAG, {200: responses.DeliveryPage}, query=_QUERY)
+    @describes(_TAG, {200: responses.DeliveryPage}, query=_SELECTION)
     async def list_deliveries(self, instance: str) -> Response:
         """List an instance's deliveries, the newest first, page by page."""
         self._gateway.instances.get(instance)
-        query, registrations = self._read_query(instance), self._registrations(instance)
+        selection = self._selection(over_all=False)
+        check_label(self._gateway.registry, instance, selection)
+        found = None
+        if selection.label is not None or selection.host is not None:
+            found = tuple(one.id for one in receivers(self._gateway.registry, instance, selection))
+        query = DeliveryQuery(
+            **msgspec.structs.asdict(selection), instance=instance, registrations=found, **_page()
+        )
+        return await self._list(query, self._registrations(instance).get)
+
+    @describes(_TAG, {200: responses.DeliveryOfAnyPage}, query=(_INSTANCES, *_SELECTION), errors=(403, 404))
+    async def list_all(self) -> Response:
+        """List the deliveries of several instances, the newest first, page by page.
+
+        A global key sees those of all instances, and an instance's key those of its own.
+        """
+        selection, principal = self._selection(over_all=True), current_principal()
+        registry = self._gateway.registry
+        check_names(registry, principal, selection)
+        names = None
+        if selection.instances or not principal.is_global:
+            names = selected(registry.instances(), principal, selection)
+        if names == []:
+            return json_response(responses.DeliveryOfAnyPage(deliveries=[], cursor=None))
+        is_one = names is not None and len(names) == 1
+        found = await all_receivers(registry, principal, selection)
+        query = DeliveryQuery(
+            **msgspec.structs.asdict(selection),
+            instance=names[0] if names and is_one else None,
+            among=None if names is None or is_one else tuple(names),
+            registrations=found,
+            **_page(),
+        )
+        return await self._list(query, self._gateway.registry.registration, names_instances=True)
+
+    def _selection(self, *, over_all: bool) -> DeliverySelection:
+        given = {name: value for name, value in request.args.items() if name not in ("cursor", "limit")}
+        now = self._gateway.clock.wall()
+        selection = parse_list(given, self._gateway.catalog, now=now, over_all=over_all)
+        # They are the operator's: how those receivers answer is none of the tenant's business.
+        return limited(selection, without_global=not current_principal().is_global)
+
+    async def _list(
+        self,
+        query: DeliveryQuery,
+        registration_of: Callable[[str], Registration | None],
+        *,
+        names_instances: bool = False,
+    ) -> Response:
+        def present(one: DeliverySummary) -> responses.Delivery:
+            shown = present_delivery(one, registration_of(one.registration))
+            return present_of_any(shown, one.instance) if names_instances else shown
+
         await reserve(min(LIST, query.limit * ENTRY))
         shown, left, cursor = ShownList(), query.limit, query.cursor
         while True:
             part = msgspec.structs.replace(query, cursor=cursor, limit=min(left, _READ_AT_ONCE))
             page = await self._gateway.history.list(part)
-            count = await shown.add(
-                page.deliveries, lambda one: present_delivery(one, registrations.get(one.registration))
-            )
+            count = await shown.add(page.deliveries, present)
             left -= count
             if count < len(page.deliveries):
                 cursor = page.deliveries[count - 1].cursor if count else cursor
@@ -109,35 +237,6 @@ class DeliveryRoutes:
             if cursor is None or not left or count < part.limit:
                 break
         return json_response(responses.DeliveryPage(deliveries=shown.entries, cursor=cursor))
-
-    def _read_query(self, instance: str) -> DeliveryQuery:
-        given = {name: value for name, value in request.args.items() if value}  # empty means left out
-        state = given.get("state")
-        if state is not None and state not in [*DeliveryState]:
-            raise Invalid(f"state must be one of {', '.join(DeliveryState)}, not {state[:64]!r}.")
-        number, times = (
-            read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
-            read_times(given, ("since", "until", "finishedSince")),
-        )
-        kind, label = given.get("kind"), given.get("label")
-        registration = None
-        if label is not None:
-            registration = self._gateway.registrations.find(instance, label)
-            if registration is None:
-                raise NotFound(f"The instance {instance!r} has no webhook {label[:128]!r}.")
-        return DeliveryQuery(
-            instance=instance,
-            state=DeliveryState(state) if state is not None else None,
-            kind=self._gateway.catalog.resolve(kind, "kind").name if kind is not None else None,
-            registration=registration.id if registration is not None else None,
-            since=times.get("since"),
-            until=times.get("until"),
-            finished_since=times.get("finishedSince"),
-            cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
-            limit=number,
-            # They are the operator's: how those receivers answer is none of the tenant's business.
-            without_global=not current_principal().is_global,
-        )
 
     @describes(_TAG, {200: responses.Report})
     async def find(self, instance: str, name: str) -> Response:
@@ -160,15 +259,37 @@ class DeliveryRoutes:
             )
         )
 
-    @describes(_TAG, {202: responses.Delivery}, errors=(409,))
+    @describes(
+        _TAG,
+        {200: lane_responses.Attempt, 202: responses.Delivery},
+        body=_RESEND_BODY,
+        errors=(409,),
+    )
     async def resend(self, instance: str, name: str) -> Response:
-        """Send a delivery again, at the end of its lane."""
+        """Send a delivery again, at the end of its lane.
+
+        With `data`, a new event with that data is sent instead, to the same registration only; its id is made
+        from the former id, which the header `x-edited-from` names. With `url`, the event is sent there, once,
+        now, and outside the lane; the response is the attempt.
+        """
         without_global = not current_principal().is_global
-        summary = await self._gateway.deliveries.resend(instance, name, without_global=without_global)
+        asked = parse_resend(await read_optional_json(self._limit) or {})
+        deliveries = self._gateway.deliveries
+        if asked.url is not None:
+            attempt = await deliveries.send_elsewhere(
+                instance, name, asked.url, without_global=without_global
+            )
+            return json_response(present_attempt(attempt))
+        if asked.data_json is not None:
+            summary = await deliveries.resend_edited(
+                instance, name, asked.data_json, without_global=without_global
+            )
+        else:
+            summary = await deliveries.resend(instance, name, without_global=without_global)
         registration = self._registrations(instance).get(summary.registration)
         return json_response(present_delivery(summary, registration), 202)
 
-    @describes(_TAG, {202: responses.Replayed}, body=_REPLAY_BODY, errors=(409,))
+    @describes(_TAG, {200: responses.Replayed, 202: responses.Replayed}, body=_REPLAY_BODY, errors=(409,))
     async def replay(self, instance: str) -> Response:
         """Send many deliveries again, in their original order.
 
@@ -176,12 +297,44 @@ class DeliveryRoutes:
         job.
         """
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
-        catalog, now = self._gateway.catalog, self._gateway.clock.wall()
-        asked = await read_parsed(self._limit, lambda body: parse_replay(body, catalog, now=now))
+        asked = await self._asked(parse_replay, over_all=False)
+        if asked.dry_run:
+            return json_response(
+                self._counted(responses.Replayed(replayed=0), await self._count_replay([instance], asked))
+            )
         without_global = not current_principal().is_global
-        job = await self._gateway.deliveries.replay(instance, asked, without_global=without_global)
-        replayed = responses.Replayed(replayed=job.done, job=job.id if job.is_running else UNSET)
-        return json_response(replayed, 202)
+        job = await self._gateway.deliveries.replay(instance, asked.selection, without_global=without_global)
+        return _replayed(job)
+
+    @describes(
+        _TAG, {200: responses.Replayed, 202: responses.Replayed}, body=_REPLAY_ALL_BODY, errors=(403, 404)
+    )
+    async def replay_all(self) -> Response:
+        """Send many deliveries of several instances again, each instance's in their original order.
+
+        A global key reaches all instances, and an instance's key its own. It is one job, which has a part for
+        each instance; a replay of an instance that is under way is waited for.
+        """
+        asked = await self._asked(parse_replay, over_all=True)
+        names = self._named(asked)
+        if asked.dry_run:
+            return json_response(
+                self._counted(responses.Replayed(replayed=0), await self._count_replay(names, asked))
+            )
+        if not names:
+            return json_response(responses.Replayed(replayed=0), 202)
+        elsewhere = await forward_call(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
+        if elsewhere is not None:
+            return elsewhere
+        deliveries, without_global = self._gateway.deliveries, not current_principal().is_global
+        if len(names) > 1:
+            return _replayed(await deliveries.replay_all(asked.selection))
+        selection = for_one(asked.selection, self._gateway.registry, names[0])
+        if selection is None:
+            return json_response(responses.Replayed(replayed=0), 202)
+        return _replayed(
+            await deliveries.replay(names[0], selection, without_global=without_global, waits=True)
+        )
 
     @describes(_TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_BODY, errors=(409,))
     async def cancel(self, instance: str) -> Response:
@@ -191,15 +344,66 @@ class DeliveryRoutes:
         202, and the response has its job.
         """
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
-        catalog, now = self._gateway.catalog, self._gateway.clock.wall()
-        asked = await read_parsed(self._limit, lambda body: parse_cancellation(body, catalog, now=now))
-        deliveries, without_global = self._gateway.deliveries, not current_principal().is_global
+        asked = await self._asked(parse_cancellation, over_all=False)
         if asked.dry_run:
-            matching = await deliveries.count_cancellable(instance, asked, without_global=without_global)
-            return json_response(responses.Cancelled(cancelled=0, matching=matching))
-        job = await deliveries.cancel(instance, asked, without_global=without_global)
-        cancelled = responses.Cancelled(cancelled=job.done, job=job.id if job.is_running else UNSET)
-        return json_response(cancelled, 202 if job.is_running else 200)
+            return json_response(
+                self._counted(responses.Cancelled(cancelled=0), await self._count_cancel([instance], asked))
+            )
+        without_global = not current_principal().is_global
+        job = await self._gateway.deliveries.cancel(instance, asked.selection, without_global=without_global)
+        return _cancelled(job)
+
+    @describes(
+        _TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_ALL_BODY, errors=(403, 404)
+    )
+    async def cancel_all(self) -> Response:
+        """Cancel pending deliveries of several instances: they become dead letters, which can be replayed.
+
+        A global key reaches all instances, and an instance's key its own. It is one job, which has a part for
+        each instance.
+        """
+        asked = await self._asked(parse_cancellation, over_all=True)
+        names = self._named(asked)
+        if asked.dry_run:
+            return json_response(
+                self._counted(responses.Cancelled(cancelled=0), await self._count_cancel(names, asked))
+            )
+        if not names:
+            return json_response(responses.Cancelled(cancelled=0))
+        elsewhere = await forward_call(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
+        if elsewhere is not None:
+            return elsewhere
+        deliveries, without_global = self._gateway.deliveries, not current_principal().is_global
+        if len(names) > 1:
+            return _cancelled(await deliveries.cancel_all(asked.selection))
+        selection = for_one(asked.selection, self._gateway.registry, names[0])
+        if selection is None:
+            return json_response(responses.Cancelled(cancelled=0))
+        return _cancelled(
+            await deliveries.cancel(names[0], selection, without_global=without_global, waits=True)
+        )
+
+    async def _asked(self, parse: Callable[..., Asked], *, over_all: bool) -> Asked:
+        catalog, now = self._gateway.catalog, self._gateway.clock.wall()
+        return await read_parsed(
+            self._limit, lambda body: parse(body, catalog, now=now, over_all=over_all), keeps=over_all
+        )
+
+    def _named(self, asked: Asked) -> list[str]:
+        """Return the instances that a call over several selects, within the reach of its key."""
+        principal, registry = current_principal(), self._gateway.registry
+        check_names(registry, principal, asked.selection)
+        return selected(registry.instances(), principal, asked.selection)
+
+    async def _count_replay(self, names: list[str], asked: Asked) -> Counted:
+        return await self._gateway.deliveries.count_replayable(
+            names, asked.selection, without_global=not current_principal().is_global
+        )
+
+    async def _count_cancel(self, names: list[str], asked: Asked) -> Counted:
+        return await self._gateway.deliveries.count_cancellable(
+            names, asked.selection, without_global=not current_principal().is_global
+        )
 
     @describes(_TAG, {200: responses.Delivery}, errors=(409,))
     async def cancel_one(self, instance: str, name: str) -> Response:
@@ -212,6 +416,14 @@ class DeliveryRoutes:
         summary = await self._gateway.views.cancel_one(instance, name, without_global=without_global)
         registration = self._registrations(instance).get(summary.registration)
         return json_response(present_delivery(summary, registration))
+
+    def _counted(self, result: Result, counted: Counted) -> Result:
+        return msgspec.structs.replace(
+            result,
+            matching=counted.matching,
+            instances=counted.instances,
+            complete=UNSET if counted.is_complete else False,
+        )
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         # Webhooks of the configuration are not among them: their labels and URLs are the operator's.
@@ -239,3 +451,19 @@ class DeliveryRoutes:
             lambda lane: present_lane(lane[1].lane, lane[1].instance, lane[1].label, now, lane[0]),
         )
         return name_silent(response, found.silent)
+
+
+def _page() -> dict[str, Any]:
+    given = {name: value for name, value in request.args.items() if value}  # empty means left out
+    # The cursor is opaque: the store refuses one that it did not issue.
+    return {"limit": read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), "cursor": given.get("cursor")}
+
+
+def _replayed(job: Job) -> Response:
+    replayed = responses.Replayed(replayed=job.done, job=job.id if job.is_running else UNSET)
+    return json_response(replayed, 202)
+
+
+def _cancelled(job: Job) -> Response:
+    cancelled = responses.Cancelled(cancelled=job.done, job=job.id if job.is_running else UNSET)
+    return json_response(cancelled, 202 if job.is_running else 200)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from hookgw.deliveries.bulk import BulkJobs
 from hookgw.deliveries.cancellation import Cancellations
+from hookgw.deliveries.dry_run import DryRuns
+from hookgw.deliveries.edited import EditedDeliveries
 from hookgw.deliveries.replay import Replays
+from hookgw.records.jobs import JobKind
 
 
 class DeliveryService:
@@ -11,13 +17,27 @@ class DeliveryService:
 
     Attributes:
         resend, replay: see :class:`~hookgw.deliveries.replay.Replays`.
+        resend_edited, send_elsewhere: see :class:`~hookgw.deliveries.edited.EditedDeliveries`.
         cancel, cancel_one: see :class:`~hookgw.deliveries.cancellation.Cancellations`.
-        count_cancellable: see :meth:`~hookgw.deliveries.cancellation.Cancellations.count`.
+        replay_all, cancel_all: in several instances; see :class:`~hookgw.deliveries.bulk.BulkJobs`.
+        count_replayable, count_cancellable: see :class:`~hookgw.deliveries.dry_run.DryRuns`.
     """
 
-    def __init__(self, replays: Replays, cancellations: Cancellations) -> None:
+    def __init__(
+        self,
+        replays: Replays,
+        cancellations: Cancellations,
+        bulk: BulkJobs,
+        dry_runs: DryRuns,
+        edited: EditedDeliveries,
+    ) -> None:
         self.resend = replays.resend
+        self.resend_edited = edited.resend_edited
+        self.send_elsewhere = edited.send_elsewhere
         self.replay = replays.replay
+        self.replay_all = partial(bulk.start, JobKind.REPLAY)
+        self.count_replayable = partial(dry_runs.count, count=replays.count)
         self.cancel = cancellations.cancel
         self.cancel_one = cancellations.cancel_one
-        self.count_cancellable = cancellations.count
+        self.cancel_all = partial(bulk.start, JobKind.CANCEL)
+        self.count_cancellable = partial(dry_runs.count, count=cancellations.count)

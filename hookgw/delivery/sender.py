@@ -30,7 +30,7 @@ from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
 from hookgw.kernel.target_url import Target, parse_target
 from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.records.event_filters import EventFilter
-from hookgw.records.events import Event, path_segment
+from hookgw.records.events import Event, edited_from, path_segment
 from hookgw.records.inline_media import without_file
 from hookgw.records.registrations import Registration
 from hookgw.records.tls_identity import NO_IDENTITY
@@ -242,10 +242,13 @@ class DeliverySender:
         """
         if "hookgw_prepare" not in self.concerned(template):
             return None
-        defaults = {**template.headers, **_event_headers(delivery.event), "x-attempt": str(number)}
+        event = delivery.event
+        defaults = {**template.headers, **_event_headers(event), "x-attempt": str(number)}
+        if (original := edited_from(event.id)) is not None:
+            defaults["x-edited-from"] = original
         registration = template.for_plugins
         request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
-        await self._hooks.prepare(request, delivery.event, registration)
+        await self._hooks.prepare(request, event, registration)
         return None if request.headers == defaults else request.headers
 
     async def send(
@@ -292,9 +295,10 @@ class DeliverySender:
             target, beginning, url = template.beginning(event)
             if headers is None:
                 # An event's id has letters, digits, "_" and "-" alone.
+                edited, signed_by = _optional_headers(event, signature)
                 head = (
                     f"{beginning}webhook-id: {event.id}\r\nwebhook-timestamp: {timestamp}\r\n"
-                    f"webhook-signature: {signature}\r\nx-attempt: {number}\r\n"
+                    f"{signed_by}x-attempt: {number}\r\n{edited}"
                     f"content-length: {len(body)}\r\n\r\n"
                 ).encode()
             else:
@@ -302,7 +306,7 @@ class DeliverySender:
                 signed = (
                     ("webhook-id", event.id),
                     ("webhook-timestamp", str(timestamp)),
-                    ("webhook-signature", signature),
+                    *([("webhook-signature", signature)] if signature else ()),
                 )
                 head = RequestHead(target, headers).render(len(body), signed)
         except ValueError as refusal:
@@ -411,6 +415,15 @@ class DeliverySender:
         _, _, url = template.beginning(event)
         wall = self._clock.wall() - (trio.current_time() - started_at)
         return _attempt(number, wall, started_at, Outcome.UNANSWERED, error=CUT_OFF, url=url)
+
+
+def _optional_headers(event: Event, signature: str) -> tuple[str, str]:
+    original = edited_from(event.id)
+    return (
+        "" if original is None else f"x-edited-from: {original}\r\n",
+        # What is sent elsewhere once has no secret.
+        f"webhook-signature: {signature}\r\n" if signature else "",
+    )
 
 
 def _event_headers(event: Event) -> dict[str, str]:

@@ -27,7 +27,7 @@ from hookgw.core.long_work import long_work, run_in_slices
 from hookgw.core.metrics import Metrics
 from hookgw.core.registry import Registry
 from hookgw.events.append_turns import AppendTurns
-from hookgw.kernel.errors import Invalid, NotFound, TooLarge, Unavailable
+from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from hookgw.kernel.json_text import check_values
 from hookgw.kernel.long_json import finish
 from hookgw.plugins.event_records import plain_event
@@ -37,7 +37,7 @@ from hookgw.records.fleet import ShardEpoch
 from hookgw.records.instances import Instance
 from hookgw.records.lanes import LaneRule, lane_rule
 from hookgw.records.payload_schemas import SchemaBook
-from hookgw.records.registrations import Ordering
+from hookgw.records.registrations import Ordering, Registration
 from hookgw.store import Append, ConnectorState
 
 logger = structlog.get_logger("hookgw.intake")
@@ -123,6 +123,7 @@ class EventIntake:
         instance_id: str | None = None,
         epoch: ShardEpoch | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
+        only: str | None = None,
     ) -> Receipt:
         """Store events, each with one delivery for every registration that wants it: all or none.
 
@@ -136,6 +137,7 @@ class EventIntake:
             instance_id: all events are of this instance, and of no later one with its name.
             epoch: in which this node must hold the connector's shard; ``None`` without a connector.
             headers: of the request, for observers.
+            only: the id of the only registration that gets them, whatever kinds it wants.
 
         Raises:
             Invalid: an event breaks a rule; each message begins with the event's index.
@@ -201,7 +203,8 @@ class EventIntake:
                         found = instances[event.instance]  # it may have been deleted during a wait
                         if found is None or self._registry.instance(event.instance).id != found.id:
                             raise NotFound(f"The instance {event.instance!r} was deleted.")
-                        rules[key] = [lane_rule(one) for one in self._registry.wanting(*key)]
+                        wanting = self._registry.wanting(*key) if only is None else self._receiver(only)
+                        rules[key] = [lane_rule(one) for one in wanting]
                     targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
                     if len(completed) > 1 and not any(rule.divides_events for rule in rules[key]):
                         shared[key] = targets
@@ -258,6 +261,12 @@ class EventIntake:
             return await self._outbox.append(address, state=state, epoch=epoch)
         finally:
             self._turns.end(turn)
+
+    def _receiver(self, registration_id: str) -> list[Registration]:
+        found = self._registry.registration(registration_id)
+        if found is None or not found.enabled:
+            raise Conflict("The registration was deleted or disabled.")
+        return [found]
 
     def _check(
         self, events: Sequence[Event], single: bool, problems: list[str], warnings: list[str]

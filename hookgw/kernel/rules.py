@@ -40,7 +40,7 @@ _HOP_BY_HOP = frozenset(
 )
 # "expect" asks the receiver for a 100 before the body, which hookgw does not wait for.
 _OWN = frozenset({"host", "content-length", "expect"})
-_OF_DELIVERY = frozenset({"x-event-type", "x-instance-name", "x-attempt"})
+_OF_DELIVERY = frozenset({"x-event-type", "x-instance-name", "x-attempt", "x-edited-from"})
 """Headers that say which delivery it is. Plugins may change them."""
 
 

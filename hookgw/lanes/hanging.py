@@ -14,7 +14,7 @@ async def died_unanswered(history: History, head: Delivery) -> bool:
     """Return whether the delivery before a lane's head died *unanswered*, without any answer since."""
     query = DeliveryQuery(
         instance=head.event.instance,
-        registration=head.registration,
+        registrations=(head.registration,),
         until=head.accepted_at + 0.001,  # those of one batch were accepted at the same time
         limit=_NEWEST,
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hookgw.core.open import Core
+from hookgw.deliveries.bulk import PARTS
 from hookgw.deliveries.open import Deliveries
-from hookgw.fleet.all_nodes import AllNodes
+from hookgw.fleet.all_nodes import AllNodes, Answers
 from hookgw.fleet.lane_pauses import PAUSE
 from hookgw.fleet.open import Fleet
 from hookgw.instances.open import Instances
@@ -64,7 +65,7 @@ async def open_operations(
         node.holds,
         lambda: node.shards,
     )
-    answers = {**reports.answers(), PAUSE: fleet.lane_pauses.answer}
+    answers: Answers = {**reports.answers(), PAUSE: fleet.lane_pauses.answer, PARTS: deliveries.bulk.answer}
     nodes = AllNodes(node, fleet.peers, core.settings.server.base_path, clock, answers)
     views = Views(nodes, deliveries.service, deliveries.history, clock)
     backups = BackupService(core.store, core.jobs, core.audit, clock, core.settings.storage, core.threads)

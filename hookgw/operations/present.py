@@ -8,7 +8,7 @@ from hookgw.kernel.fields import write_time
 from hookgw.kernel.times import rfc3339
 from hookgw.operations import responses
 from hookgw.records.audit import ActorKind, AuditEntry
-from hookgw.records.jobs import Job, JobKind
+from hookgw.records.jobs import Job, JobKind, JobState
 
 
 def present_job(job: Job) -> responses.Job:
@@ -16,7 +16,7 @@ def present_job(job: Job) -> responses.Job:
         id=job.id,
         kind=job.kind,
         instance=job.instance,
-        state=job.state,
+        state=shown_state(job),
         done=job.done,
         total=job.total,
         events=job.events if job.kind is JobKind.ERASE else UNSET,
@@ -24,7 +24,21 @@ def present_job(job: Job) -> responses.Job:
         finished=write_time(job.finished),
         error=job.error,
         warning=UNSET if job.warning is None else job.warning,
+        parent=job.parent or UNSET,
+        instances=UNSET
+        if job.instances is None
+        else responses.JobInstances(done=job.instances_done, total=job.instances),
     )
+
+
+def shown_state(job: Job) -> responses.ShownJobState:
+    if job.state is JobState.FAILED:
+        return "failed"
+    if job.is_cancelled and not job.is_running:
+        return "cancelled"
+    if job.is_running:
+        return "paused" if job.is_paused else "running"
+    return "done"
 
 
 def present_audit_entry(entry: AuditEntry, *, is_global: bool) -> responses.AuditEntry:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
 from hookgw.kernel.schema_parts import Time
 from hookgw.records.audit import ActorKind
-from hookgw.records.jobs import JobKind, JobState
+from hookgw.records.jobs import JobKind
 from hookgw.web.responses import Count
 
 
@@ -80,6 +81,21 @@ class AuditPage(Struct, frozen=True):
     cursor: str | None
 
 
+ShownJobState: TypeAlias = Literal["running", "paused", "done", "cancelled", "failed"]
+
+
+class JobInstances(Struct, frozen=True):
+    """How far a job over several instances is.
+
+    Attributes:
+        done: how many instances it is done with.
+        total: how many there are.
+    """
+
+    done: Count
+    total: Count
+
+
 class Job(Struct, frozen=True, kw_only=True):
     """Work on many deliveries, which goes on after the response to the call that asked for it.
 
@@ -96,12 +112,14 @@ class Job(Struct, frozen=True, kw_only=True):
         finished: when it ended; ``null`` while it runs.
         error: why it failed; while it runs, why it is delayed.
         warning: what it has left behind, for example bytes of what was erased.
+        parent: the id of the job over several instances that it is a part of.
+        instances: of a job over several instances, how many it is done with, and how many there are.
     """
 
     id: str
     kind: JobKind
     instance: str
-    state: JobState
+    state: ShownJobState
     done: Count
     total: Count | None
     events: Count | UnsetType = UNSET
@@ -109,6 +127,8 @@ class Job(Struct, frozen=True, kw_only=True):
     finished: Time | None
     error: str | None
     warning: str | UnsetType = UNSET
+    parent: str | UnsetType = UNSET
+    instances: JobInstances | UnsetType = UNSET
 
 
 class Node(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -37,6 +37,9 @@ class AuditAction(StrEnum):
     DELIVERY_REPLAY = "delivery.replay"
     DELIVERY_CANCEL = "delivery.cancel"
     EVENT_ERASE = "event.erase"
+    JOB_PAUSE = "job.pause"
+    JOB_RESUME = "job.resume"
+    JOB_CANCEL = "job.cancel"
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -274,18 +274,3 @@ class ReportedLane(msgspec.Struct, frozen=True, array_like=True):
         lane = self.lane
         # An idle lane with deliveries that are held back waits, too.
         return _URGENCY[LaneState.WAITING if lane.held else lane.state], -lane.backlog - lane.held
-
-
-class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
-    """The pending deliveries of an instance to cancel. ``None`` or empty does not filter.
-
-    Attributes:
-        since, until: the range of acceptance times of their events. ``until`` is excluded.
-        dry_run: only count them.
-    """
-
-    since: float | None = None
-    until: float | None = None
-    kinds: tuple[str, ...] = ()
-    label: str | None = None
-    dry_run: bool = False

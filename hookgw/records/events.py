@@ -27,6 +27,9 @@ from hookgw.records.chats import chats_in
 # deliveries have the same signature.
 EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 
+_EDITED, _EDIT_DIGITS = "-edited-", 12
+_EDITED_ID = re.compile(r"(.+)-edited-[0-9a-f]{12}", re.ASCII)
+
 # The readable part of an id that stands for a network's ids. Never change it: events would come twice.
 _WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
 _READABLE = 32
@@ -111,6 +114,20 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         data_json = self.data_json if data is msgspec.UNSET else self.encode(data)
         return msgspec.structs.replace(self, data_json=data_json, kind=kind or self.kind)
+
+
+def edited_id(event_id: str, data_json: bytes) -> str:
+    """Return the id of an edited copy of an event: the same edit gives the same id."""
+    digest = hashlib.sha256(event_id.encode() + b"\0" + data_json).hexdigest()[:_EDIT_DIGITS]
+    return f"{event_id[: 255 - len(_EDITED) - _EDIT_DIGITS]}{_EDITED}{digest}"
+
+
+def edited_from(event_id: str) -> str | None:
+    """Return the id of the event that an edited copy was made from, as far as the copy's id has it."""
+    if _EDITED not in event_id:  # nearly always
+        return None
+    found = _EDITED_ID.fullmatch(event_id)
+    return None if found is None else found[1]
 
 
 def new_event_id(now: float) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
 
 import msgspec
 
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.randomness import random_hex
 from hookgw.records.api_keys import Key
+from hookgw.records.audit import Actor
+from hookgw.records.selection import DeliverySelection
 
 
 class JobKind(StrEnum):
@@ -35,33 +36,30 @@ class JobState(StrEnum):
     FAILED = "failed"
 
 
-class ReplayScope(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deliveries a replay sends again. ``None`` or empty does not filter.
+PAUSABLE = frozenset({JobKind.REPLAY})
+"""Kinds of jobs that can be paused. Others keep lanes, records or a person waiting."""
+CANCELLABLE = PAUSABLE | {JobKind.CANCEL}
+"""Kinds of jobs that can be cancelled: what they have done stays."""
+
+
+class JobOrder(StrEnum):
+    """What is asked of a job that runs."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+class JobPart(msgspec.Struct, frozen=True, array_like=True):
+    """A job of one instance that is part of a job over several.
 
     Attributes:
-        since, until: when the events were accepted, in seconds since the epoch.
-        label: the instance's registration with that label.
-        without_global: leave deliveries to registrations of the configuration alone.
+        done: as far as the whole job has counted it.
     """
 
-    state: Literal["dead", "all"] = "dead"
-    since: float | None = None
-    until: float | None = None
-    kinds: tuple[str, ...] = ()
-    label: str | None = None
-    without_global: bool = False
-
-
-class CancelScope(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pending deliveries of the job's registrations are cancelled. ``None`` or empty does not filter.
-
-    Attributes:
-        since, until: when the events were accepted, in seconds since the epoch.
-    """
-
-    since: float | None = None
-    until: float | None = None
-    kinds: tuple[str, ...] = ()
+    id: str
+    instance: str
+    done: int = 0
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +81,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             do not start before the job continues at the next start.
         reason: of those dead letters; a sentence.
         keys: of an instance that is deleted: they show the job until it ends.
+        replay, cancel: what it sends again, or cancels.
+        parent: the id of the job over several instances that this is a part of.
+        parts: of a job over several instances, those that run; ``cursor`` is the last instance that has one.
+        instances: how many instances a job over several works on; ``None`` for other jobs.
+        instances_done: how many of these it is done with.
+        actor: on behalf of whom a job over several instances makes its parts.
+        is_paused, is_cancelled: what it was asked to. A cancelled job ends with its next step.
         erase: the search texts for the person to be erased; ``None`` once the job has ended.
     """
 
@@ -102,8 +107,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     registrations: tuple[str, ...] = ()
     reason: str = ""
     keys: tuple[Key, ...] = ()
-    replay: ReplayScope | None = None
-    cancel: CancelScope | None = None
+    replay: DeliverySelection | None = None
+    cancel: DeliverySelection | None = None
+    parent: str | None = None
+    parts: tuple[JobPart, ...] = ()
+    instances: int | None = None
+    instances_done: int = 0
+    actor: Actor | None = None
+    is_paused: bool = False
+    is_cancelled: bool = False
     erase: str | None = None
 
     __repr__ = repr_without("erase")
@@ -124,7 +136,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         state = JobState.FAILED if error else JobState.DONE
         # Nothing goes on with it, so what it was made of is not needed.
         return msgspec.structs.replace(
-            self, state=state, finished=at, error=error, keys=(), cursor=None, erase=None
+            self,
+            state=state,
+            finished=at,
+            error=error,
+            keys=(),
+            cursor=None,
+            replay=None,
+            cancel=None,
+            parts=(),
+            is_paused=False,
+            erase=None,
         )
 
 

@@ -21,6 +21,7 @@ from hookgw.records.lanes import *
 from hookgw.records.operational_kinds import *
 from hookgw.records.payload_schemas import *
 from hookgw.records.registrations import *
+from hookgw.records.selection import *
 from hookgw.records.shards import *
 from hookgw.records.stuck_lanes import *
 from hookgw.records.tls_identity import *

@@ -55,6 +55,7 @@ class ComposedStore(Generic[Tx]):
         self.cancel_step = changes.cancel_step
         self.cancel_one = changes.cancel_one
         self.count_cancellable = changes.count_cancellable
+        self.count_replayable = changes.count_replayable
         self.find_concerned = changes.find_concerned
         self.erase = changes.erase
         self.resend = changes.resend

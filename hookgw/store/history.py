@@ -17,6 +17,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.fair.excess import Excess
 from hookgw.kernel.errors import Invalid
 from hookgw.records.deliveries import parse_delivery_id
+from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
@@ -75,6 +76,11 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
             wanted: the most deliveries to return.
             now: the time.
         """
+
+    def look_at_payloads(
+        self, connection: C_contra, query: DeliverySelection, seqs: Collection[int]
+    ) -> searches.Looked:
+        """Look at the payloads of deliveries, in their order; bounded by their bytes."""
 
     def find_delivery(
         self, connection: C_contra, instance: str, name: str, *, without_global: bool
@@ -190,7 +196,9 @@ class SteppedHistory(ABC, Generic[C, Tx]):
             now: what finished later stays.
         """
 
-    async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
+    async def list_deliveries(  # noqa: C901 -- reads once from top to bottom
+        self, query: DeliveryQuery
+    ) -> DeliveryPage:
         before = None
         if query.cursor is not None:
             before = parse_delivery_id(query.cursor)
@@ -202,17 +210,26 @@ class SteppedHistory(ABC, Generic[C, Tx]):
         while True:
             # One more than wanted, to know whether there is a next page.
             wanted, now = query.limit + 1 - len(found), self._clock.wall()
+            if query.reads_payloads:
+                wanted = searches.PAYLOAD_ROWS
             search = partial(
                 self._sql.search_deliveries, query=query, before=before, rows=rows, wanted=wanted
             )
             part = await self._lists.run(partial(search, now=now))
-            found += part.found
+            matches, before, is_end = part.found, part.last, part.rows < rows
+            if query.reads_payloads and matches:
+                seqs = [one.seq for one in matches]
+                look = partial(self._sql.look_at_payloads, query=query, seqs=seqs)
+                looked = await self._lists.run(look)
+                if looked.looked_at < len(seqs) or len(seqs) == wanted:  # the next part goes on behind these
+                    before, is_end = seqs[looked.looked_at - 1], False
+                matches = [one for one in matches if one.seq in looked.found]
+            found += matches
             if len(found) > query.limit:
                 page = found[: query.limit]
                 return DeliveryPage(page, page[-1].cursor)
-            if part.rows < rows:
+            if is_end:
                 return DeliveryPage(found)
-            before = part.last
             if trio.current_time() >= deadline:
                 return DeliveryPage(found, f"dlv_{before}")
             # A disk that is not in memory may take a thousand times as long for a row.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -12,6 +12,7 @@ from hookgw.kernel.masking import repr_without
 from hookgw.records.audit import AuditEntry
 from hookgw.records.deliveries import Attempt, DeliveryState
 from hookgw.records.events import Event
+from hookgw.records.selection import DeliverySelection
 
 NO_LIMIT = 2**62
 """More deliveries and bytes than any engine holds."""
@@ -66,53 +67,38 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     culprit: str = ""
 
 
-class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deliveries to list. What is ``None`` does not filter.
+class DeliveryQuery(DeliverySelection, frozen=True, kw_only=True):
+    """Which deliveries to list.
 
     Attributes:
-        instance: ``None`` for all instances.
-        text: deliveries with this text in the reason for their state, or in the error or answer of their
-            newest attempt.
-        since, until: of events accepted at or after ``since``, and before ``until``.
+        instance: ``None`` for all instances, or those of ``among``.
+        registrations: the ids that ``label`` and ``host`` mean, which have no effect themselves.
+        among: the instances that ``instances`` means; the store looks at no other's deliveries.
         cursor: from the page before; ``None`` for the first page.
-        without_global: leave out deliveries to registrations of the configuration, present and past.
     """
 
     instance: str | None
-    state: DeliveryState | None = None
-    kind: str | None = None
-    registration: str | None = None
-    text: str | None = None
-    since: float | None = None
-    until: float | None = None
-    finished_since: float | None = None
+    registrations: tuple[str, ...] | None = None
+    among: tuple[str, ...] | None = None
     cursor: str | None = None
     limit: int = 100
-    without_global: bool = False
 
 
-class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which finished deliveries to replay, as in :class:`DeliveryQuery`; empty ``kinds`` do not filter.
+class ReplayQuery(DeliverySelection, frozen=True, kw_only=True):
+    """Which finished deliveries of an instance to replay. Its registrations are those that have rules.
 
     Attributes:
-        state: ``dead`` for dead letters alone, ``all`` for everything that is finished.
+        state: ``all`` for everything that is finished; otherwise dead letters alone.
     """
 
     instance: str
-    state: Literal["dead", "all"] = "dead"
-    since: float | None = None
-    until: float | None = None
-    kinds: tuple[str, ...] = ()
 
 
-class CancelQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pending deliveries to cancel, as in :class:`ReplayQuery`. ``registrations`` always filter."""
+class CancelQuery(DeliverySelection, frozen=True, kw_only=True):
+    """Which pending deliveries of an instance to cancel. ``registrations`` always filter."""
 
     instance: str
     registrations: tuple[str, ...]
-    since: float | None = None
-    until: float | None = None
-    kinds: tuple[str, ...] = ()
 
 
 class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -34,6 +35,18 @@ TALLY_MOST = 50_000
 """Deliveries that all turns look at, the newest ones."""
 LAST = 2**63 - 1
 """Behind every number."""
+
+
+PAYLOAD_ROWS = 500
+PAYLOAD_BYTES = 8 * 2**20
+"""A part of a search in payloads looks at this many deliveries at most, and bytes, or at one payload."""
+
+
+class Looked(NamedTuple):
+    """Which of some deliveries have payloads that match, and at how many of them the search has looked."""
+
+    found: frozenset[int]
+    looked_at: int
 
 
 class SearchPart(NamedTuple):
@@ -75,6 +88,11 @@ def tally_part(row: Sequence[Any], since: int, former: TallyPart) -> TallyPart:
     found = [MinuteTally(minute * 60.0, *counts) for minute, *counts in minutes]
     is_last = count < TALLY_ROWS or oldest < since
     return TallyPart(found, last or 0, former.event if event is None else event, is_last)
+
+
+def spellings(text: str) -> tuple[str, str]:
+    """Return how a text is spelled in a payload: as it is, and with escapes beyond ASCII."""
+    return json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
 
 
 def in_time(query: Any, mark: str, column: str = "accepted_at") -> tuple[list[str], dict[str, Any]]:

@@ -152,9 +152,10 @@ class ShelvedRecords(Generic[C, Tx]):
     async def load_jobs(self) -> dict[str, Job]:
         return await self._read(lambda shelves: shelves.jobs.load())
 
-    async def put_job(self, job: Job, *, audit: Sequence[AuditEntry] = ()) -> None:
+    async def put_job(self, *jobs: Job, audit: Sequence[AuditEntry] = ()) -> None:
         def put(transaction: Tx) -> None:
-            self.write_job(transaction, job)
+            for job in jobs:
+                self.write_job(transaction, job)
             self.write_audit(transaction, audit)
 
         await self._commits.call(put)

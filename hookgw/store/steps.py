@@ -20,6 +20,7 @@ from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.changes import weigh
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.delivery_searches import DeliverySearches, Found, Found_co, Now, SearchStatements
 from hookgw.store.persons import Person, person
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import (
@@ -50,11 +51,6 @@ MOST_WALKS = 1_000
 
 Key = TypeVar("Key")
 At = TypeVar("At")
-Now = TypeVar("Now")
-"""What an engine calls a moment."""
-Found = TypeVar("Found", bound=Collection[int])
-Found_co = TypeVar("Found_co", bound=Collection[int], covariant=True)
-"""Deliveries that are to be sent again, as the search of an engine gives them."""
 
 
 class Walked(NamedTuple):
@@ -80,7 +76,9 @@ class ErasedDelivery(NamedTuple):
     size: int
 
 
-class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
+class PendingStatements(
+    SearchStatements[C_contra, Now, Found_co], Protocol[C_contra, Tx_contra, Now, Found_co]
+):
     """What an engine brings, as a module. Times are in seconds since the epoch.
 
     What the functions have in common:
@@ -127,19 +125,6 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
     ) -> PendingChange:
         """Turn the oldest pending deliveries of an instance into dead letters, at most ``limit`` of them."""
 
-    def find_pending(
-        self,
-        connection: C_contra,
-        query: CancelQuery,
-        *,
-        after: int,
-        now: Now,
-        limit: int,
-        rows: int,
-        spared: Collection[int],
-    ) -> tuple[list[int], int | None]:
-        """Find the next deliveries to cancel."""
-
     def cancel(
         self, transaction: Tx_contra, found: Collection[int], reason: str, at: float, now: Now
     ) -> PendingChange:
@@ -168,24 +153,6 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
         Ids of events stay, so that a second copy is noticed; but not those that contain a part of the text.
         """
 
-    def find_finished(
-        self,
-        connection: C_contra,
-        query: ReplayQuery,
-        rules: Mapping[str, LaneRule],
-        *,
-        after: int,
-        now: Now,
-        limit: int,
-        size: int,
-        rows: int,
-    ) -> tuple[Found_co, int | None]:
-        """Find the next deliveries to replay, in the order of their numbers.
-
-        They go to registrations that have a rule, and have up to ``size`` bytes of payload, unless the first
-        one alone has more.
-        """
-
     def repartition(self, transaction: Tx_contra, rule: LaneRule, place: Any, limit: int) -> Moved:
         """Move the next pending deliveries from lanes of other generations to those of a rule.
 
@@ -209,6 +176,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         self._clock = clock
         self._records = records
         self._sql = statements
+        self._searches = DeliverySearches(reader, statements)
         # Where the next step begins, only to save time. The newest last.
         self._parked: dict[tuple[str, str], Any] = {}
         self._moved: dict[LaneRule, Any] = {}
@@ -290,13 +258,14 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         *,
         spared: Collection[int] = (),
         job: Job | None = None,
+        is_stored: bool = False,
         audit: Sequence[AuditEntry] = (),
     ) -> CancelStep:
         after, now = self._read_place(cursor)
         # Beside the commits, as in a replay: it may walk through a long backlog.
-        found, last = await self._find_pending(query, after, now, STEP, spared)
+        found, last = await self._searches.find_pending(query, after, now, STEP, spared, SEARCH_ROWS)
         next_cursor = None if last is None else f"{last}-{now}"
-        if job is not None and next_cursor is None and not job.done:
+        if job is not None and next_cursor is None and not job.done and not is_stored:
             job = None  # one step needs no record
         if not found and job is None and not audit:
             return CancelStep({}, next_cursor)
@@ -331,20 +300,15 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         self._records.write_job(transaction, job and job.advanced(total, job.cursor))
         return counts
 
-    async def _find_pending(
-        self, query: CancelQuery, after: int, now: Now, limit: int, spared: Collection[int]
-    ) -> tuple[list[int], int | None]:
-        find = partial(self._sql.find_pending, query=query, after=after, now=now, limit=limit)
-        return await self._reader.run(partial(find, rows=SEARCH_ROWS, spared=spared))
+    async def count_cancellable(self, query: CancelQuery, most: int) -> Mapping[str, int]:
+        return await self._searches.count_pending(query, await self._now(), most, SEARCH_ROWS)
 
-    async def count_cancellable(self, query: CancelQuery, most: int) -> int:
-        now = await self._now()
-        after: int | None = 0
-        total = 0
-        while after is not None and total < most:
-            found, after = await self._find_pending(query, after, now, most - total, ())
-            total += len(found)
-        return total
+    async def count_replayable(
+        self, query: ReplayQuery, rules: Mapping[str, LaneRule], most: int
+    ) -> Mapping[str, int]:
+        return await self._searches.count_finished(
+            query, rules, await self._begin_replay(), most, step=REPLAY_STEP, rows=SEARCH_ROWS
+        )
 
     async def find_concerned(
         self, instance: str, value: str, cursor: str, *, pending: bool = False
@@ -406,13 +370,14 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         count: int = NO_LIMIT,
         size: int = NO_LIMIT,
         job: Job | None = None,
+        is_stored: bool = False,
         audit: Sequence[AuditEntry] = (),
     ) -> ReplayStep:
         after, now = (0, await self._begin_replay()) if cursor is None else self._read_place(cursor)
         # Beside the commits: a search with filters may walk through the whole history, in many steps.
         found, last = await self._find_finished(query, rules, after, now, count, size)
         next_cursor = None if last is None else f"{last}-{now}"
-        if cursor is None and next_cursor is None:
+        if cursor is None and next_cursor is None and not is_stored:
             job = None  # one step needs no record
         if not found and (job is None or (cursor is not None and next_cursor is not None)):
             return ReplayStep(0, next_cursor)  # nothing to write: a search that is cut off begins here again
@@ -438,8 +403,8 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         count: int,
         size: int,
     ) -> tuple[Found, int | None]:
-        find = partial(self._sql.find_finished, query=query, rules=rules, after=after, now=now, size=size)
-        return await self._reader.run(partial(find, limit=min(count, REPLAY_STEP), rows=SEARCH_ROWS))
+        count = min(count, REPLAY_STEP)
+        return await self._searches.find_finished(query, rules, after, now, count, size, SEARCH_ROWS)
 
     async def repartition_step(self, rule: LaneRule) -> bool:
         place = self._moved.pop(rule, None)
@@ -453,23 +418,6 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         if moved.place is not None:
             _remember(self._moved, rule, moved.place)
         return moved.place is not None
-
-
-def end_of_search(
-    found: Collection[int], limit: int, after: int, last: int | None, *, is_end: bool
-) -> int | None:
-    """Return behind which number a search goes on; ``None`` at the end.
-
-    Args:
-        found: what it returns.
-        limit: the most that it may return.
-        after: where it began.
-        last: the last number that it looked at.
-        is_end: whether there was no more to look at.
-    """
-    if len(found) == limit:
-        return max(found, default=after)
-    return None if is_end else last
 
 
 def cursor_number(text: str) -> int:

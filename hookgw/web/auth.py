@@ -48,7 +48,19 @@ OPEN_PREFIX = "/public/"
 DASHBOARD_PATH = "/dashboard"
 """The dashboard's pages, at this path and below, check the session of a browser instead of a key."""
 SHARED_PATHS = frozenset(
-    {"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/mcp"}
+    {
+        "/instance/fetchInstances",
+        "/event/kinds",
+        "/delivery/list",
+        "/delivery/replay",
+        "/delivery/cancel",
+        "/job/find/<job_id>",
+        "/job/list",
+        "/job/pause/<job_id>",
+        "/job/resume/<job_id>",
+        "/job/cancel/<job_id>",
+        "/mcp",
+    }
 )
 SHARED_PREFIX = "/shared/"
 """Plugins' routes below this path accept any key, as hookgw's routes in :data:`SHARED_PATHS` do."""

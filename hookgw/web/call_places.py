@@ -14,6 +14,7 @@ class CallPlace(StrEnum):
     ANY = "any node, from the database or its own memory of the records"
     OWNER = "the node that has the instance in the path"
     OWNER_IN_BODY = "the node that has the instance in the body"
+    OWNER_OF_JOB = "the node that has the instance of the job"
     ALL = "any node, which asks all others"
     THIS = "the node that is asked, about itself"
     NAMED = "the node that the query names; without one, the node that is asked"
@@ -38,9 +39,15 @@ PLACES = {
     "/event/emit/<instance>/<kind>": CallPlace.ANY,
     "/delivery/list/<instance>": CallPlace.ANY,
     "/delivery/find/<instance>/<name>": CallPlace.ANY,
+    "/delivery/list": CallPlace.ANY,
+    "/delivery/replay": CallPlace.OWNER_IN_BODY,
+    "/delivery/cancel": CallPlace.OWNER_IN_BODY,
     "/lane/list": CallPlace.ALL,
     "/job/find/<job_id>": CallPlace.ANY,
     "/job/list": CallPlace.ANY,
+    "/job/pause/<job_id>": CallPlace.OWNER_OF_JOB,
+    "/job/resume/<job_id>": CallPlace.OWNER_OF_JOB,
+    "/job/cancel/<job_id>": CallPlace.OWNER_OF_JOB,
     "/key/create": CallPlace.ANY,
     "/key/list": CallPlace.ANY,
     "/key/delete/<key_name>": CallPlace.ANY,

@@ -302,3 +302,14 @@ async def forward_form(instance: str) -> Response | None:
     """
     forward = current_exchange().forward_to_owner
     return None if forward is None else await forward(instance)
+
+
+async def forward_call(instance: str) -> Response | None:
+    """Forward the current request, if its JSON body concerns another node's instance.
+
+    Call this after the body was read and checked; see :meth:`Forwarder.forward_to_owner`.
+    """
+    exchange = current_exchange()
+    if exchange.forward_to_owner is None:
+        return None
+    return await exchange.forward_to_owner(instance)

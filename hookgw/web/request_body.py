@@ -214,7 +214,7 @@ async def read_json(limit: int) -> Any:
     return await read_parsed(limit, lambda value: value)
 
 
-async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
+async def read_parsed(limit: int, parse: Callable[[Any], T], *, keeps: bool = False) -> T:
     """Decode the JSON value in the current request's body, and return the result of ``parse``.
 
     Both take long for a large body, and so take their turns with other long work.
@@ -222,6 +222,7 @@ async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
     Args:
         limit: the most bytes.
         parse: takes the value; raises ``Invalid``.
+        keeps: whether the exchange has the body as ``whole_body`` afterwards, so that it can be forwarded.
 
     Raises:
         Invalid: there is no body, or it is not JSON (see :func:`hookgw.kernel.json_text.decode_strict`).
@@ -229,7 +230,10 @@ async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
     """
     content_type(request.headers, JSON)
     exchange = current_exchange()
-    chunks = request.body if exchange.whole_body is None else in_one_part(exchange.whole_body)
+    if exchange.whole_body is not None:
+        chunks = in_one_part(exchange.whole_body)
+    else:
+        chunks = kept_body() if keeps else request.body
     body = await read_body(request.headers, chunks, limit, exchange)
 
     def steps() -> Generator[None, None, T]:

@@ -18,7 +18,7 @@ from hookgw.kernel.json_fields import Fields, as_object
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Secret, Signature
-from hookgw.records.events import Catalog
+from hookgw.records.events import Catalog, Event
 from hookgw.records.registrations import (
     DEFAULT_GRACE,
     Registration,
@@ -199,6 +199,16 @@ def body_of(change: RegistrationChange) -> dict[str, Any]:
 
 
 ROTATE = request_schema((GRACE,), "The grace period of the old secret.", is_closed=True)
+
+
+def parse_test(body: Any, catalog: Catalog) -> tuple[str | None, bytes | None]:
+    """Read the body of a test, which may be missing. Return the kind and the payload, as far as given."""
+    fields = Fields(("", as_object({} if body is None else body, "The body")))
+    kind = fields.pick(lambda value, where: catalog.resolve(value, where).name, "event", "kind")
+    data = fields.read(lambda value, _: Event.encode(value), None, "data")
+    fields.refuse_unknown("a test")
+    fields.finish()
+    return kind, data
 
 
 def parse_grace(body: Any) -> float:

@@ -10,9 +10,9 @@ import msgspec
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.field_options import Decorator, Special, add_options, body_of, options_of
-from hookgw.command.fields import PAGE, read_headers, read_secret
+from hookgw.command.fields import PAGE, read_headers, read_json, read_secret
 from hookgw.command.job import follow_aloud
-from hookgw.command.names import instance_argument, kinds_option, label_option
+from hookgw.command.names import complete_kinds, instance_argument, kinds_option, label_option
 from hookgw.command.output import (
     Column,
     json_option,
@@ -243,14 +243,42 @@ def delete(client: Client, instance: str, label: str | None) -> None:
 @webhook.command()
 @instance_argument()
 @label_option
+@click.option(
+    "--kind",
+    shell_complete=complete_kinds,
+    help="The kind of the event.  [default: the first that the registration wants]",
+)
+@click.option(
+    "--data",
+    metavar="JSON",
+    callback=read_json,
+    help="Its data: JSON, @FILE, or - for standard input.  [default: the example of the kind]",
+)
 @server_options
 @json_option
-def test(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+def test(
+    client: Client,
+    instance: str,
+    label: str | None,
+    kind: str | None,
+    data: msgspec.Raw | None,
+    as_json: bool,
+) -> None:
     """Send a test event; exit code 0 if it is delivered.
 
     The event is sent at once, outside the lane.
     """
-    attempt = client.call("POST", "webhook", "test", instance, label)
+    body = {name: value for name, value in (("event", kind), ("data", data)) if value is not None}
+    content = msgspec.json.encode(body) if body else None
+    show_attempt(client.call("POST", "webhook", "test", instance, label, content=content), as_json=as_json)
+
+
+def show_attempt(attempt: dict[str, Any], *, as_json: bool) -> None:
+    """Show an attempt outside a lane.
+
+    Raises:
+        Failed: it was not delivered.
+    """
     if as_json:
         show_json(attempt)
     else:
@@ -264,9 +292,7 @@ def test(client: Client, instance: str, label: str | None, as_json: bool) -> Non
             }
         )
     if attempt["outcome"] != "delivered":
-        raise Failed(
-            attempt.get("error") or f"The test event was not delivered (outcome: {attempt['outcome']})."
-        )
+        raise Failed(attempt.get("error") or f"The event was not delivered (outcome: {attempt['outcome']}).")
 
 
 @webhook.command()

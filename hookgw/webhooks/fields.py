@@ -240,7 +240,7 @@ FIELDS = (
         name="headers",
         kind=_Headers(check_custom_headers, ref("CustomHeaders"), dict[str, str]),
         meaning="Sent with every delivery. Not allowed: host, content-length, webhook-*, x-event-type, "
-        "x-instance-name, x-attempt, hop-by-hop headers.",
+        "x-instance-name, x-attempt, x-edited-from, hop-by-hop headers.",
         shows="sent with every delivery; values are masked.",
         show=lambda registration, _: dict.fromkeys(registration.headers, MASK),  # most hold a token
         unmask=lambda given, stored, _: unmask_headers(given, stored or {}),

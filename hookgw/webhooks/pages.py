@@ -15,9 +15,9 @@ from hookgw.kernel.fields import Field, Input
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.keys.pages import ShowInstance
-from hookgw.records.deliveries import Cancellation
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Registration, RetryOptions
+from hookgw.records.selection import DeliverySelection
 from hookgw.site.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
@@ -226,11 +226,11 @@ class WebhookForms:
     async def cancel(self, instance: str, label: str) -> Response:
         """Make the pending deliveries dead letters: first show how many, then do it."""
         form = await self._site.form()
-        deliveries, asked = self._gateway.deliveries, Cancellation(label=label)
+        deliveries, asked = self._gateway.deliveries, DeliverySelection(label=label)
         try:
             if not form.has("confirmed"):
-                count = await deliveries.count_cancellable(instance, asked, without_global=True)
-                return await self._page(instance, label, cancels=count)
+                counted = await deliveries.count_cancellable([instance], asked, without_global=True)
+                return await self._page(instance, label, cancels=counted.matching)
             job = await deliveries.cancel(instance, asked, without_global=True)
         except HookgwError as error:
             return await self._page(instance, label, error=error)

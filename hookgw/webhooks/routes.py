@@ -19,7 +19,7 @@ from hookgw.web.query import read_limit
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import LIST, ONE
 from hookgw.webhooks import lane_responses, responses
-from hookgw.webhooks.change import parse_grace, parse_registration, unmask_change
+from hookgw.webhooks.change import parse_grace, parse_registration, parse_test, unmask_change
 from hookgw.webhooks.fields import Showing, state_of
 from hookgw.webhooks.lane_responses import present_attempt, present_lane
 from hookgw.webhooks.responses import present_listed_registration, present_registration, present_secret
@@ -41,6 +41,12 @@ _UPDATE_BODY = json_body(
     another_URL={"url": _URL},
     other_kinds={"events": ["MESSAGES_UPSERT"]},
     disabled={"enabled": False},
+)
+_TEST_BODY = json_body(
+    "TestRequest",
+    required=False,
+    an_example={},
+    of_a_kind_with_data={"event": "MESSAGES_UPSERT", "data": {"text": "Oi"}},
 )
 _ROTATE_BODY = json_body("RotateRequest", required=False, an_hour={"grace": "1h"})
 
@@ -198,11 +204,13 @@ class WebhookRoutes:
             present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
         )
 
-    @describes(_TAG, {200: lane_responses.Attempt}, errors=(409,))
+    @describes(_TAG, {200: lane_responses.Attempt}, body=_TEST_BODY, errors=(409,))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Send an example event now, outside the lane."""
+        """Send an event now, outside the lane: an example, or `event` and `data` of the body."""
         self._get(instance, label)
-        return json_response(present_attempt(await self._gateway.registrations.test(instance, label)))
+        kind, data = parse_test(await read_optional_json(self._limit) or {}, self._gateway.catalog)
+        attempt = await self._gateway.registrations.test(instance, label, kind=kind, data_json=data)
+        return json_response(present_attempt(attempt))
 
     @describes(_TAG, {200: responses.Registration}, errors=(409,))
     async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Response:

@@ -293,8 +293,19 @@ class RegistrationService:
             await self._pending.replace(registration, changed)
             return changed
 
-    async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Attempt:
-        """Send an example event now, outside the lane. Return the attempt, which is not recorded.
+    async def test(
+        self,
+        instance: str,
+        label: str = DEFAULT_LABEL,
+        *,
+        kind: str | None = None,
+        data_json: bytes | None = None,
+    ) -> Attempt:
+        """Send an event now, outside the lane. Return the attempt, which is not recorded.
+
+        Args:
+            kind: of the event; by default the first one that the registration wants.
+            data_json: its payload; by default the example of the kind.
 
         Raises:
             Conflict: it is disabled, or a plugin filters the test event out.
@@ -303,15 +314,28 @@ class RegistrationService:
         if not registration.enabled:
             raise Conflict("The registration is disabled: enable it first (set enabled to true).")
         wanted = (self._catalog.get(name) for name in registration.events)
-        kind = next((kind for kind in wanted if kind), None) or self._catalog.resolve(_USUAL_KIND, "event")
+        first = next((one for one in wanted if one), None)
+        chosen = self._catalog.resolve(kind, "event") if kind is not None else first
+        chosen = chosen or self._catalog.resolve(_USUAL_KIND, "event")
         at = self._clock.wall()
         event = Event(
             id=new_event_id(at),
-            kind=kind.name,
+            kind=chosen.name,
             instance=registration.instance,
-            data_json=Event.encode(kind.example),
+            data_json=Event.encode(chosen.example) if data_json is None else data_json,
             time=at,
         )
+        return await self.send_once(registration, event)
+
+    async def send_once(self, registration: Registration, event: Event) -> Attempt:
+        """Send an event now, outside any lane. Return the attempt, which is not recorded.
+
+        Args:
+            registration: says where and how to send it. It need not be stored.
+
+        Raises:
+            Conflict: a plugin filters the event out.
+        """
         now = self._clock.steady()
         delivery = Delivery(
             seq=0,
@@ -326,7 +350,7 @@ class RegistrationService:
         try:
             body = await self._sender.render_body(event, template)
             if body is None:
-                raise Conflict("A plugin filtered the test event out, so nothing was sent.")
+                raise Conflict("A plugin filtered the event out, so nothing was sent.")
             headers = await self._sender.prepare(delivery, body, template, 1)
         except PluginFailed as failure:
             return self._sender.failed(1, failure)

@@ -10,7 +10,9 @@ from hookgw.app import create_app
 from hookgw.web import operation_of
 from tests.api.test_app import shape_of
 
-FILTERS = ("state", "kind", "label", "since", "until", "finishedSince", "cursor", "limit")
+FILTERS = ["state", "kind", "events", "label", "host", "status", "error", "person", "text", "since", "until"]
+FILTERS += ["finishedSince", "failedSince"]
+FILTERS += ["cursor", "limit"]
 
 
 async def test_every_list_declares_its_parameters_and_refuses_others(
@@ -31,7 +33,7 @@ async def test_every_list_declares_its_parameters_and_refuses_others(
         assert (
             await client.get(f"{path}?{'&'.join(f'{one.name}=' for one in operation.query)}")
         ).status_code == 200
-        for query in ("lable=x", "colour=", "instances=x&limit=1"):
+        for query in ("lable=x", "colour=", "instanzen=x&limit=1"):
             response = await client.get(f"{path}?{query}")
             assert response.status_code == 400, (path, query)
             assert "in the query is not known" in shape_of(response)[0]
@@ -44,7 +46,7 @@ async def test_every_list_declares_its_parameters_and_refuses_others(
     ("query", "messages"),
     [
         ("lable=crm", ["'lable' in the query is not known. Did you mean label?"]),
-        ("status=dead", ["'status' in the query is not known. Did you mean state?"]),
+        ("stat=dead", ["'stat' in the query is not known. Did you mean state?"]),
         ("finished_since=2h", ["'finished_since' in the query is not known. Did you mean finishedSince?"]),
         ("LIMIT=5", ["'LIMIT' in the query is not known. Did you mean limit?"]),
         ("state=dead&state=pending", ["state is given 2 times in the query; give it once."]),

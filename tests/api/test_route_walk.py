@@ -32,10 +32,10 @@ TOKEN_IN_PATH = {
 """Networks and readers of events call these: no key is needed, and none helps."""
 FAST = ("/event/emit/", "/ingest/")
 """The routes with a fast path. All others are the same routes without fast paths, and walked once."""
-ANY_KEY = {
-    *("/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/mcp"),
-    "/shared/colours",
-}
+ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/shared/colours"}
+ANY_KEY |= {f"/job/{order}/<job_id>" for order in ("pause", "resume", "cancel")}
+ANY_KEY |= {f"/delivery/{call}" for call in ("list", "replay", "cancel")}
+ANY_KEY.add("/mcp")
 FILLED = {
     "token": "wrong",
     "label": "crm",

@@ -88,6 +88,48 @@ async def test_resend_prints_the_url(invoke: Invoke, server: Receiver) -> None:
     assert result.stdout == "dlv_7 will be sent again to https://x/hook\n"
 
 
+async def test_resend_with_other_data_or_to_another_url(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(SUMMARY | {"state": "pending"}, 202)
+    await invoke("delivery", "resend", "loja1", "dlv_7", "--data", '{"n": 1e2}')
+    assert server.requests[-1].body == b'{"data":{"n": 1e2}}'
+    attempt = {"outcome": "delivered", "status": 200, "duration": 1.5, "error": None, "answer": "ok"}
+    server.default = says(attempt)
+    result = await invoke("delivery", "resend", "loja1", "dlv_7", "--url", "https://x/y")
+    assert server.requests[-1].json == {"url": "https://x/y"}
+    assert (result.exit_code, "delivered" in result.stdout) == (0, True)
+    server.default = says(attempt | {"outcome": "failed", "error": "It answered 500."})
+    assert (await invoke("delivery", "resend", "loja1", "dlv_7", "--url", "https://x/y")).exit_code == 1
+    both = await invoke("delivery", "resend", "loja1", "dlv_7", "--url", "https://x/y", "--data", "1")
+    assert both.exit_code == 2
+
+
+async def test_several_instances_are_listed_and_cancelled(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"deliveries": [SUMMARY | {"instance": "loja1"}], "cursor": None})
+    options = ["--host", "x", "--status", "5xx", "--failed-since", "dlv_3"]
+    result = await invoke("delivery", "list", "--instances", "loja*,shop", *options)
+    assert server.requests[-1].target == (
+        "/delivery/list?instances=loja%2A%2Cshop&host=x&status=5xx&failedSince=dlv_3"
+    )
+    assert result.stdout.splitlines()[-1].split()[0] == "loja1"
+    counted = {"cancelled": 0, "matching": 3, "instances": {"loja1": {"crm": 1}, "loja2": {"crm": 2}}}
+    server.default = says(counted)
+    result = await invoke("delivery", "cancel", "--instances", "loja*", "--error", "timeout", "--dry-run")
+    (request,) = server.requests[1:]
+    assert (request.target, request.json) == (
+        "/delivery/cancel",
+        {"instances": ["loja*"], "error": "timeout", "dryRun": True},
+    )
+    assert [line.split() for line in result.stdout.splitlines()[-3:]] == [
+        ["loja1", "crm", "1"],
+        ["loja2", "crm", "2"],
+        ["3", "deliveries", "would", "be", "selected."],
+    ]
+    asks = await invoke("delivery", "cancel", "--instances", "loja*")
+    assert "Cancel 3 pending deliveries of the instances 'loja*'?" in asks.stderr
+    for args in (["cancel"], ["cancel", "loja1", "--instances", "x"], ["list", "loja1", "--instances", "x"]):
+        assert (await invoke("delivery", *args)).exit_code == 2
+
+
 async def test_show_prints_every_attempt(invoke: Invoke, server: Receiver) -> None:
     server.default = says(REPORT)
     result = await invoke("delivery", "show", "loja1", "msg_1")

@@ -90,3 +90,23 @@ def test_ctrl_c_leaves_the_job_to_the_gateway() -> None:
 
     with pytest.raises(Failed, match="hookgw goes on; see: hookgw job find job_1"):
         job.follow_aloud(Client(), "job_1", "Dead letters")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("order", "state", "said"),
+    [
+        ("pause", "paused", "job_1 is paused; 2,500 deliveries so far."),
+        ("resume", "running", "job_1 is running; 2,500 deliveries so far."),
+        ("cancel", "cancelled", "job_1 is cancelled; 2,500 deliveries so far."),
+        ("cancel", "running", "job_1 is running: it obeys after its present step."),
+    ],
+)
+async def test_orders(order: str, state: str, said: str, invoke: Invoke, server: Receiver) -> None:
+    server.default = says(RUNNING | {"state": state})
+    assert (await invoke("job", order, "job_1")).stdout == f"{said}\n"
+    assert (server.requests[0].method, server.requests[0].target) == ("POST", f"/job/{order}/job_1")
+
+
+async def test_a_cancelled_job_has_ended(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(RUNNING | {"state": "cancelled"})
+    assert "cancelled" in (await invoke("job", "find", "job_1", "--wait")).stdout

@@ -131,3 +131,23 @@ def test_ctrl_c_says_how_to_continue() -> None:
         f"Stopped.\n7 deliveries were replayed. Continue with --since {windows[1]['since']}"
     )
     assert seen == [7]
+
+
+async def test_a_replay_of_several_instances_is_one_call(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"replayed": 7}, 202)
+    result = await invoke("delivery", "replay", "--instances", "*", "--since", SINCE, "--person", "5511")
+    (request,) = server.requests
+    assert (request.target, request.json) == (
+        "/delivery/replay",
+        {"instances": ["*"], "since": SINCE, "person": "5511", "state": "dead"},
+    )
+    assert result.stdout == "Replayed 7 deliveries.\n"
+    await invoke("delivery", "replay", "loja1", "--failed-since", "dlv_7")
+    assert server.requests[-1].json == {"failedSince": "dlv_7", "state": "dead"}
+    server.default = says(
+        {"replayed": 0, "matching": 1, "instances": {"loja1": {"crm": 1}}, "complete": False}
+    )
+    shown = (await invoke("delivery", "replay", "loja1", "--since", SINCE, "--dry-run")).stdout
+    assert shown.splitlines()[-1] == "1 or more deliveries would be selected."
+    assert (await invoke("delivery", "replay", "loja1")).exit_code == 2
+    assert (await invoke("delivery", "replay", "--since", SINCE)).exit_code == 2

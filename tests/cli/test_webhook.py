@@ -297,7 +297,7 @@ async def test_a_failed_test_exits_with_1(invoke: Invoke, server: Receiver) -> N
     }
     server.default = says(attempt | {"error": None})
     result = await invoke("webhook", "test", "loja1", "--json")
-    assert result.stderr == "Error: The test event was not delivered (outcome: failed).\n"
+    assert result.stderr == "Error: The event was not delivered (outcome: failed).\n"
     assert json.loads(result.stdout)["status"] == 404
 
 

@@ -197,6 +197,44 @@ async def test_during_a_replay(tmp_path: Path, storage: Storage) -> None:
         assert list(dict.fromkeys(arrived)) == ids(events)
 
 
+async def test_during_a_replay_of_three_instances(tmp_path: Path, storage: Storage) -> None:
+    """The next start goes on with the whole job, and makes no delivery pending twice."""
+    names, events = ("shop1", "shop2", "shop3"), batch(150)
+    async with staged(tmp_path, storage) as stage:
+        stage.receiver.default = answer(422)
+        await stage.start()
+        for name in names:
+            await stage.call("POST", f"/webhook/set/{name}", {"url": f"{stage.receiver.url}{name}"})
+            await stage.call("POST", f"/event/emit/{name}", events)
+
+        async def count(state: str) -> int:
+            body = {"since": LONG_AGO, "state": state, "dryRun": True}
+            found: int = (await stage.call("POST", "/delivery/replay", body))["matching"]
+            return found
+
+        while await count("dead") < 450:  # noqa: ASYNC110
+            await trio.sleep(LOOK_AGAIN)
+        await stage.target.kill()
+        await stage.start("replay")
+        stage.receiver.default = answer()
+        seen = len(stage.receiver.requests)
+        await stage.call_in_vain("/delivery/replay", {"since": LONG_AGO, "instances": ["shop*"]})
+        await stage.target.died()
+        assert storage.peek("SELECT count(*) FROM deliveries WHERE state = 'dead'") == [(350,)]
+        await stage.start()
+        while (await stage.call("GET", "/job/list"))[0]["state"] != "done":  # noqa: ASYNC110
+            await trio.sleep(LOOK_AGAIN)
+        (job,) = await stage.call("GET", "/job/list")
+        assert (job["kind"], job["done"], job["instances"]) == ("replay", 450, {"done": 3, "total": 3})
+        while await count("all") < 450:  # noqa: ASYNC110
+            await trio.sleep(LOOK_AGAIN)
+        assert await count("dead") == 0
+        for name in names:
+            arrived = [one.event_id for one in stage.receiver.requests[seen:] if one.target == f"/{name}"]
+            # What was not settled at the kill comes again.
+            assert list(dict.fromkeys(arrived)) == ids(events)
+
+
 async def test_during_an_erasure(tmp_path: Path, storage: Storage) -> None:
     """Each step is whole or not at all, and the next start erases the rest before it sends anything."""
     events, step = batch(253), 100

@@ -26,7 +26,7 @@ from trio.testing import MockClock
 import hookgw
 from hookgw import Attempt, Conflict, Delivery, DeliveryState, Outcome, Registration
 from hookgw.core import jobs
-from hookgw.records import Cancellation, Ordering
+from hookgw.records import DeliverySelection, Ordering
 from hookgw.store import DeliveryQuery, DeliveryReport, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 from hookgw.webhooks import RegistrationChange
@@ -139,7 +139,7 @@ class Driver:
                 await registrations.pause("shop", label)
 
     async def cancel(self) -> None:
-        asked = Cancellation(label=self._chance.choice((None, *LABELS)))
+        asked = DeliverySelection(label=self._chance.choice((None, *LABELS)))
         self._calls.start_soon(self._ask, self.kit.gateway.deliveries.cancel, asked)
 
     async def erase(self) -> None:

@@ -14,7 +14,7 @@ import pytest
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Registration
-from hookgw.deliveries import Replay
+from hookgw.records import DeliverySelection
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_kit, open_receiver, reset
 from tests.faults.ordermodel import Key, Ledger
@@ -118,7 +118,7 @@ class World:
 
     async def replay(self) -> None:
         instance = self.chance.choice(["shop", "bar"])
-        replay = Replay(since=0.0, state=self.chance.choice(["dead", "dead", "all"]))
+        replay = DeliverySelection(since=0.0, state=self.chance.choice(["dead", "dead", "all"]))
         chosen = await self._finished(instance, dead_only=replay.state == "dead")
         labels = {id_: registration.label for id_, registration in self._enabled(instance).items()}
         self.ledger.queue([Key(one.event_id, labels[one.registration]) for one in chosen])

@@ -22,7 +22,6 @@ from hookgw.core import (
     instance_changed,
     registration_changed,
 )
-from hookgw.deliveries import Replay
 from hookgw.instances import AUDITED as OF_INSTANCE
 from hookgw.kernel import LONGEST, MOST_FIELDS, FieldChange, Rate
 from hookgw.records import (
@@ -31,6 +30,7 @@ from hookgw.records import (
     Actor,
     ActorKind,
     AuditEntry,
+    DeliverySelection,
     Instance,
     Ordering,
     RetryOptions,
@@ -280,8 +280,8 @@ async def test_sending_again(hookgw_gateway: GatewayKit, hookgw_receiver: Receiv
     with acting_as(CRM):
         await gateway.deliveries.resend("shop", "dlv_1")
         await hookgw_gateway.settled()
-        await gateway.deliveries.replay("shop", Replay(since=0.0, state="all", kinds=("CALL",)))
-        await gateway.deliveries.replay("shop", Replay(since=0.0))
+        await gateway.deliveries.replay("shop", DeliverySelection(since=0.0, state="all", kinds=("CALL",)))
+        await gateway.deliveries.replay("shop", DeliverySelection(since=0.0))
     resent, replayed = await entries(gateway, action="delivery")
     assert (resent.action, resent.subject, resent.actor) == ("delivery.resend", "dlv_1", CRM)
     assert (replayed.action, replayed.subject, replayed.actor) == ("delivery.replay", None, CRM)

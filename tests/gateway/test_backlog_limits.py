@@ -16,11 +16,10 @@ from trio.testing import MockClock
 
 from hookgw import DeliveryState, Event, HookgwError, NotFound, TooLarge
 from hookgw.core import Backlog, BacklogFull, PendingDeliveries, ShareFull
-from hookgw.deliveries import Replay
 from hookgw.instances import ConnectorSession
 from hookgw.kernel import StorageUnavailable
 from hookgw.plugins import Boundary, ContainedConnector, check_connector
-from hookgw.records import Job, Ordering, new_event_id, partition_of
+from hookgw.records import DeliverySelection, Job, Ordering, new_event_id, partition_of
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.media import EVENT_RULES, inbound_media
@@ -493,7 +492,7 @@ async def test_a_replay_waits_for_room_and_leaves_half_of_it(
         await dead_letters(kit, hookgw_receiver, 12)
         replays = kit.gateway.deliveries
         nursery.start_soon(let_time_pass, kit)
-        job = await replays.replay("shop", Replay(since=0.0))
+        job = await replays.replay("shop", DeliverySelection(since=0.0))
         await done(kit, job, 4)
         await trio.sleep(10)
         assert len(await pending(kit)) == 4
@@ -515,7 +514,7 @@ async def test_a_replay_that_has_no_room_at_all_goes_on_after_a_restart(
         await dead_letters(kit, hookgw_receiver, 3)
         await kit.gateway.events.accept([event(n) for n in range(8)])
         nursery.start_soon(let_time_pass, kit)
-        job = await kit.gateway.deliveries.replay("shop", Replay(since=0.0))
+        job = await kit.gateway.deliveries.replay("shop", DeliverySelection(since=0.0))
         assert (job.is_running, job.done) == (True, 0)
         nursery.cancel_scope.cancel()
     hookgw_receiver.default = answer()
@@ -534,7 +533,7 @@ async def test_a_replay_of_one_instance_leaves_room_for_the_others(
         await kit.register(hookgw_receiver.url, instance="other")
         await dead_letters(kit, hookgw_receiver, 30)
         nursery.start_soon(let_time_pass, kit)
-        job = await kit.gateway.deliveries.replay("shop", Replay(since=0.0))
+        job = await kit.gateway.deliveries.replay("shop", DeliverySelection(since=0.0))
         # Half of what is free, without the last tenth.
         await done(kit, job, 18)
         await trio.sleep(10)
@@ -640,7 +639,7 @@ class Script:
         await self.kit.gateway.registrations.delete("shop", self.chance.choice("ab"))
 
     async def replay(self) -> None:
-        replay = Replay(since=0.0, state=self.chance.choice(["dead", "all"]))
+        replay = DeliverySelection(since=0.0, state=self.chance.choice(["dead", "all"]))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(let_time_pass, self.kit)  # it may wait for room
             with suppress(HookgwError):

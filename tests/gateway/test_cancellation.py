@@ -14,9 +14,9 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, LaneState, NotFound
 from hookgw.core import PendingDeliveries, jobs
-from hookgw.deliveries import Replay, cancellation
+from hookgw.deliveries import dry_run
 from hookgw.kernel import StorageUnavailable, TooManyRequests
-from hookgw.records import AuditEntry, Cancellation, Ordering
+from hookgw.records import AuditEntry, DeliverySelection, Ordering
 from hookgw.store import DeliveryQuery, steps
 from hookgw.store.sqlite import audit, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
@@ -25,7 +25,7 @@ from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
-ALL = Cancellation()
+ALL = DeliverySelection()
 
 
 async def wait_for_count(kit: GatewayKit, count: int) -> None:
@@ -80,8 +80,8 @@ async def test_what_is_cancelled_is_not_sent_and_can_be_replayed(
     ids = await emit(hookgw_gateway, 4)
     await hookgw_gateway.emit("SEND_MESSAGE", {}, event_id="other")
     await hookgw_gateway.settled()
-    asked = Cancellation(kinds=(KIND,))
-    assert await gateway.deliveries.count_cancellable("shop", asked) == 4
+    asked = DeliverySelection(kinds=(KIND,))
+    assert (await gateway.deliveries.count_cancellable(["shop"], asked)).matching == 4
     job = await gateway.deliveries.cancel("shop", asked)
     assert (job.is_running, job.done) == (False, 4)
     await hookgw_gateway.settled()
@@ -90,7 +90,7 @@ async def test_what_is_cancelled_is_not_sent_and_can_be_replayed(
     assert [lane.backlog for lane in gateway.lanes()] == [0]
     page = await gateway.store.list_deliveries(DeliveryQuery(instance="shop", state=DeliveryState.DEAD))
     assert {one.reason for one in page.deliveries} == {"Cancelled by hookgw."}
-    await gateway.deliveries.replay("shop", Replay(since=0.0))
+    await gateway.deliveries.replay("shop", DeliverySelection(since=0.0))
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == [ids[0], "other", *ids]
 
@@ -130,7 +130,7 @@ async def test_only_the_own_events_of_a_global_webhook_and_only_for_its_operator
         await emit(kit, 2, instance="bar")
         await kit.settled()
         deliveries = kit.gateway.deliveries
-        assert await deliveries.count_cancellable("shop", ALL, without_global=True) == 2
+        assert (await deliveries.count_cancellable(["shop"], ALL, without_global=True)).matching == 2
         assert (await deliveries.cancel("shop", ALL, without_global=True)).done == 2
         assert (await deliveries.cancel("shop", ALL)).done == 2
         assert {instance for _, instance in await kit.gateway.store.pending_counts()} == {"bar"}
@@ -144,7 +144,7 @@ async def test_a_paused_lane_counts_what_is_left(
     await gateway.registrations.pause("shop")
     await emit(hookgw_gateway, 3)
     await hookgw_gateway.emit("SEND_MESSAGE", {}, event_id="other")
-    await gateway.deliveries.cancel("shop", Cancellation(kinds=(KIND,)))
+    await gateway.deliveries.cancel("shop", DeliverySelection(kinds=(KIND,)))
     with trio.fail_after(20):
         while [(lane.state, lane.backlog) for lane in gateway.lanes()] != [(LaneState.PAUSED, 1)]:
             await trio.testing.wait_all_tasks_blocked(0.001)
@@ -155,13 +155,15 @@ async def test_a_paused_lane_counts_what_is_left(
 
 async def test_unknown_names(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
-    for call in (
-        hookgw_gateway.gateway.deliveries.cancel,
-        hookgw_gateway.gateway.deliveries.count_cancellable,
-    ):
-        for instance, label in (("bar", None), ("shop", "none")):
-            with pytest.raises(NotFound):
-                await call(instance, Cancellation(label=label))
+    deliveries = hookgw_gateway.gateway.deliveries
+    for instance, label in (("bar", None), ("shop", "none")):
+        asked = DeliverySelection(label=label)
+        with pytest.raises(NotFound):
+            await deliveries.cancel(instance, asked)
+        with pytest.raises(NotFound):
+            await deliveries.count_cancellable([instance], asked)
+        with pytest.raises(NotFound):
+            await deliveries.count_replayable([instance], asked)
 
 
 async def test_a_long_one_becomes_a_job_that_goes_on_after_a_restart(
@@ -176,7 +178,7 @@ async def test_a_long_one_becomes_a_job_that_goes_on_after_a_restart(
         await kit.emit("SEND_MESSAGE", {}, event_id="other")
         await kit.settled()
         hang_after(kit, monkeypatch, "cancel_step", 1)
-        job = await kit.gateway.deliveries.cancel("shop", Cancellation(kinds=(KIND,)))
+        job = await kit.gateway.deliveries.cancel("shop", DeliverySelection(kinds=(KIND,)))
         assert job.is_running
         await wait_for_count(kit, 10)
     requests = len(hookgw_receiver.requests)
@@ -207,7 +209,7 @@ async def test_after_a_restart_it_holds_the_lanes_of_its_instance_alone(
                 await kit.emit(KIND, {}, instance=instance, event_id=f"{instance}-{number}")
         await kit.settled()
         hang_after(kit, monkeypatch, "cancel_step", 1)
-        assert (await kit.gateway.deliveries.cancel("shop", Cancellation())).is_running
+        assert (await kit.gateway.deliveries.cancel("shop", DeliverySelection())).is_running
         await wait_for_count(kit, 4)
     may_start = start_lanes_late(monkeypatch)
     hookgw_receiver.default = answer()
@@ -260,11 +262,11 @@ async def test_a_disk_that_refuses_the_audit_leaves_no_job_to_the_next_start(
 async def test_a_count_ends(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "MOST_COUNTED", 2)
+    monkeypatch.setattr(dry_run, "MOST_COUNTED", 2)
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.gateway.registrations.pause("shop")
     await emit(hookgw_gateway, 3)
-    assert await hookgw_gateway.gateway.deliveries.count_cancellable("shop", ALL) == 2
+    assert (await hookgw_gateway.gateway.deliveries.count_cancellable(["shop"], ALL)).matching == 2
 
 
 async def test_one_at_a_time(
@@ -288,19 +290,19 @@ async def test_one_at_a_time(
 
     begun, may_end = trio.Event(), trio.Event()
 
-    async def count(*_: Any) -> int:
+    async def count(*_: Any) -> dict[str, int]:
         begun.set()
         await may_end.wait()
-        return 7
+        return {"reg_1": 7}
 
     monkeypatch.setattr(gateway.store, "count_cancellable", count)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(gateway.deliveries.count_cancellable, "shop", ALL)
+        nursery.start_soon(gateway.deliveries.count_cancellable, ["shop"], ALL)
         await begun.wait()
         with pytest.raises(TooManyRequests):
-            await gateway.deliveries.count_cancellable("shop", ALL)
+            await gateway.deliveries.count_cancellable(["shop"], ALL)
         may_end.set()
-    assert await gateway.deliveries.count_cancellable("shop", ALL) == 7
+    assert (await gateway.deliveries.count_cancellable(["shop"], ALL)).matching == 7
 
 
 async def test_another_ordering_meanwhile_sends_nothing(

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, HookgwError, LaneState, NotFound
 from hookgw.kernel import Forbidden, StorageUnavailable, parse_rate
-from hookgw.records import Cancellation, Ordering
+from hookgw.records import DeliverySelection, Ordering
 from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.gateway.test_pending import KIND, emit, states
@@ -354,7 +354,7 @@ async def test_beside_a_cancellation_of_many(hookgw_gateway: GatewayKit, hookgw_
     await hookgw_receiver.wait_for(1)
     async with trio.open_nursery() as nursery:
         # It waits for the attempt, which this ends.
-        nursery.start_soon(hookgw_gateway.gateway.deliveries.cancel, "shop", Cancellation())
+        nursery.start_soon(hookgw_gateway.gateway.deliveries.cancel, "shop", DeliverySelection())
         await trio.testing.wait_all_tasks_blocked(0.01)
         await skip(hookgw_gateway, ids[0])
     await hookgw_gateway.settled()

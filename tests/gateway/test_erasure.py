@@ -15,9 +15,9 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound
 from hookgw.core import DEADLINE, jobs
-from hookgw.deliveries import Replay
 from hookgw.events import FREED_BEFORE
 from hookgw.kernel import StorageUnavailable
+from hookgw.records import DeliverySelection
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, compact_file, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
@@ -434,7 +434,7 @@ async def test_nothing_becomes_pending_again_beside_it(
             await trio.testing.wait_all_tasks_blocked(0.001)
         with pytest.raises(Conflict, match="An erasure of 'shop' is under way"):
             await gateway.deliveries.resend("shop", "ana-0")
-        nursery.start_soon(gateway.deliveries.replay, "shop", Replay(since=0.0, state="all"))
+        nursery.start_soon(gateway.deliveries.replay, "shop", DeliverySelection(since=0.0, state="all"))
         for _ in range(5):
             hookgw_clock.jump(10)
             await trio.testing.wait_all_tasks_blocked(0.01)

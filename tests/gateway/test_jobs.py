@@ -18,7 +18,7 @@ from hookgw import Conflict, DeliveryState, NotFound, Unavailable
 from hookgw.concurrency import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import Cancellation, Job, JobKind, JobState, Principal
+from hookgw.records import DeliverySelection, Job, JobKind, JobState, Principal
 from hookgw.store import DeliveryQuery, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from hookgw.webhooks import RegistrationChange
@@ -400,7 +400,7 @@ async def test_an_error_in_hookgw_fails_a_job_that_is_not_stored_yet(
     hookgw_receiver.default = answer(200)
     Broken(monkeypatch, kit, "cancel_step")
     with pytest.raises(TaskFailed, match="ZeroDivisionError: a bug"):
-        await kit.gateway.deliveries.cancel("shop", Cancellation())
+        await kit.gateway.deliveries.cancel("shop", DeliverySelection())
     assert kit.gateway.jobs.all() == []
     hookgw_clock.jump(60)
     await kit.settled()

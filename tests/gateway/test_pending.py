@@ -13,9 +13,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Event, Gateway, Registration, Unavailable
-from hookgw.deliveries import Replay
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import Ordering, lane_rule, new_secret
+from hookgw.records import DeliverySelection, Ordering, lane_rule, new_secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.waits import FIRST_WAIT
@@ -379,7 +378,9 @@ async def test_disabled_and_enabled_again_during_the_move(
     _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
     await hookgw_gateway.register(hookgw_receiver.url, enabled=False)
     await hookgw_gateway.register(hookgw_receiver.url)
-    assert (await hookgw_gateway.gateway.deliveries.replay("shop", Replay(since=0.0))).done == len(sent)
+    assert (await hookgw_gateway.gateway.deliveries.replay("shop", DeliverySelection(since=0.0))).done == len(
+        sent
+    )
     sent += await emit(hookgw_gateway, 3, first=9)
     await finish(hookgw_gateway, go_on)
     check_arrivals(hookgw_receiver, sent)
@@ -423,7 +424,7 @@ async def test_replayed_and_resent_during_the_move(
     await hookgw_gateway.settled()
     _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
     await hookgw_gateway.gateway.deliveries.resend("shop", "dead-2")
-    assert (await hookgw_gateway.gateway.deliveries.replay("shop", Replay(since=0.0))).done == 2
+    assert (await hookgw_gateway.gateway.deliveries.replay("shop", DeliverySelection(since=0.0))).done == 2
     await finish(hookgw_gateway, go_on)
     assert len(hookgw_receiver.requests) == len(sent) + 3
     ids = hookgw_receiver.ids

@@ -333,7 +333,7 @@ async def test_a_test_that_a_plugin_filters_out(
 ) -> None:
     picky.lets_pass = False
     await hookgw_gateway.register(hookgw_receiver.url)
-    with pytest.raises(Conflict, match="filtered the test event out"):
+    with pytest.raises(Conflict, match="filtered the event out"):
         await hookgw_gateway.gateway.registrations.test("shop")
     assert hookgw_receiver.requests == []
 

@@ -14,9 +14,8 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound, Unavailable
 from hookgw.core import NO_INSTANCE
-from hookgw.deliveries import Replay
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import JobKind
+from hookgw.records import DeliverySelection, JobKind
 from hookgw.store import DeliveryQuery, ReplayStep, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.support.waits import FIRST_WAIT
@@ -24,8 +23,8 @@ from tests.support.waits import FIRST_WAIT
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
-EVER = Replay(since=0.0)
-ALL = Replay(since=0.0, state="all")
+EVER = DeliverySelection(since=0.0)
+ALL = DeliverySelection(since=0.0, state="all")
 
 
 async def states(kit: GatewayKit) -> list[DeliveryState]:
@@ -137,7 +136,7 @@ async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit) -> Non
     with pytest.raises(NotFound, match=f"no delivery '{name}'"):
         await gateway.deliveries.resend("shop", name)
     with pytest.raises(NotFound, match="no webhook 'crm'"):
-        await gateway.deliveries.replay("shop", Replay(since=0.0, label="crm"))
+        await gateway.deliveries.replay("shop", DeliverySelection(since=0.0, label="crm"))
 
 
 # Many
@@ -170,11 +169,11 @@ async def test_the_choice_of_deliveries(hookgw_gateway: GatewayKit, hookgw_recei
     await hookgw_gateway.settled()
     choices = {
         ALL: 4,
-        Replay(since=now + 50, state="all"): 2,
-        Replay(since=now, until=now + 50, state="all"): 2,
-        Replay(since=now, state="all", kinds=(KIND,)): 2,
-        Replay(since=now, state="all", label="crm"): 2,
-        Replay(since=now, state="all", label="crm", kinds=(KIND,)): 1,
+        DeliverySelection(since=now + 50, state="all"): 2,
+        DeliverySelection(since=now, until=now + 50, state="all"): 2,
+        DeliverySelection(since=now, state="all", kinds=(KIND,)): 2,
+        DeliverySelection(since=now, state="all", label="crm"): 2,
+        DeliverySelection(since=now, state="all", label="crm", kinds=(KIND,)): 1,
         EVER: 0,
     }
     for choice, count in choices.items():
@@ -193,7 +192,9 @@ async def test_global_webhooks_take_part_unless_a_label_is_named(
         assert (await kit.gateway.deliveries.replay("shop", ALL)).done == 2
         await kit.settled()
         assert (
-            await kit.gateway.deliveries.replay("shop", Replay(since=0.0, state="all", label="default"))
+            await kit.gateway.deliveries.replay(
+                "shop", DeliverySelection(since=0.0, state="all", label="default")
+            )
         ).done == 1
         await kit.settled()
     assert sorted(request.target for request in hookgw_receiver.requests) == [

@@ -14,9 +14,8 @@ import msgspec
 import trio
 
 from hookgw import Event, HookgwError, Registration
-from hookgw.deliveries import Replay
 from hookgw.kernel import Rate
-from hookgw.records import Cancellation, JobKind, Ordering, RetryOptions
+from hookgw.records import DeliverySelection, JobKind, Ordering, RetryOptions
 from hookgw.webhooks import RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
@@ -428,7 +427,7 @@ class Clients:
 
     async def _replay(self) -> None:
         instance = self._chance.choice(self._world.scenario.instances)
-        replay = Replay(since=0.0, state=self._chance.choice(("dead", "dead", "all")))
+        replay = DeliverySelection(since=0.0, state=self._chance.choice(("dead", "dead", "all")))
         deliveries = self._world.gateway.deliveries
         await self._requeue("replay", instance, (), lambda: deliveries.replay(instance, replay))
 
@@ -444,7 +443,7 @@ class Clients:
         instance = self._chance.choice(self._world.scenario.instances)
         deliveries = self._world.gateway.deliveries
         self._note(Cancelled, instance=instance)
-        await self.attempt("cancel", lambda: deliveries.cancel(instance, Cancellation()))
+        await self.attempt("cancel", lambda: deliveries.cancel(instance, DeliverySelection()))
 
     async def _skip(self) -> None:
         # Heads of lanes, which are in flight or wait, and now and then any event.

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
+import msgspec
 
 from hookgw.command.client import Client, server_options
-from hookgw.command.fields import PAGE, read_time
+from hookgw.command.fields import PAGE, read_json, read_time
 from hookgw.command.job import follow_aloud
-from hookgw.command.names import complete_kinds, complete_labels, instance_argument
+from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
     counted,
@@ -24,6 +25,15 @@ from hookgw.command.output import (
     table_options,
 )
 from hookgw.deliveries.commands.replay import replay
+from hookgw.deliveries.commands.selection import (
+    body_of,
+    count_of,
+    kinds_option,
+    named,
+    selection_options,
+    show_counts,
+)
+from hookgw.webhooks.commands import show_attempt
 
 LISTED = {
     "id": Column("id", least=None),
@@ -47,8 +57,6 @@ LISTED_DEAD = {
 
 SHOWN = 200
 """Characters of an answer in a list."""
-MOST_COUNTED = 100_000
-"""The highest number that the server counts to."""
 
 
 @click.group()
@@ -61,12 +69,8 @@ delivery.add_command(replay)
 
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
+        selection_options,
         click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind."),
-        click.option(
-            "--label",
-            shell_complete=complete_labels,
-            help="Only deliveries to the registration with this label.",
-        ),
         click.option(
             "--since",
             metavar="TIME",
@@ -83,36 +87,38 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @delivery.command("list")
-@instance_argument()
 @click.option(
     "--state", type=click.Choice(["pending", "delivered", "dead", "dropped"]), help="Only this state."
 )
 @page_options
 @server_options
 @table_options
-def list_(client: Client, instance: str, wide: bool, as_json: bool, **query: str | int | None) -> None:
-    """List INSTANCE's deliveries, newest first."""
+def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
+    """List deliveries of INSTANCE, or of several, newest first."""
     _list(client, instance, query, LISTED, wide, as_json)
 
 
 @delivery.command()
-@instance_argument()
 @page_options
 @server_options
 @table_options
-def dead(client: Client, instance: str, wide: bool, as_json: bool, **query: str | int | None) -> None:
-    """List INSTANCE's dead letters with the reason, newest first."""
+def dead(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
+    """List dead letters of INSTANCE, or of several, with the reason, newest first."""
     _list(client, instance, {"state": "dead", **query}, LISTED_DEAD, wide, as_json)
 
 
 def _list(
     client: Client,
-    instance: str,
+    instance: str | None,
     query: Mapping[str, str | int | None],
     columns: Mapping[str, Column],
     wide: bool,
     as_json: bool,
 ) -> None:
+    if instance is not None and query["instances"] is not None:
+        raise click.UsageError("Name an INSTANCE, or several with --instances.")
+    if instance is None:
+        columns = {"instance": Column("instance", least=8), **columns}
     page = client.page("deliveries", "delivery", "list", instance, query=query)
     if as_json:
         show_json(page)
@@ -192,15 +198,32 @@ def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: b
 @delivery.command()
 @instance_argument()
 @click.argument("delivery_id", metavar="ID")
+@click.option(
+    "--data",
+    metavar="JSON",
+    callback=read_json,
+    help="Send a new event with this data instead: JSON, @FILE, or - for standard input.",
+)
+@click.option("--url", metavar="URL", help="Send the event once to this URL, now, outside the lane.")
 @server_options
 @json_option
-def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> None:
+def resend(
+    client: Client, instance: str, delivery_id: str, data: msgspec.Raw | None, url: str | None, as_json: bool
+) -> None:
     """Send a finished delivery again.
 
     ID is the delivery's id, or its event's id. The delivery goes to the end of its lane and keeps its
-    webhook-id.
+    webhook-id. With --data, it is a new event, whose id is made from the former one. With --url, it goes out
+    without the headers and the secret of the registration; exit code 0 if it is delivered.
     """
-    queued = client.call("POST", "delivery", "resend", instance, delivery_id)
+    if data is not None and url is not None:
+        raise click.UsageError("--data and --url cannot be given together.")
+    if url is not None:
+        call = client.call("POST", "delivery", "resend", instance, delivery_id, body={"url": url})
+        show_attempt(call, as_json=as_json)
+        return
+    content = None if data is None else msgspec.json.encode({"data": data})
+    queued = client.call("POST", "delivery", "resend", instance, delivery_id, content=content)
     if as_json:
         show_json(queued)
     else:
@@ -208,10 +231,9 @@ def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> No
 
 
 @delivery.command()
-@instance_argument()
+@selection_options
 @click.argument("delivery_id", metavar="[ID]", required=False)
-@click.option("--label", help="Only deliveries to the registration with this label.")
-@click.option("--kind", "kinds", multiple=True, help="Only events of this kind; repeatable.")
+@kinds_option
 @click.option(
     "--since",
     metavar="TIME",
@@ -219,17 +241,26 @@ def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> No
     help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
 )
 @click.option("--until", metavar="TIME", callback=read_time, help="Only events accepted until then.")
+@click.option("--dry-run", is_flag=True, help="Only count them, by instance and label.")
 @click.option("--yes", is_flag=True, help="Cancel without asking.")
 @server_options
 @json_option
 def cancel(
-    client: Client, instance: str, delivery_id: str | None, yes: bool, as_json: bool, **choice: Any
+    client: Client,
+    instance: str | None,
+    instances: str | None,
+    delivery_id: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    **choice: Any,
 ) -> None:
-    """Cancel INSTANCE's pending deliveries: they become dead letters.
+    """Cancel pending deliveries, of INSTANCE or of several: they become dead letters.
 
     \b
         hookgw delivery cancel loja1 --label crm --until 1h
         hookgw delivery cancel loja1 --kind PRESENCE_UPDATE
+        hookgw delivery cancel --instances 'loja*' --host crm.example.com
 
     Attempts in flight are not cut off. To send cancelled deliveries after all, use resend or replay.
 
@@ -239,9 +270,9 @@ def cancel(
     \b
         hookgw delivery cancel loja1 dlv_17
     """
-    body = {name: value for name, value in choice.items() if value}
+    body = body_of(instance, instances, choice)
     if delivery_id is not None:
-        if body:
+        if body or dry_run:
             raise click.UsageError("With an ID, the options that select deliveries have no meaning.")
         found = client.call("POST", "delivery", "cancel", instance, delivery_id)
         if as_json:
@@ -249,16 +280,20 @@ def cancel(
         else:
             say(f"Cancelled {found['id']}. To send it after all, use resend.")
         return
-    if not yes:
+    if dry_run or not yes:
         asked = client.call("POST", "delivery", "cancel", instance, body=body | {"dryRun": True})
-        count = asked["matching"]
-        if not count and not as_json:
+        if dry_run:
+            if as_json:
+                show_json(asked)
+            else:
+                show_counts(asked)
+            return
+        if not asked["matching"] and not as_json:
             say("Nothing that is pending matches.")
             return
-        shown = counted(count, "pending delivery", "pending deliveries")
-        if count >= MOST_COUNTED:
-            shown = f"{count:,} or more pending deliveries"
-        click.confirm(f"Cancel {shown} of {instance!r}?", abort=True, err=True)
+        click.confirm(
+            f"Cancel {count_of(asked, 'pending ')} of {named(instance, instances)}?", abort=True, err=True
+        )
     response = client.call("POST", "delivery", "cancel", instance, body=body)
     cancelled = response["cancelled"]
     if "job" in response:

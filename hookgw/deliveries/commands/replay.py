@@ -19,9 +19,9 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.fields import read_time
-from hookgw.command.job import follow
-from hookgw.command.names import complete_kinds, complete_labels, instance_argument
+from hookgw.command.job import follow, follow_aloud
 from hookgw.command.output import counted, json_option, say, show_json
+from hookgw.deliveries.commands.selection import body_of, kinds_option, selection_options, show_counts
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 
 WINDOWS = 50
@@ -31,13 +31,12 @@ ShowProgress = Callable[[int, int], None]
 
 
 @click.command()
-@instance_argument()
+@selection_options
 @click.option(
     "--since",
     metavar="TIME",
-    required=True,
     callback=read_time,
-    help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
+    help="Only events accepted since a time, or since 10m, 2h, 3d ago. Required without --failed-since.",
 )
 @click.option(
     "--until", metavar="TIME", callback=read_time, help="Only events accepted until then.  [default: now]"
@@ -49,33 +48,50 @@ ShowProgress = Callable[[int, int], None]
     show_default=True,
     help="Dead letters only, or all finished deliveries.",
 )
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    shell_complete=complete_kinds,
-    help="Only events of this kind; repeatable.",
-)
-@click.option(
-    "--label", shell_complete=complete_labels, help="Only deliveries to the registration with this label."
-)
+@kinds_option
+@click.option("--dry-run", is_flag=True, help="Only count them, by instance and label.")
 @server_options
 @json_option
 def replay(
-    client: Client, instance: str, since: str, until: str | None, as_json: bool, **choice: Any
+    client: Client,
+    instance: str | None,
+    instances: str | None,
+    since: str | None,
+    until: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **choice: Any,
 ) -> None:
-    """Send INSTANCE's dead letters again, in their original order.
+    """Send dead letters again, of INSTANCE or of several, in their original order.
 
     \b
         hookgw delivery replay loja1 --since 2h
         hookgw delivery replay loja1 --since 3d --until 1d --state all
+        hookgw delivery replay --instances 'loja*' --since 2h --host crm.example.com --dry-run
 
-    Ctrl-C stops the replay and prints how to continue it.
+    Ctrl-C stops the replay of one instance, and prints how to continue it. One of several goes on; see
+    hookgw job pause and hookgw job cancel.
     """
-    body = {name: value for name, value in choice.items() if value}
-    windows = split_into_windows(since, until, time.time())
-    with _progress_bar(len(windows)) as show_progress:
-        replayed = replay_windows(client, instance, windows, body, show_progress)
+    body = body_of(instance, instances, choice)
+    if since is None and "failedSince" not in body:
+        raise click.UsageError("Say from when on, with --since or --failed-since.")
+    times = {name: value for name, value in (("since", since), ("until", until)) if value}
+    if dry_run:
+        found = client.call("POST", "delivery", "replay", instance, body=times | body | {"dryRun": True})
+        if as_json:
+            show_json(found)
+        else:
+            show_counts(found)
+        return
+    if instance is None or since is None:
+        response = client.call("POST", "delivery", "replay", instance, body=times | body)
+        replayed = response["replayed"]
+        if "job" in response:
+            replayed = follow_aloud(client, response["job"], "Replayed")["done"]
+    else:
+        windows = split_into_windows(since, until, time.time())
+        with _progress_bar(len(windows)) as show_progress:
+            replayed = replay_windows(client, instance, windows, body, show_progress)
     if as_json:
         show_json({"replayed": replayed})
     else:

@@ -8,13 +8,14 @@ from urllib.parse import quote, urlencode
 
 from quart import Response, request
 
-from hookgw.deliveries.requests import Replay, parse_replay
+from hookgw.deliveries.requests import parse_replay
 from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.instances import name_before_retirement
+from hookgw.records.selection import DeliverySelection
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryQuery, DeliverySummary
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 
 PAGE = 50
 """Deliveries on a page."""
-MOST_COUNTED = 5_000
 """A replay of more deliveries than this is announced as "more than" so many."""
-_COUNT_PAGE = 100
 
 
 class Filters(NamedTuple):
@@ -83,7 +82,7 @@ class DeliveriesPage:
         cursor: str | None = None,
         *,
         error: HookgwError | None = None,
-        replay: Replay | None = None,
+        replay: DeliverySelection | None = None,
         count: str = "",
     ) -> Response:
         gateway, principal = self._gateway, visitor().principal
@@ -147,9 +146,9 @@ class DeliveriesPage:
         return DeliveryQuery(
             instance=filters.instance or None,
             state=DeliveryState(filters.state) if filters.state else None,
-            kind=kind,
-            registration=registration,
-            text=filters.text or None,
+            kinds=() if kind is None else (kind,),
+            registrations=None if registration is None else (registration,),
+            error=filters.text or None,
             since=_moment(filters.since, "From", gateway.clock.wall()),
             until=_moment(filters.until, "Until", gateway.clock.wall()),
             cursor=cursor,
@@ -215,47 +214,24 @@ class DeliveriesPage:
                 "state": form.get("replay_state") or "dead",
                 "label": form.get("replay_label") or None,
             }
-            replay = parse_replay(
+            asked = parse_replay(
                 {name: value for name, value in body.items() if value},
                 self._gateway.catalog,
                 now=self._gateway.clock.wall(),
             )
+            replay, deliveries = asked.selection, self._gateway.deliveries
             if not form.has("confirmed"):
-                return await self._page(filters, replay=replay, count=await self._count(instance, replay))
-            job = await self._gateway.deliveries.replay(instance, replay, without_global=not _sees_global())
+                counted = await deliveries.count_replayable(
+                    [instance], replay, without_global=not _sees_global()
+                )
+                count = f"{counted.matching:,}" + ("" if counted.is_complete else " or more")
+                return await self._page(filters, replay=replay, count=count)
+            job = await deliveries.replay(instance, replay, without_global=not _sees_global())
         except HookgwError as error:
             return await self._page(filters, error=error)
         if job.error is not None:
             return await self._page(filters, error=Conflict(job.error))
         return self._site.redirect("/deliveries", **_given(filters), done="replayed")
-
-    async def _count(self, instance: str, replay: Replay) -> str:
-        label = replay.label
-        registration = self._gateway.registrations.get(instance, label).id if label else None
-        total = 0
-        states = [DeliveryState.DEAD]
-        if replay.state == "all":
-            states += [DeliveryState.DELIVERED, DeliveryState.DROPPED]
-        for state in states:
-            cursor = None
-            while total <= MOST_COUNTED:
-                page = await self._gateway.history.list(
-                    DeliveryQuery(
-                        instance=instance,
-                        state=state,
-                        registration=registration,
-                        since=replay.since,
-                        until=replay.until,
-                        cursor=cursor,
-                        limit=_COUNT_PAGE,
-                        without_global=not _sees_global(),
-                    )
-                )
-                total += len(page.deliveries)
-                cursor = page.cursor
-                if cursor is None:
-                    break
-        return f"more than {MOST_COUNTED:,}" if total > MOST_COUNTED else f"{total:,}"
 
 
 def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:

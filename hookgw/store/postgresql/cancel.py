@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from psycopg import Connection
 
+from hookgw.store.delivery_searches import end_of_search
 from hookgw.store.postgresql.dead_letters import bury
-from hookgw.store.postgresql.lookups import instance_number, one_row, sought
+from hookgw.store.postgresql.lookups import instance_number, one_row
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
+from hookgw.store.postgresql.selection import conditions_of
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import CancelQuery, PendingChange, ReplayQuery
-from hookgw.store.searches import in_time
-from hookgw.store.steps import end_of_search
+from hookgw.store.records import CancelQuery, PendingChange
 
 # A delivery that was made pending again since the moment is of a later call.
 _STILL_MEANT = f"SELECT seq FROM deliveries WHERE seq = ANY(%(seqs)s) AND {IS_BEFORE}"  # noqa: S608
@@ -32,8 +31,9 @@ def find_pending(
     number = instance_number(connection, query.instance)
     if number is None:
         return [], None
-    conditions, given = filters(query, query.registrations, now)
-    conditions.append("seq <> ALL(%(spared)s)")
+    conditions, given = conditions_of(query, query.registrations)
+    conditions += [IS_BEFORE, "seq <> ALL(%(spared)s)"]
+    given |= now.given()
     given |= {"instance": number, "spared": list(spared), "after": after, "limit": limit, "rows": rows}
     # By the whole key of the index; see history.py.
     statement = f"""
@@ -48,20 +48,6 @@ def find_pending(
         FROM looked_at"""  # noqa: S608 - only the texts above are in it
     count, last, found = one_row(connection, statement, given)
     return found, end_of_search(found, limit, after, last, is_end=count < rows)
-
-
-def filters(
-    query: CancelQuery | ReplayQuery, registrations: Collection[str], now: Moment
-) -> tuple[list[str], dict[str, Any]]:
-    """Return the conditions of a query, and their values."""
-    times, given = in_time(query, "%({})s")
-    conditions = ["registration = ANY(%(registrations)s)", IS_BEFORE, *times]
-    given |= now.given()
-    given["registrations"] = [sought(one) for one in registrations]
-    if query.kinds:
-        conditions.append("kind = ANY(%(kinds)s)")
-        given["kinds"] = [sought(kind) for kind in query.kinds]
-    return conditions, given
 
 
 def cancel(

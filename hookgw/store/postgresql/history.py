@@ -18,7 +18,6 @@ import trio
 from psycopg import Connection
 
 from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
-from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.history import Pruned, SteppedHistory
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
@@ -35,13 +34,23 @@ from hookgw.store.postgresql.event_ids import (
 from hookgw.store.postgresql.holders import count_held, find_oldest, remove_oldest
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.removal import remove
+from hookgw.store.postgresql.selection import IS_LISTED, conditions_of, look_at_payloads
 from hookgw.store.postgresql.tally import newest, tally
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, EventPage, micros
 
 # HistoryStatements; some have modules of their own.
 __all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
-__all__ += ["last_attempt", "list_events", "newest", "oldest_ids", "prune", "prune_unheard", "remove_oldest"]
+__all__ += [
+    "last_attempt",
+    "list_events",
+    "look_at_payloads",
+    "newest",
+    "oldest_ids",
+    "prune",
+    "prune_unheard",
+    "remove_oldest",
+]
 __all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 _SUMMARY = """d.seq, e.id, d.kind, i.name, e.time, d.registration, d.lane, d.state, d.reason,
@@ -51,21 +60,15 @@ _SUMMARY_COLUMNS = len(DeliveryRow.__struct_fields__)
 _JOINS = """JOIN events e ON e.seq = d.event
     JOIN instance_numbers i ON i.number = d.instance
     LEFT JOIN attempts a ON a.delivery = d.seq AND a.number = d.attempts"""
-# Registrations of the configuration, present and past, by the beginning of their ids.
-_IS_LISTED = f"left(d.registration, {len(GLOBAL_ID_PREFIX)}) <> '{GLOBAL_ID_PREFIX}'"
-# Both are short, or kept only up to a limit.
-_HAS_TEXT = """(strpos(coalesce(d.reason, ''), %(text)s) > 0 OR EXISTS (
-    SELECT FROM attempts a WHERE a.delivery = d.seq AND a.number = d.attempts
-    AND (strpos(coalesce(a.error, ''), %(text)s) > 0 OR strpos(a.answer, %(text)s) > 0)))"""
 _SUMMARIES = f"""SELECT {_SUMMARY} FROM deliveries d {_JOINS}
     WHERE d.seq = ANY(%s) ORDER BY d.seq DESC"""  # noqa: S608 - only the texts above are in it
 _FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {_JOINS}"  # noqa: S608
 _BY_SEQ = f"""{_FOUND} WHERE d.seq = %(seq)s AND d.instance = %(instance)s
-    AND (NOT %(without_global)s OR {_IS_LISTED})"""
+    AND (NOT %(without_global)s OR {IS_LISTED})"""
 # An event may have several deliveries: people ask about the newest one.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(d.seq) FROM events m JOIN deliveries d ON d.event = m.seq
-    WHERE m.id = %(id)s AND m.instance = %(instance)s AND (NOT %(without_global)s OR {_IS_LISTED}))"""  # noqa: S608
+    WHERE m.id = %(id)s AND m.instance = %(instance)s AND (NOT %(without_global)s OR {IS_LISTED}))"""  # noqa: S608
 _CONTENT = """SELECT d.kind, e.data FROM events e JOIN deliveries d ON d.event = e.seq
     WHERE e.id = %(id)s AND e.instance = %(instance)s ORDER BY d.seq DESC LIMIT 1"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
@@ -121,7 +124,7 @@ MEASURED_ROWS = 200_000
 MEASURED_PART = 0.01
 
 
-def search_deliveries(  # noqa: C901 -- reads once from top to bottom
+def search_deliveries(
     connection: Connection,
     query: DeliveryQuery,
     before: int | None,
@@ -135,23 +138,20 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
         "rows": rows,
         "wanted": wanted,
     }
+    conditions, values = conditions_of(query, query.registrations)
+    given |= values | {"first": query.failed_since or 0}
     if query.instance is not None:
         given["instance"] = instance_number(connection, query.instance)
         if given["instance"] is None:
             return searches.SearchPart([], 0, None, time.perf_counter() - started)
-    conditions = ["true"]
-    source, order = "deliveries d WHERE d.seq < %(before)s", "d.seq DESC"
-    if query.state is not None:
-        given["state"] = query.state.value
-    is_undelivered = query.state is not None and query.state is not DeliveryState.DELIVERED
-    if query.finished_since is not None:
-        conditions.append("d.finished_at >= %(finished)s")
-        given["finished"] = micros(query.finished_since)
-    if (
-        query.finished_since is not None
-        and query.state is None
-        and now - query.finished_since <= searches.RECENT
-    ):
+    elif query.among is not None:
+        conditions.insert(0, "instance IN (SELECT number FROM instance_numbers WHERE name = ANY(%(among)s))")
+        given["among"] = [sought(name) for name in query.among]
+    source, order = "deliveries d WHERE d.seq < %(before)s AND d.seq >= %(first)s", "d.seq DESC"
+    state = None if query.state is None else DeliveryState(query.state)
+    given["state"] = None if state is None else state.value
+    is_undelivered = state is not None and state is not DeliveryState.DELIVERED
+    if query.finished_since is not None and state is None and now - query.finished_since <= searches.RECENT:
         # A page that shows an instance asks for this every second. Deliveries that finished just now
         # may be anywhere in a backlog of millions, but there are few of them.
         source = """(SELECT * FROM deliveries WHERE finished_at >= %(finished)s OFFSET 0) d
@@ -161,28 +161,14 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     elif query.instance is not None and is_undelivered:
         source = """deliveries d WHERE d.state <> 'delivered'
             AND (d.instance, d.state, d.seq) < (%(instance)s, %(state)s, %(before)s)
-            AND (d.instance, d.state) >= (%(instance)s, %(state)s)"""
+            AND (d.instance, d.state, d.seq) >= (%(instance)s, %(state)s, %(first)s)"""
         order = "d.instance DESC, d.state DESC, d.seq DESC"
     elif query.instance is not None:
         source = """deliveries d WHERE (d.instance, d.seq) < (%(instance)s, %(before)s)
-            AND d.instance >= %(instance)s"""
+            AND (d.instance, d.seq) >= (%(instance)s, %(first)s)"""
         order = "d.instance DESC, d.seq DESC"
-    if query.state is not None and not (query.instance is not None and is_undelivered):
+    if state is not None and not (query.instance is not None and is_undelivered):
         conditions.append("d.state = %(state)s")
-    if query.registration is not None:
-        conditions.append("d.registration = %(registration)s")
-        given["registration"] = sought(query.registration)
-    if query.kind is not None:
-        conditions.append("d.kind = %(kind)s")
-        given["kind"] = sought(query.kind)
-    limits, times = searches.in_time(query, "%({})s", "d.accepted_at")
-    conditions += limits
-    given |= times
-    if query.without_global:
-        conditions.append(_IS_LISTED)
-    if query.text is not None:  # the dearest one comes last
-        conditions.append(_HAS_TEXT)
-        given["text"] = sought(query.text)
     statement = f"""
         WITH looked_at AS MATERIALIZED (
             SELECT d.seq, {" AND ".join(conditions)} AS matches FROM {source}

@@ -13,14 +13,14 @@ from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.changes import weigh
+from hookgw.store.delivery_searches import end_of_search
 from hookgw.store.new_lanes import fitting
-from hookgw.store.postgresql.cancel import filters
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
-from hookgw.store.postgresql.moments import Moment
+from hookgw.store.postgresql.moments import IS_BEFORE, Moment
 from hookgw.store.postgresql.repartition import find_lanes, newest_rules
+from hookgw.store.postgresql.selection import conditions_of
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import ReplayQuery, micros
-from hookgw.store.steps import end_of_search
 
 # In the order of their numbers, as in all statements that lock several deliveries; see dead_letters.py.
 _FINISHED = """SELECT d.seq, d.registration, i.name, d.size
@@ -97,14 +97,17 @@ def find_finished(
     number = instance_number(connection, query.instance)
     if number is None:
         return {}, None
-    conditions, given = filters(query, rules, now)
+    conditions, given = conditions_of(query, rules)
+    conditions.append(IS_BEFORE)
+    given |= now.given()
     given |= {"instance": number, "after": after, "limit": limit, "rows": rows}
-    if query.state == "all":
+    source = "all" if query.state == "all" else "dead"
+    if source == "all":
         conditions.append("state <> 'pending'")
     statement = f"""
         WITH looked_at AS MATERIALIZED (
             SELECT seq, {" AND ".join(conditions)} AS matches FROM deliveries
-            WHERE {_SOURCES[query.state]} LIMIT %(rows)s
+            WHERE {_SOURCES[source]} LIMIT %(rows)s
         )
         SELECT count(*), max(seq),
             ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT %(limit)s)

@@ -84,6 +84,7 @@ class PendingChanges(Protocol):
         *,
         spared: Collection[int] = (),
         job: Job | None = None,
+        is_stored: bool = False,
         audit: Sequence[AuditEntry] = (),
     ) -> CancelStep:
         """Turn the next selected pending deliveries into dead letters.
@@ -93,7 +94,7 @@ class PendingChanges(Protocol):
                 pending again, after the first one was made stays pending. The first cursor may be used
                 again: what is left is found then.
             job: keeps the cursor that it has; not stored by the last step of a job that has done nothing
-                before.
+                before, unless it ``is_stored`` already.
             audit: entries that the same commit writes in any case.
         """
 
@@ -104,8 +105,13 @@ class PendingChanges(Protocol):
         requested before it comes first, and one that is requested after it is ignored.
         """
 
-    async def count_cancellable(self, query: CancelQuery, most: int) -> int:
-        """Return how many pending deliveries a query selects, at most ``most``."""
+    async def count_cancellable(self, query: CancelQuery, most: int) -> Mapping[str, int]:
+        """Count the pending deliveries that a query selects, by registration; it ends at about ``most``."""
+
+    async def count_replayable(
+        self, query: ReplayQuery, rules: Mapping[str, LaneRule], most: int
+    ) -> Mapping[str, int]:
+        """Count the finished deliveries that a replay would send, as :meth:`count_cancellable` does."""
 
     async def find_concerned(
         self, instance: str, value: str, cursor: str, *, pending: bool = False
@@ -161,6 +167,7 @@ class PendingChanges(Protocol):
         count: int = NO_LIMIT,
         size: int = NO_LIMIT,
         job: Job | None = None,
+        is_stored: bool = False,
         audit: Sequence[AuditEntry] = (),
     ) -> ReplayStep:
         """Make the next finished deliveries of a replay pending again, in their original order.
@@ -172,7 +179,8 @@ class PendingChanges(Protocol):
             count, size: the most deliveries, and the most payload bytes unless the first delivery alone has
                 more. The engine bounds a step, too. With a count of 0, a first step only fixes its newest
                 delivery.
-            job: ended by the last step; not stored by a first step that is also the last.
+            job: ended by the last step; not stored by a first step that is also the last, unless it
+                ``is_stored`` already: the next start would begin it again.
         """
 
     async def repartition_step(self, rule: LaneRule) -> bool:

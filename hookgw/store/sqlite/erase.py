@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
+from typing import Any
 
 import msgspec
 
@@ -31,6 +32,15 @@ _SOURCES = {
 }
 # A payload without the text, and without an escape that may be in its spelling, is not parsed. SQLite calls a
 # payload invalid that is nested too deep for it: then the text itself decides.
+NAMES_PERSON = """(instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:escape AS BLOB)))
+    AND CASE WHEN json_valid(CAST(e.data AS TEXT)) THEN EXISTS (
+        SELECT 1 FROM json_tree(CAST(e.data AS TEXT)) t
+        WHERE t.key = :value OR (t.type = 'text' AND t.atom = :value)
+            OR (t.key GLOB :begin AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.key GLOB value))
+            OR (t.type = 'text' AND t.atom GLOB :begin
+                AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.atom GLOB value)))
+    ELSE instr(e.data, CAST(:part AS BLOB)) END"""
+"""SQL: whether the payload of an event ``e`` names a person; with :func:`given_of_person`."""
 _FIND = """
 WITH looked_at AS MATERIALIZED (
     SELECT seq, event, size FROM {source}
@@ -41,14 +51,7 @@ summed AS (SELECT seq, event, sum(size) OVER (ORDER BY seq) - size AS before_it 
 chosen AS MATERIALIZED (SELECT seq, event FROM summed WHERE before_it < :bytes)
 SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen), (SELECT max(seq) FROM chosen), (
     SELECT json_group_array(DISTINCT c.event) FROM chosen c CROSS JOIN events e ON e.seq = c.event
-    WHERE (instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:escape AS BLOB)))
-        AND CASE WHEN json_valid(CAST(e.data AS TEXT)) THEN EXISTS (
-            SELECT 1 FROM json_tree(CAST(e.data AS TEXT)) t
-            WHERE t.key = :value OR (t.type = 'text' AND t.atom = :value)
-                OR (t.key GLOB :begin AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.key GLOB value))
-                OR (t.type = 'text' AND t.atom GLOB :begin
-                    AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.atom GLOB value)))
-        ELSE instr(e.data, CAST(:part AS BLOB)) END)"""
+    WHERE {condition})"""
 _DELIVERIES = """
     SELECT json_group_array(json_array(d.event, d.seq, d.state, r.name, substr(i.name, 2), d.size))
     FROM deliveries d INDEXED BY deliveries_of_event
@@ -63,23 +66,30 @@ _deliveries_of = msgspec.json.Decoder(list[ErasedDelivery]).decode
 def find_concerned(
     connection: sqlite3.Connection, instance: str, value: str, *, after: int, now: int, pending: bool
 ) -> Concerned:
-    sought = person(value)
     given = {
         "instance": of_instance(instance),
-        "value": sought.value,
-        "begin": sought.others[0] if sought.others else None,
-        "others": msgspec.json.encode(sought.others[1:]).decode(),
-        "part": sought.part,
-        "escape": sought.escape,
+        **given_of_person(value),
         "after": after,
         "newest": now,
         "rows": ROWS,
         "bytes": SEARCH_BYTES,
     }
-    row = connection.execute(_FIND.format(source=_SOURCES[pending]), given).fetchone()
+    statement = _FIND.format(source=_SOURCES[pending], condition=NAMES_PERSON)
+    row = connection.execute(statement, given).fetchone()
     looked_at, chosen, last, events = row
     is_end = looked_at < ROWS and chosen == looked_at
     return Concerned(_numbers_of(events), None if is_end else f"{last}-{now}")
+
+
+def given_of_person(value: str) -> dict[str, Any]:
+    sought = person(value)
+    return {
+        "value": sought.value,
+        "begin": sought.others[0] if sought.others else None,
+        "others": msgspec.json.encode(sought.others[1:]).decode(),
+        "part": sought.part,
+        "escape": sought.escape,
+    }
 
 
 def find_deliveries(connection: sqlite3.Connection, events: Collection[int]) -> list[ErasedDelivery]:

@@ -13,7 +13,6 @@ import msgspec
 
 from hookgw.concurrency.clock import Clock
 from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
-from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history import HistoryStatements, Pruned, SteppedHistory
@@ -32,13 +31,23 @@ from hookgw.store.sqlite.event_ids import (
 from hookgw.store.sqlite.holders import count_held, find_oldest, remove_oldest
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
+from hookgw.store.sqlite.selection import IS_LISTED, as_json, conditions_of, look_at_payloads
 from hookgw.store.sqlite.settle import remove
 from hookgw.store.sqlite.tally import newest, tally
 from hookgw.store.sqlite.transaction import Transaction
 
 # HistoryStatements; some have modules of their own.
 __all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
-__all__ += ["last_attempt", "list_events", "newest", "oldest_ids", "prune", "prune_unheard", "remove_oldest"]
+__all__ += [
+    "last_attempt",
+    "list_events",
+    "look_at_payloads",
+    "newest",
+    "oldest_ids",
+    "prune",
+    "prune_unheard",
+    "remove_oldest",
+]
 __all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
@@ -54,19 +63,11 @@ _JOINS = """
     CROSS JOIN names l ON l.number = d.lane
     LEFT JOIN attempts a ON a.delivery = d.seq AND a.number = d.attempts"""
 _FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {_JOINS}"  # noqa: S608
-# Registrations of the configuration, present and past, by the beginning of their ids. Row by row, because the
-# names that begin so include those of their lanes, of which there may be one for each instance.
-_IS_LISTED = f"""(NOT :without_global OR (SELECT substr(name, 1, {len(GLOBAL_ID_PREFIX)}) FROM names
-    WHERE number = registration) <> '{GLOBAL_ID_PREFIX}')"""  # noqa: S608
-# Both are short, or kept only up to a limit.
-_HAS_TEXT = """(instr(coalesce(reason, ''), :text) OR EXISTS (
-    SELECT 1 FROM attempts a WHERE a.delivery = deliveries.seq AND a.number = deliveries.attempts
-    AND (instr(coalesce(a.error, ''), :text) OR instr(a.answer, :text))))"""
-_BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {_IS_LISTED}"
+_BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {IS_LISTED}"
 # An event may have several deliveries: people ask about the newest one.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(n.seq) FROM deliveries n JOIN events m ON m.seq = n.event
-    WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {_IS_LISTED})"""  # noqa: S608
+    WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {IS_LISTED})"""  # noqa: S608
 _CONTENT = """SELECT k.name, e.data FROM events e
     CROSS JOIN deliveries d ON d.event = e.seq CROSS JOIN names k ON k.number = d.kind
     WHERE e.id = :id AND e.instance = (SELECT number FROM names WHERE name = :instance)
@@ -138,7 +139,7 @@ _rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
 _event_rows_of = msgspec.json.Decoder(list[_EventRow]).decode
 
 
-def search_deliveries(  # noqa: C901 -- reads once from top to bottom
+def search_deliveries(
     connection: sqlite3.Connection,
     query: DeliveryQuery,
     before: int | None,
@@ -152,40 +153,32 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
         "rows": rows,
         "wanted": wanted,
     }
-    source, conditions = "deliveries NOT INDEXED WHERE", ["1"]
+    conditions, values = conditions_of(query, query.registrations)
+    given |= values
+    state = None if query.state is None else DeliveryState(query.state)
+    source = "deliveries NOT INDEXED WHERE"
     if query.instance is not None:
         given["instance"] = of_instance(query.instance)
         source = "deliveries INDEXED BY history WHERE"
-    if query.state is DeliveryState.DELIVERED or (query.state is not None and query.instance is None):
-        conditions.append(f"state = '{query.state.value}'")
-    elif query.state is not None:
+    if state is DeliveryState.DELIVERED or (state is not None and query.instance is None):
+        conditions.append(f"state = '{state.value}'")
+    elif state is not None:
         # Written out and said twice, so that the index of undelivered deliveries can be used.
         source = f"""deliveries INDEXED BY undelivered
-            WHERE state <> 'delivered' AND state = '{query.state.value}' AND"""
-    if query.finished_since is not None:
-        conditions.append("finished_at >= :finished")
-        given["finished"] = micros(query.finished_since)
-        if query.state is None and now - query.finished_since <= searches.RECENT:
-            # A page that shows an instance asks for this every second. Deliveries that finished just now
-            # may be anywhere in a backlog of millions, but there are few of them.
-            source = "deliveries INDEXED BY finished WHERE finished_at >= :finished AND"
+            WHERE state <> 'delivered' AND state = '{state.value}' AND"""
+    if query.finished_since is not None and state is None and now - query.finished_since <= searches.RECENT:
+        # A page that shows an instance asks for this every second. Deliveries that finished just now
+        # may be anywhere in a backlog of millions, but there are few of them.
+        source = "deliveries INDEXED BY finished WHERE finished_at >= :finished AND"
     if query.instance is not None:
         source += " instance = (SELECT number FROM names WHERE name = :instance) AND"
-    if query.registration is not None:
-        conditions.append("registration = (SELECT number FROM names WHERE name = :registration)")
-        given["registration"] = query.registration
-    if query.text is not None:
-        conditions.append(_HAS_TEXT)
-        given["text"] = query.text
-    if query.kind is not None:
-        conditions.append("kind = (SELECT number FROM names WHERE name = :kind)")
-        given["kind"] = query.kind
-    limits, times = searches.in_time(query, ":{}")
-    conditions += limits
-    given |= times
-    if query.without_global:
-        conditions.append(_IS_LISTED)
-        given["without_global"] = True
+    elif query.among is not None:
+        conditions.insert(
+            0, "instance IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:among)))"
+        )
+        given["among"] = as_json([of_instance(name) for name in query.among])
+    if query.failed_since is not None:
+        source += " seq >= :failed_since AND"  # the walk ends there
     statement = f"""
         WITH looked_at AS MATERIALIZED (
             SELECT seq, {" AND ".join(conditions)} AS matches FROM {source} seq < :before

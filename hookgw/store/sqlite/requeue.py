@@ -13,16 +13,16 @@ from collections.abc import Mapping
 import msgspec
 
 from hookgw.records.lanes import LaneRule
+from hookgw.store.delivery_searches import end_of_search
 from hookgw.store.new_lanes import fitting
 from hookgw.store.records import ReplayQuery, micros
 from hookgw.store.sqlite.bulk import Bulk
-from hookgw.store.sqlite.cancel import filters
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.repartition import find_lanes
+from hookgw.store.sqlite.selection import conditions_of
 from hookgw.store.sqlite.sequence_numbers import keep_number
 from hookgw.store.sqlite.settle import weight
 from hookgw.store.sqlite.transaction import Transaction
-from hookgw.store.steps import end_of_search
 
 _FINISHED = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state <> 'pending'"""
@@ -94,14 +94,15 @@ def find_finished(
     size: int,
     rows: int,
 ) -> tuple[dict[int, str], int | None]:
-    # What the index has comes first: the row itself is read only if that matches.
-    conditions, given = filters(query, rules, after=after, now=now, rows=rows)
-    if query.state == "all":
-        conditions.insert(-1, "state <> 'pending'")
+    conditions, given = conditions_of(query, rules)
+    source = "all" if query.state == "all" else "dead"
+    if source == "all":
+        conditions.append("state <> 'pending'")
+    given |= {"instance": of_instance(query.instance), "after": after, "newest": now, "rows": rows}
     given["limit"] = limit
     statement = f"""
         WITH looked_at AS MATERIALIZED (
-            SELECT seq, {" AND ".join(conditions)} AS matches FROM {_SOURCES[query.state]}
+            SELECT seq, {" AND ".join(conditions)} AS matches FROM {_SOURCES[source]}
                 AND instance = (SELECT number FROM names WHERE name = :instance)
                 AND seq > :after AND seq <= :newest
             ORDER BY seq LIMIT :rows

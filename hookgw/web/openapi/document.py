@@ -51,6 +51,7 @@ _PATH_PARAMETERS = {
 _GET_CHATS = ("GET", "/chat/findChats/<instance>")
 _ALSO_PER_INSTANCE = frozenset(
     {"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list", "/audit/list"}
+    | {"/delivery/list", "/delivery/replay", "/delivery/cancel"}
 )
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
 _ENDS = {"/<label>": "Labelled", "/<kind>": "OfKind", "/cancel/<instance>/<name>": "One"}

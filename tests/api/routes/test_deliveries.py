@@ -296,7 +296,7 @@ async def test_cancel(client: httpx.AsyncClient) -> None:
         await client.post("/event/emit/loja1", json={"event": kind, "data": {}})
     asked: dict[str, object] = {"kinds": ["call"], "since": "1h"}
     counted = (await client.post("/delivery/cancel/loja1", json=asked | {"dryRun": True})).json()
-    assert counted == {"cancelled": 0, "matching": 2}
+    assert counted == {"cancelled": 0, "matching": 2, "instances": {"loja1": {"default": 2}}}
     response = await client.post("/delivery/cancel/loja1", json={"kinds": ["call"], "since": "1h"})
     assert (response.status_code, response.json()) == (200, {"cancelled": 2})
     dead = (await client.get("/delivery/list/loja1", params={"state": "dead"})).json()["deliveries"]

@@ -19,7 +19,7 @@ from hookgw.app import create_app, open_gateway
 from hookgw.config import Settings
 from hookgw.kernel import StartError
 from hookgw.records import JobKind, JobState, shard_of
-from hookgw.testing import hang, open_receiver
+from hookgw.testing import answer, hang, open_receiver
 from hookgw.web import serve
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
@@ -262,6 +262,51 @@ async def test_a_delivery_is_cancelled_by_the_node_that_has_its_lane(
                 asked = (b, a)[number % 2]
                 assert (await asked.call("POST", f"/delivery/cancel/{head[:-1]}/{theirs}"))["state"] == "dead"
             assert len(set(operators.ids)) == 4
+
+
+async def test_a_replay_over_several_instances_has_a_part_on_each_owner(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    async with (
+        open_receiver() as receiver,
+        node(postgres, schema, "a", tmp_path) as a,
+        node(postgres, schema, "b", tmp_path) as b,
+    ):
+        await a.until("b", 128)
+        await b.until("a", 128)
+        receiver.default = answer(422)
+        for name in (OF_A, OF_B):
+            await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
+            await a.call("POST", f"/webhook/set/{name}", {"url": f"{receiver.url}{name}"}, status=201)
+            await a.call("POST", f"/event/emit/{name}", {"event": "CALL", "data": {}}, status=202)
+        counting = {"since": "1h", "dryRun": True}
+        with trio.fail_after(20):
+            while (await b.call("POST", "/delivery/replay", counting))["matching"] < 2:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+        receiver.default = answer()
+        receiver.requests.clear()
+        for number, asked in enumerate((a, b), 1):
+            body = {"since": "1h", "instances": ["*"], "state": "all"}
+            replayed = await asked.call("POST", "/delivery/replay", body, status=202)
+            with trio.fail_after(20):
+                while "job" in replayed and replayed.get("state") != "done":
+                    replayed |= await asked.call("GET", f"/job/find/{replayed['job']}")
+                await receiver.wait_for(2 * number)
+                while (await a.call("GET", "/delivery/list?state=pending"))["deliveries"]:  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+        assert sorted(request.target for request in receiver.requests) == sorted(2 * [f"/{OF_A}", f"/{OF_B}"])
+        carried_out = {
+            (holder.gateway.node.label, part.instance)
+            for holder in (a, b)
+            for part in holder.gateway.jobs.all()
+            if part.parent
+        }
+        assert carried_out == {
+            (holder.gateway.node.label, name)
+            for holder in (a, b)
+            for name in (OF_A, OF_B)
+            if holder.gateway.node.holds(name)
+        }
 
 
 async def test_a_node_that_leaves_and_one_that_was_removed(

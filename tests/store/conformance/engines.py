@@ -68,6 +68,7 @@ class _Sizes:
 
     def shorten_searches(self, rows: int) -> None:
         self._monkeypatch.setattr(searches, "FIRST_ROWS", rows)
+        self._monkeypatch.setattr(searches, "PAYLOAD_ROWS", rows)
         self._monkeypatch.setattr(steps, "SEARCH_ROWS", rows)
         self._monkeypatch.setattr(self._erase, "ROWS", rows)
         self._monkeypatch.setattr(searches, "LIST_SECONDS", 0)

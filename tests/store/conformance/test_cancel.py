@@ -148,7 +148,7 @@ async def test_count(engine: Engine, store: Store, most: int, counted: int) -> N
     engine.set_step(2)
     await store.append(to(*(f"e{number}" for number in range(5))))
     query = CancelQuery(instance="shop", registrations=("reg_1",))
-    assert await store.count_cancellable(query, most) == counted
+    assert sum((await store.count_cancellable(query, most)).values()) == counted
 
 
 async def test_one_delivery_is_cancelled_and_no_other(store: Store) -> None:

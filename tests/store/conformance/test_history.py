@@ -130,9 +130,9 @@ async def test_the_newest_event_of_each_instance(store: Store, seqs: list[int]) 
         ({"state": DeliveryState.DELIVERED}, "e1"),
         ({"state": DeliveryState.DEAD}, "e2"),
         ({"state": DeliveryState.DROPPED}, "e3"),
-        ({"kind": "MESSAGES_UPSERT"}, "e2 e1"),
-        ({"kind": "CONNECTION_UPDATE", "state": DeliveryState.DROPPED}, "e3"),
-        ({"kind": "NO_SUCH"}, ""),
+        ({"kinds": ("MESSAGES_UPSERT",)}, "e2 e1"),
+        ({"kinds": ("CONNECTION_UPDATE",), "state": DeliveryState.DROPPED}, "e3"),
+        ({"kinds": ("NO_SUCH",)}, ""),
         ({"instance": "other"}, "foreign"),
         ({"instance": "nobody"}, ""),
     ],
@@ -146,14 +146,14 @@ async def test_a_search_that_takes_long_ends_early_with_a_cursor(
     engine: Engine, store: Store, seqs: list[int], rows: int
 ) -> None:
     engine.shorten_searches(rows)
-    page = await store.list_deliveries(DeliveryQuery(instance="shop", kind="MESSAGES_UPSERT", limit=1))
+    page = await store.list_deliveries(DeliveryQuery(instance="shop", kinds=("MESSAGES_UPSERT",), limit=1))
     # It looks at two deliveries at least, one more than the page has room for: e5 and e4.
     assert ([one.event_id for one in page.deliveries], page.cursor is None) == (
         ([], False) if rows < 5 else (["e2"], False)
     )
-    assert await listed(store, kind="MESSAGES_UPSERT", limit=1) == ["e2", "e1"]
+    assert await listed(store, kinds=("MESSAGES_UPSERT",), limit=1) == ["e2", "e1"]
     assert await listed(store, state=DeliveryState.DELIVERED, limit=1) == ["e1"]
-    assert await listed(store, kind="NO_SUCH", limit=1) == []
+    assert await listed(store, kinds=("NO_SUCH",), limit=1) == []
 
 
 async def test_a_page_has_a_cursor_only_if_there_are_more(store: Store, seqs: list[int]) -> None:

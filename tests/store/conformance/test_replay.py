@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from hookgw import DeliveryState, Invalid
-from hookgw.records import LaneRule, Ordering
+from hookgw.records import Job, JobKind, LaneRule, Ordering
 from hookgw.store import Append, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
@@ -219,3 +219,17 @@ async def test_a_first_step_without_room_fixes_what_takes_part(store: Store) -> 
     step = await store.replay_step(query, rules, step.cursor)
     assert (step.count, step.cursor) == (2, None)
     assert await ids_of(store) == ["e1", "e2"]
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_a_single_step_ends_the_record_of_a_stored_job(store: Store, is_stored: bool) -> None:
+    """Otherwise the next start would send everything again."""
+    await finish(store, "e1")
+    job = Job(id="job_1", kind=JobKind.REPLAY, instance="shop", started=1.0)
+    if is_stored:
+        await store.put_job(job)
+    step = await store.replay_step(QUERY, RULES, None, job=job, is_stored=is_stored)
+    assert (step.count, step.cursor) == (1, None)
+    stored = (await store.load_jobs()).get("job_1")
+    assert (stored is not None) is is_stored
+    assert stored is None or (stored.is_running, stored.done) == (False, 1)

@@ -78,7 +78,10 @@ def listing(**query: Any) -> Callable[[Any], object]:
 
 WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "list": ("history", listing()),
-    "list with filters": ("history", listing(kind="CALL", registration="reg_1", since=0.0, text="x")),
+    "list with filters": (
+        "history",
+        listing(kinds=("CALL",), registrations=("reg_1",), since=0.0, error="x"),
+    ),
     "list of those delivered": ("history", listing(state=DeliveryState.DELIVERED)),
     "list of dead letters": ("undelivered", listing(state=DeliveryState.DEAD)),
     "list of all instances": ("deliveries_pkey", listing(instance=None)),

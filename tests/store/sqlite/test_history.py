@@ -104,7 +104,7 @@ async def test_a_long_search_lets_others_take_turns(store: Store, monkeypatch: p
 
     async with trio.open_nursery() as nursery:
         for _ in range(4):  # more than there are connections
-            nursery.start_soon(partial(search, "shop", kind="NO_SUCH"))
+            nursery.start_soon(partial(search, "shop", kinds=("NO_SUCH",)))
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(search, "other")
     assert ended == ["other", *["shop"] * 4]

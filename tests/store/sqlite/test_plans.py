@@ -86,10 +86,10 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "settle without history": lambda c: settle(c, NameIds(c), [delivered(1)], keep_history=False),
     "list": lambda c: history.search_deliveries(c, DeliveryQuery(instance="shop"), None, 9, 9),
     "list with all filters": lambda c: history.search_deliveries(
-        c, DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT, without_global=True), 9, 9, 9
+        c, DeliveryQuery(instance="shop", kinds=("K",), since=0.0, until=AT, without_global=True), 9, 9, 9
     ),
     "list of what just finished": lambda c: history.search_deliveries(
-        c, DeliveryQuery(instance="shop", kind="K", finished_since=AT), 9, 9, 9, now=AT
+        c, DeliveryQuery(instance="shop", kinds=("K",), finished_since=AT), 9, 9, 9, now=AT
     ),
     "list of what finished long ago": lambda c: history.search_deliveries(
         c, DeliveryQuery(instance="shop", finished_since=0.0), 9, 9, 9, now=AT
@@ -204,13 +204,13 @@ def test_only_waiting_deliveries_become_due(connection: Explaining) -> None:
 def test_lists_of_undelivered_deliveries_have_an_index_of_their_own(
     connection: Explaining, state: DeliveryState
 ) -> None:
-    query = DeliveryQuery(instance="shop", state=state, kind="K")
+    query = DeliveryQuery(instance="shop", state=state, kinds=("K",))
     history.search_deliveries(connection, query, None, 9, 9)  # type: ignore[arg-type]
     assert any("COVERING INDEX undelivered (instance=? AND state=?" in line for line in connection.plan)
 
 
 def test_a_list_reads_an_index_until_it_has_enough(connection: Explaining) -> None:
-    query = DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT)
+    query = DeliveryQuery(instance="shop", kinds=("K",), since=0.0, until=AT)
     history.search_deliveries(connection, query, 9, 9, 9)  # type: ignore[arg-type]
     assert "SEARCH deliveries USING COVERING INDEX history (instance=? AND seq<?)" in connection.plan
 

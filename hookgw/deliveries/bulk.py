@@ -1,0 +1,271 @@
+"""Replays and cancellations over several instances: one job, with a part for each instance.
+
+The job runs on one node of a fleet, and each part on the node of its instance. Parts are ordinary jobs: each
+keeps the order of its lanes, and survives kills by itself. The job stores parts before it asks their nodes to
+carry them out, in the commit that notes them. So a part is carried out exactly once: one that has no record
+any more has ended, and is never begun again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.concurrency.clock import Clock
+from hookgw.core.audit import Audit, acting_as, current_actor
+from hookgw.core.jobs import Begin, Jobs, RunningJob
+from hookgw.core.registry import Registry
+from hookgw.deliveries.cancellation import Cancellations
+from hookgw.deliveries.replay import Replays
+from hookgw.deliveries.selection import details_of
+from hookgw.fleet.all_nodes import AllNodes, Question
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
+from hookgw.records.jobs import Job, JobKind, JobOrder, JobPart
+from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.selection import DeliverySelection
+from hookgw.store import Store
+
+STEP = 50
+"""The most parts that begin with one commit."""
+MOST_PARTS = 1_000
+"""The most parts that run at a time. They take turns; and one whose receiver has no room waits."""
+ASK_EVERY = 0.25
+"""Seconds between two questions for the progress of parts."""
+LONGEST_WARNING = 1_000
+"""Characters after which a warning names no more instances."""
+_MORE = "And more."
+_BEHIND = 2e-6
+"""Seconds: what was accepted at this moment takes part, too."""
+
+_ACTIONS = {JobKind.REPLAY: AuditAction.DELIVERY_REPLAY, JobKind.CANCEL: AuditAction.DELIVERY_CANCEL}
+
+logger = structlog.get_logger("hookgw.bulk")
+
+
+class PartsAsked(msgspec.Struct, frozen=True):
+    """Parts of a job to carry out, and what they are to do."""
+
+    parts: list[JobPart]
+    order: JobOrder
+
+
+class PartState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a part is.
+
+    Attributes:
+        error: why it failed, in a sentence.
+    """
+
+    id: str
+    done: int
+    is_ended: bool
+    error: str | None = None
+
+
+class PartsPart(msgspec.Struct, frozen=True):
+    """The parts of a node's instances among them."""
+
+    parts: list[PartState]
+
+
+PARTS = Question("parts", PartsAsked, PartsPart)
+
+
+class BulkJobs:
+    """Replays and cancellations of several instances.
+
+    Args:
+        holds: returns whether this node has an instance, by its name.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        jobs: Jobs,
+        audit: Audit,
+        replays: Replays,
+        cancellations: Cancellations,
+        clock: Clock,
+        holds: Callable[[str], bool],
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._jobs = jobs
+        self._audit = audit
+        self._makes = {JobKind.REPLAY: replays.job, JobKind.CANCEL: cancellations.job}
+        self._clock = clock
+        self._holds = holds
+
+    async def start(self, kind: JobKind, selection: DeliverySelection) -> Job:
+        """Replay or cancel in all instances that a selection has: events that were accepted before the call.
+
+        Neither a cancelled caller nor a restart stops it. A replay of an instance that is under way is waited
+        for.
+
+        Returns:
+            The job, which may still run; see :meth:`Jobs.wait`.
+
+        Raises:
+            Unavailable: the disk refused, and nothing is done; or the gateway is closing.
+        """
+        # Parts begin one after another, and each would have another end.
+        now = self._clock.steady() + _BEHIND
+        chosen = msgspec.structs.replace(selection, until=min(selection.until or now, now))
+        job = self._jobs.new(
+            kind,
+            GLOBAL_INSTANCE,
+            instances=len(self._names(chosen)),
+            actor=current_actor(),
+            **{"replay" if kind is JobKind.REPLAY else "cancel": chosen},
+        )
+        details = {"job": job.id, **details_of(chosen)}
+        entry = self._audit.entry(_ACTIONS[kind], details=details)
+        # Shielded until it runs: the next start would carry out a job whose caller was refused.
+        with trio.CancelScope(shield=True):
+            await self._store.put_job(job, audit=[entry])
+            running = self._jobs.start(job, None, is_stored=True)
+        return await self._jobs.wait(running)
+
+    def begin(self, of_one: Begin, nodes: AllNodes, running: RunningJob) -> Callable[[], Awaitable[None]]:
+        """Return the work of a job: that of ``of_one``, or of this if it is over several instances."""
+        if running.job.instance != GLOBAL_INSTANCE:
+            return of_one(running)
+        return partial(self._carry_out, running, nodes)
+
+    async def _carry_out(self, running: RunningJob, nodes: AllNodes) -> None:
+        while True:
+            running.ordered = trio.Event()
+            goes_on = await self._jobs.obey(running, holds=False)
+            is_paused, is_any_begun = running.job.is_paused, False
+            order = JobOrder.PAUSE if is_paused else JobOrder.RESUME if goes_on else JobOrder.CANCEL
+            if order is JobOrder.RESUME:
+                is_any_begun = await self._begin_parts(running)
+            is_any_ended = await self._ask(running, nodes, order)
+            if is_any_begun or is_any_ended:
+                continue
+            if not running.job.parts and not is_paused:
+                return
+            with trio.move_on_after(ASK_EVERY):
+                await running.ordered.wait()
+
+    async def _begin_parts(self, running: RunningJob) -> bool:
+        """Store the next parts, as far as there is room for them; return whether there were any."""
+        job = running.job
+        selection = job.replay or job.cancel or DeliverySelection()
+        names = [name for name in self._names(selection) if name > (job.cursor or "")]
+        chosen = names[: max(0, min(STEP, MOST_PARTS - len(job.parts)))]
+        parts: list[Job] = []
+        with acting_as(job.actor or HOOKGW):
+            for name in chosen:
+                instance = self._registry.find_instance(name)
+                if instance is not None:
+                    part = self._makes[job.kind](instance, selection)
+                    parts.append(msgspec.structs.replace(part, parent=job.id))
+            entries = [self._entry(part) for part in parts]
+        if chosen:
+            job = msgspec.structs.replace(
+                job,
+                cursor=chosen[-1],
+                parts=(*job.parts, *(JobPart(part.id, part.instance) for part in parts)),
+                instances_done=job.instances_done + len(chosen) - len(parts),
+            )
+            put = partial(self._store.put_job, job, *parts, audit=entries)
+            await retry_until_readable(put, _log_refusal)
+            running.job = job
+        return bool(chosen)
+
+    async def _ask(self, running: RunningJob, nodes: AllNodes, order: JobOrder) -> bool:
+        """Have the parts carried out, and count what they did; return whether any has ended."""
+        job = running.job
+        if not job.parts:
+            return False
+        asked = PartsAsked([*job.parts], order)
+        gathered = await nodes.ask(PARTS, asked, instances={part.instance for part in job.parts})
+        states = {state.id: state for part in gathered.parts.values() for state in part.parts}
+        kept, done, ended, warning = [], job.done, 0, job.warning
+        for part in job.parts:
+            state = states.get(part.id)
+            if state is None:  # its node does not answer, or it moves to another one
+                kept.append(part)
+                continue
+            done += state.done - part.done
+            if state.is_ended:
+                ended += 1
+                if state.error is not None:
+                    warning = _with_failure(warning, f"{part.instance}: {state.error}")
+            else:
+                kept.append(msgspec.structs.replace(part, done=state.done))
+        running.job = msgspec.structs.replace(
+            job,
+            parts=tuple(kept),
+            done=done,
+            instances_done=job.instances_done + ended,
+            warning=warning,
+        )
+        if ended:
+            await retry_until_readable(partial(self._store.put_job, running.job), _log_refusal)
+        return ended > 0
+
+    async def answer(self, asked: PartsAsked) -> PartsPart:
+        """Carry out the parts of this node's instances, and report them."""
+        unknown = {
+            part.id for part in asked.parts if self._holds(part.instance) and not self._jobs.find(part.id)
+        }
+        stored: Mapping[str, Job] = {}
+        if unknown:
+            # Looked at again after the read: the shard may have moved meanwhile.
+            await self._jobs.take_up(lambda job: job.id in unknown and self._holds(job.instance))
+            stored = await self._store.load_jobs()
+        states = []
+        for part in asked.parts:
+            if not self._holds(part.instance):
+                continue
+            running, job = self._jobs.running_here(part.id), self._jobs.find(part.id) or stored.get(part.id)
+            if job is None:  # it ended so long ago that it is forgotten
+                states.append(PartState(part.id, part.done, is_ended=True))
+                continue
+            if running is not None:
+                self._pass_on(running, asked.order)
+            error = None if job.is_running else job.error  # of a running one, why it is delayed
+            states.append(PartState(part.id, job.done, not job.is_running, error))
+        return PartsPart(states)
+
+    def _pass_on(self, running: RunningJob, order: JobOrder) -> None:
+        if any(given is order for given, _, _ in running.orders):
+            return
+        is_obeyed = {
+            JobOrder.PAUSE: running.job.is_paused,
+            JobOrder.RESUME: not running.job.is_paused and not running.orders,
+            JobOrder.CANCEL: running.job.is_cancelled,
+        }
+        if not is_obeyed[order]:
+            running.order(order)
+
+    def _names(self, selection: DeliverySelection) -> list[str]:
+        return sorted(one.name for one in self._registry.instances() if selection.names(one.name))
+
+    def _entry(self, part: Job) -> AuditEntry:
+        details = {"job": part.parent, **details_of(part.replay or part.cancel or DeliverySelection())}
+        instance = self._registry.find_instance(part.instance)
+        return self._audit.entry(_ACTIONS[part.kind], instance, details=details)
+
+
+def _with_failure(warning: str | None, failure: str) -> str:
+    if warning is None:
+        return f"Failed: {failure}"
+    return (
+        warning
+        if warning.endswith(_MORE)
+        else f"{warning} {failure if len(warning) < LONGEST_WARNING else _MORE}"
+    )
+
+
+def _log_refusal(error: StorageUnavailable) -> None:
+    logger.warning("a job over several instances waits for the disk", reason=str(error))

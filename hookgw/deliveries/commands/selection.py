@@ -1,0 +1,99 @@
+"""The options that select deliveries, of one instance or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hookgw.command.names import complete_kinds, complete_labels, instance_argument
+from hookgw.command.output import Column, counted, say, show_table
+
+MOST_COUNTED = 100_000
+"""The highest number that the server counts to."""
+
+_COUNTED = (
+    Column("instance", least=12),
+    Column("label", least=8),
+    Column("deliveries", least=None, right=True),
+)
+
+
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add an optional instance, and the options that select deliveries, as fields of the API's calls."""
+    options = (
+        instance_argument(required=False),
+        click.option(
+            "--instances",
+            metavar="NAMES",
+            help="Without INSTANCE: only these, separated by commas; 'loja*' for all that begin so.",
+        ),
+        click.option(
+            "--label",
+            shell_complete=complete_labels,
+            help="Only deliveries to the registration with this label.",
+        ),
+        click.option("--host", help="Only deliveries to URLs at this host, with or without its port."),
+        click.option(
+            "--status", metavar="STATUS", help="Only this status in the newest attempt: 503, or 5xx."
+        ),
+        click.option("--error", metavar="TEXT", help="Only with this text in the reason, error or answer."),
+        click.option("--person", metavar="ID", help="Only deliveries whose payload names this person."),
+        click.option("--text", metavar="TEXT", help="Only deliveries with this text in the payload."),
+        click.option(
+            "--failed-since",
+            "failedSince",
+            metavar="ID",
+            help="Only this delivery, by its id, and later ones.",
+        ),
+    )
+    for option in reversed(options):  # click lists options in the reverse order of their decorators
+        command = option(command)
+    return command
+
+
+def kinds_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--kind",
+        "kinds",
+        multiple=True,
+        shell_complete=complete_kinds,
+        help="Only events of this kind; repeatable.",
+    )(command)
+
+
+def body_of(instance: str | None, instances: str | None, choice: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of a call that selects deliveries.
+
+    Raises:
+        click.UsageError: neither an instance nor several are named, or both are.
+    """
+    if (instance is None) is (instances is None):
+        raise click.UsageError("Name an INSTANCE, or several with --instances ('*' for all).")
+    body = {name: value for name, value in choice.items() if value}
+    return body if instances is None else {"instances": instances.split(",")} | body
+
+
+def named(instance: str | None, instances: str | None) -> str:
+    return repr(instance) if instances is None else f"the instances {instances!r}"
+
+
+def count_of(found: dict[str, Any], what: str = "") -> str:
+    """Return how many deliveries a dry run has found, for a sentence."""
+    count = found["matching"]
+    if count >= MOST_COUNTED or found.get("complete") is False:
+        return f"{count:,} or more {what}deliveries"
+    return counted(count, f"{what}delivery", f"{what}deliveries")
+
+
+def show_counts(found: dict[str, Any], *, wide: bool = False) -> None:
+    """Show what a dry run has found, by instance and label."""
+    rows = [
+        [instance, label, count]
+        for instance, labels in found["instances"].items()
+        for label, count in labels.items()
+    ]
+    if rows:
+        show_table(_COUNTED, rows, wide=wide)
+    say(f"{count_of(found)} would be selected.")

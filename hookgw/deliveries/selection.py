@@ -1,0 +1,120 @@
+"""What a selection means for the registrations and instances that are known now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import trio
+
+from hookgw.core.registry import Registry
+from hookgw.kernel.errors import ForeignKey, NotFound
+from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.times import rfc3339
+from hookgw.records.api_keys import Principal
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import GLOBAL_INSTANCE, Registration, is_global
+from hookgw.records.selection import DeliverySelection
+
+_AT_ONCE = 200
+"""Registrations that are looked at before others take turns."""
+
+
+def is_receiver(selection: DeliverySelection, registration: Registration) -> bool:
+    """Return whether a selection has the deliveries to a registration."""
+    if selection.without_global and is_global(registration.id):
+        return False
+    if selection.label is not None and registration.label != selection.label:
+        return False
+    if selection.host is None:
+        return True
+    try:
+        target = parse_target(registration.url)
+    except ValueError:  # no HTTP, so no host
+        return False
+    host = target.server_hostname
+    with_port = f"[{host}]:{target.port}" if ":" in host else f"{host}:{target.port}"
+    return selection.host in (host, with_port)
+
+
+def receivers(registry: Registry, instance: str, selection: DeliverySelection) -> Iterator[Registration]:
+    """Return the registrations of an instance's events that a selection has.
+
+    A label means a registration of the instance, and not one of the configuration.
+    """
+    for one in registry.hearing(instance):
+        if is_receiver(selection, one) and not (selection.label is not None and is_global(one.id)):
+            yield one
+
+
+def limited(selection: DeliverySelection, *, without_global: bool) -> DeliverySelection:
+    """Return a selection without the deliveries that are the operator's, if the caller may not see them."""
+    return msgspec.structs.replace(selection, without_global=without_global or selection.without_global)
+
+
+def check_label(registry: Registry, instance: str, selection: DeliverySelection) -> None:
+    """Raise ``NotFound`` if an instance has no registration of the label."""
+    if selection.label is not None and registry.find(instance, selection.label) is None:
+        raise NotFound(f"The instance {instance!r} has no webhook {selection.label[:128]!r}.")
+
+
+def check_names(registry: Registry, principal: Principal, selection: DeliverySelection) -> None:
+    """Check the instances that a selection names without ``*``.
+
+    Raises:
+        ForeignKey: the key may not see one of them.
+        NotFound: there is no such instance.
+    """
+    for name in selection.instances:
+        if not name.endswith("*"):
+            if not principal.may(name):
+                raise ForeignKey("This key belongs to another instance.")
+            registry.instance(name)
+
+
+def selected(instances: Iterable[Instance], principal: Principal, selection: DeliverySelection) -> list[str]:
+    """Return the names of the instances that a selection has, sorted, within the reach of a key."""
+    return sorted(one.name for one in instances if principal.may(one.name) and selection.names(one.name))
+
+
+def details_of(selection: DeliverySelection) -> dict[str, str | None]:
+    """Return what the audit says of a selection: not who it is about, nor what they wrote."""
+    status = selection.status
+    return {
+        "instances": ", ".join(selection.instances) or None,
+        "label": selection.label,
+        "host": selection.host,
+        "kinds": ", ".join(selection.kinds) or None,
+        "state": selection.state,
+        "status": None if status is None else "-".join(str(one) for one in dict.fromkeys(status)),
+        "error": selection.error,
+        "person": None if selection.person is None else "given",
+        "text": None if selection.text is None else "given",
+        "since": None if selection.since is None else rfc3339(selection.since),
+        "until": None if selection.until is None else rfc3339(selection.until),
+        "finishedSince": None if selection.finished_since is None else rfc3339(selection.finished_since),
+        "failedSince": None if selection.failed_since is None else f"dlv_{selection.failed_since}",
+    }
+
+
+async def all_receivers(
+    registry: Registry, principal: Principal, selection: DeliverySelection
+) -> tuple[str, ...] | None:
+    """Return the ids of the receivers in all instances; ``None`` if that is no filter."""
+    if selection.label is None and selection.host is None:
+        return None
+    found = []
+    for number, one in enumerate(registry.registrations()):
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            await trio.lowlevel.checkpoint()
+        is_own = is_global(one.id) if one.instance == GLOBAL_INSTANCE else principal.may(one.instance)
+        if is_own and is_receiver(selection, one) and not (selection.label is not None and is_global(one.id)):
+            found.append(one.id)
+    return tuple(found)
+
+
+def for_one(selection: DeliverySelection, registry: Registry, instance: str) -> DeliverySelection | None:
+    """Return a selection for one of the instances that it has; ``None`` if it has no webhook of the label."""
+    if selection.label is not None and registry.find(instance, selection.label) is None:
+        return None
+    return msgspec.structs.replace(selection, instances=())

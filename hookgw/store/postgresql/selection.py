@@ -1,0 +1,94 @@
+"""Which deliveries a selection has: the conditions of every search, and the look at payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from psycopg import Connection
+
+from hookgw.records.registrations import GLOBAL_ID_PREFIX
+from hookgw.records.selection import DeliverySelection
+from hookgw.store import searches
+from hookgw.store.persons import person
+from hookgw.store.postgresql.erase import concerns
+from hookgw.store.postgresql.lookups import sought
+from hookgw.store.records import micros
+from hookgw.store.searches import Looked, in_time, spellings
+
+# Registrations of the configuration, present and past, by the beginning of their ids.
+IS_LISTED = f"left(registration, {len(GLOBAL_ID_PREFIX)}) <> '{GLOBAL_ID_PREFIX}'"
+# All are short, or kept only up to a limit.
+_HAS_ERROR = """(strpos(coalesce(reason, ''), %(error)s) > 0 OR EXISTS (
+    SELECT FROM attempts a WHERE a.delivery = seq AND a.number = attempts
+    AND (strpos(coalesce(a.error, ''), %(error)s) > 0 OR strpos(a.answer, %(error)s) > 0)))"""
+_HAS_STATUS = """EXISTS (SELECT FROM attempts a WHERE a.delivery = seq AND a.number = attempts
+    AND a.status BETWEEN %(least_status)s AND %(most_status)s)"""
+# Each event is looked up by itself: a plan that goes through all events would read all payloads.
+_LOOK = """
+    WITH asked AS (
+        SELECT d.seq, d.event, d.size, j.place
+        FROM unnest(%(seqs)s::bigint[]) WITH ORDINALITY AS j (seq, place) JOIN deliveries d ON d.seq = j.seq
+    ),
+    summed AS (SELECT seq, event, place, sum(size) OVER (ORDER BY place) - size AS before_it FROM asked)
+    SELECT c.place, c.seq, c.before_it >= %(bytes)s, CASE WHEN c.before_it < %(bytes)s THEN (
+        SELECT data FROM events e WHERE e.seq = c.event
+        AND (position(%(first)s::bytea IN e.data) > 0 OR position(%(second)s::bytea IN e.data) > 0)) END
+    FROM summed c ORDER BY c.place"""
+
+_COUNT = "SELECT registration, count(*) FROM deliveries WHERE seq = ANY(%s) GROUP BY registration"
+
+
+def conditions_of(
+    query: DeliverySelection, registrations: Collection[str] | None
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the conditions on ``deliveries`` but for the state, the dearest last, and their values."""
+    conditions, given = in_time(query, "%({})s")
+    if query.failed_since is not None:
+        conditions.append("seq >= %(failed_since)s")
+        given["failed_since"] = query.failed_since
+    if query.kinds:
+        conditions.append("kind = ANY(%(kinds)s)")
+        given["kinds"] = [sought(kind) for kind in query.kinds]
+    if query.finished_since is not None:
+        conditions.append("finished_at >= %(finished)s")
+        given["finished"] = micros(query.finished_since)
+    if registrations is not None:
+        conditions.append("registration = ANY(%(registrations)s)")
+        given["registrations"] = [sought(one) for one in registrations]
+    if query.without_global:
+        conditions.append(IS_LISTED)
+    if query.status is not None:
+        conditions.append(_HAS_STATUS)
+        given["least_status"], given["most_status"] = query.status
+    if query.error is not None:
+        conditions.append(_HAS_ERROR)
+        given["error"] = sought(query.error)
+    return conditions or ["true"], given
+
+
+def look_at_payloads(connection: Connection, query: DeliverySelection, seqs: Collection[int]) -> Looked:
+    texts = (
+        None
+        if query.text is None
+        else [one.encode("utf-8", "surrogatepass") for one in spellings(query.text)]
+    )
+    named = None if query.person is None else person(query.person)
+    # The server sends only payloads that may match: those with the text, or with a part of the person's name.
+    if texts is not None:
+        first, second = texts
+    else:
+        assert named is not None  # noqa: S101 - a selection that reads payloads has one of both
+        first, second = named.part.encode("utf-8", "surrogatepass"), named.escape.encode()
+    given = {"seqs": list(seqs), "bytes": searches.PAYLOAD_BYTES, "first": first, "second": second}
+    found, end = set(), None
+    for place, seq, is_behind, data in connection.execute(_LOOK, given):
+        if is_behind:
+            end = place - 1 if end is None else end
+        elif data is not None and (named is None or concerns(data, named)):
+            found.add(seq)
+    return Looked(frozenset(found), len(seqs) if end is None else end)
+
+
+def count_by_registration(connection: Connection, seqs: Collection[int]) -> dict[str, int]:
+    return dict(connection.execute(_COUNT, (list(seqs),)).fetchall())

@@ -1,0 +1,99 @@
+"""Which deliveries a selection has: the conditions of every search, and the look at payloads."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from hookgw.records.registrations import GLOBAL_ID_PREFIX
+from hookgw.records.selection import DeliverySelection
+from hookgw.store import searches
+from hookgw.store.records import micros
+from hookgw.store.searches import Looked, in_time, spellings
+from hookgw.store.sqlite.erase import NAMES_PERSON, given_of_person
+
+# Registrations of the configuration, present and past, by the beginning of their ids. Row by row, because the
+# names that begin so include those of their lanes, of which there may be one for each instance.
+IS_LISTED = f"""(NOT :without_global OR (SELECT substr(name, 1, {len(GLOBAL_ID_PREFIX)}) FROM names
+    WHERE number = registration) <> '{GLOBAL_ID_PREFIX}')"""  # noqa: S608
+# All are short, or kept only up to a limit.
+_HAS_ERROR = """(instr(coalesce(reason, ''), :error) OR EXISTS (
+    SELECT 1 FROM attempts a WHERE a.delivery = deliveries.seq AND a.number = deliveries.attempts
+    AND (instr(coalesce(a.error, ''), :error) OR instr(a.answer, :error))))"""
+_HAS_STATUS = """EXISTS (
+    SELECT 1 FROM attempts a WHERE a.delivery = deliveries.seq AND a.number = deliveries.attempts
+    AND a.status BETWEEN :least_status AND :most_status)"""
+_NAMED = "{} IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:{})))"
+_LOOK = """
+    WITH asked AS (
+        SELECT d.seq AS seq, d.event AS event, d.size AS size, j.key AS place
+        FROM json_each(:seqs) j CROSS JOIN deliveries d ON d.seq = j.value
+    ),
+    summed AS (SELECT seq, event, place, sum(size) OVER (ORDER BY place) - size AS before_it FROM asked),
+    chosen AS MATERIALIZED (SELECT seq, event FROM summed WHERE before_it < :bytes)
+    SELECT (SELECT min(place) FROM summed WHERE before_it >= :bytes), (
+        SELECT json_group_array(c.seq) FROM chosen c CROSS JOIN events e ON e.seq = c.event WHERE {})"""
+
+_COUNT = """SELECT json_group_object(r.name, c.count) FROM (
+        SELECT registration, count(*) AS count FROM deliveries
+        WHERE seq IN (SELECT value FROM json_each(?)) GROUP BY registration) c
+    CROSS JOIN names r ON r.number = c.registration"""
+
+_counts_of = msgspec.json.Decoder(dict[str, int]).decode
+_numbers_of = msgspec.json.Decoder(list[int]).decode
+
+
+def conditions_of(
+    query: DeliverySelection, registrations: Collection[str] | None
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the conditions on ``deliveries`` but for the state, the dearest last, and their values."""
+    # What the indexes have comes first: the row itself is read only if that matches.
+    conditions, given = in_time(query, ":{}")
+    if query.failed_since is not None:
+        conditions.append("seq >= :failed_since")
+        given["failed_since"] = query.failed_since
+    if query.kinds:
+        conditions.append(_NAMED.format("kind", "kinds"))
+        given["kinds"] = as_json(query.kinds)
+    if query.finished_since is not None:
+        conditions.append("finished_at >= :finished")
+        given["finished"] = micros(query.finished_since)
+    if registrations is not None:
+        conditions.append(_NAMED.format("registration", "registrations"))
+        given["registrations"] = as_json(registrations)
+    if query.without_global:
+        conditions.append(IS_LISTED)
+        given["without_global"] = True
+    if query.status is not None:
+        conditions.append(_HAS_STATUS)
+        given["least_status"], given["most_status"] = query.status
+    if query.error is not None:
+        conditions.append(_HAS_ERROR)
+        given["error"] = query.error
+    return conditions or ["1"], given
+
+
+def look_at_payloads(
+    connection: sqlite3.Connection, query: DeliverySelection, seqs: Collection[int]
+) -> Looked:
+    conditions = ["1"]
+    given: dict[str, Any] = {"seqs": as_json(seqs), "bytes": searches.PAYLOAD_BYTES}
+    if query.text is not None:
+        given["text"], given["escaped"] = spellings(query.text)
+        conditions.append("(instr(e.data, CAST(:text AS BLOB)) OR instr(e.data, CAST(:escaped AS BLOB)))")
+    if query.person is not None:
+        given |= given_of_person(query.person)
+        conditions.append(NAMES_PERSON)
+    end, found = connection.execute(_LOOK.format(" AND ".join(conditions)), given).fetchone()
+    return Looked(frozenset(_numbers_of(found)), len(seqs) if end is None else end)
+
+
+def count_by_registration(connection: sqlite3.Connection, seqs: Collection[int]) -> dict[str, int]:
+    return _counts_of(connection.execute(_COUNT, (as_json(seqs),)).fetchone()[0])
+
+
+def as_json(values: Collection[Any]) -> str:
+    return msgspec.json.encode(list(values)).decode()
