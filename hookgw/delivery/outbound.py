@@ -229,8 +229,8 @@ class OutboundHttp:
     async def examine(self, registration: Registration) -> Reach:
         """Look a registration's host up, check its addresses, connect, do the TLS handshake, and close.
 
-        Of a scheme other than HTTP's, there is no handshake: only its plugin knows when TLS begins. A failure
-        has the words of an attempt: a tenant learns no more than an attempt would show.
+        The receiver speaks HTTP. A failure has the words of an attempt: a tenant learns no more than an attempt
+        would show.
         """
         target, holder, addresses = parse_destination(registration.url), registration.instance, 0
         limit = self._dialer.connect_timeout
@@ -239,7 +239,7 @@ class OutboundHttp:
         transport.looks_up_for = holder
         try:
             with trio.fail_after(limit):
-                addresses = len(await self._dialer.vet(target.host, target.port, holder, target.scheme))
+                addresses = len(await self._dialer.vet(target.host, target.port, holder))
             stream = await transport.connect(target, tls=target.scheme == "https")
         except trio.TooSlowError:
             why = f"Looking up {target.host} took longer than {limit:g} s."

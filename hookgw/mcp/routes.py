@@ -14,7 +14,7 @@ from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.kernel.json_text import decode_strict
 from hookgw.mcp.loading import load_server
 from hookgw.mcp.tools import Refused
-from hookgw.web.auth import shown_key
+from hookgw.web.auth import VIA, shown_key
 from hookgw.web.openapi.describe import Body, describes
 from hookgw.web.request_body import current_exchange, read_json
 from hookgw.web.server.asgi_client import AsgiClient
@@ -54,11 +54,7 @@ class McpRoutes:
             pair for pair in scope["headers"] if pair[0] not in (b"content-length", b"content-encoding")
         ]
         found = await server.respond(api, headers, body)
-        response = Response(found.body, found.status)
-        for name, value in found.headers:
-            if name.lower() == b"content-type":
-                response.headers["content-type"] = value.decode("latin-1")
-        return response
+        return Response(found.body, found.status, content_type=found.content_type)
 
 
 class OwnApi:
@@ -130,6 +126,7 @@ class OwnApi:
             "headers": headers,
             "client": self._scope["client"],
             "server": self._scope["server"],
+            VIA: "mcp",
         }
         await AsgiClient(scope, receive, send).run(self._app.asgi_app)
         return status, b"".join(parts)

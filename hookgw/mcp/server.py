@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import mcp_types as types
 import msgspec
@@ -21,9 +21,9 @@ INSTRUCTIONS = (
 )
 
 
-class HttpResponse(msgspec.Struct, frozen=True):
+class HttpResponse(NamedTuple):
     status: int
-    headers: list[tuple[bytes, bytes]]
+    content_type: str | None
     body: bytes
 
 
@@ -112,4 +112,6 @@ async def respond(api: Api, headers: list[tuple[bytes, bytes]], body: bytes) -> 
         await manager.handle_request(scope, receive, send)
     start = sent[0]
     content = b"".join(message.get("body", b"") for message in sent[1:])
-    return HttpResponse(start["status"], list(start["headers"]), content)
+    fields = {name.lower(): value for name, value in start["headers"]}
+    content_type = fields.get(b"content-type")
+    return HttpResponse(start["status"], content_type.decode("latin-1") if content_type else None, content)

@@ -18,9 +18,6 @@ from hookgw.kernel.units import parse_duration
 
 MOST_LISTED = 100
 """Items of a list in one answer: an assistant reads all of them."""
-MOST_COUNTED = 10_000
-"""Deliveries that are counted one page after the other."""
-_PAGE = 1_000
 
 Schema = dict[str, Any]
 
@@ -137,6 +134,15 @@ async def _show(api: Api, given: dict[str, Any]) -> Any:
     return await api.call("GET", "delivery", "find", given["instance"], given["id"])
 
 
+async def _search_events(api: Api, given: dict[str, Any]) -> Any:
+    query = {"limit": MOST_LISTED, **given}
+    return await api.call("GET", "event", "list", query.pop("instance"), query=query)
+
+
+async def _show_event(api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("GET", "event", "find", given["instance"], given["id"])
+
+
 async def _count(api: Api, given: dict[str, Any]) -> Any:
     action = given.pop("action")
     # A fixed end: what comes in meanwhile does not change the count.
@@ -149,33 +155,22 @@ def _body(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: given[name] for name in (*_CHOICE, *names) if name in given}
 
 
+async def _matching(api: Api, action: str, given: Mapping[str, Any], body: dict[str, Any]) -> int:
+    found = await api.call("POST", "delivery", action, given["instance"], body=body | {"dryRun": True})
+    if found.get("complete") is False:
+        raise Refused(f"More than {found['matching']:,} deliveries match. Choose a shorter time.")
+    matching: int = found["matching"]
+    return matching
+
+
 async def _count_cancel(api: Api, given: Mapping[str, Any]) -> int:
-    body = _body(given) | {"dryRun": True}
-    counted: int = (await api.call("POST", "delivery", "cancel", given["instance"], body=body))["matching"]
-    return counted
+    return await _matching(api, "cancel", given, _body(given))
 
 
 async def _count_replay(api: Api, given: Mapping[str, Any]) -> int:
     if "since" not in given:
         raise Refused("since is missing: a replay needs the time from which to send again.")
-    states = ("dead",) if given.get("state", "dead") == "dead" else ("dead", "delivered", "dropped")
-    return sum([await _count_listed(api, given, state) for state in states])
-
-
-async def _count_listed(api: Api, given: Mapping[str, Any], state: str) -> int:
-    count = 0
-    for kind in given.get("kinds") or [None]:
-        query = {name: given.get(name) for name in ("since", "until", "label")}
-        query |= {"state": state, "kind": kind, "limit": _PAGE, "cursor": None}
-        while True:
-            page = await api.call("GET", "delivery", "list", given["instance"], query=query)
-            count += len(page["deliveries"])
-            if count > MOST_COUNTED:
-                raise Refused(f"More than {MOST_COUNTED:,} deliveries match. Choose a shorter time.")
-            if not page["cursor"]:
-                break
-            query["cursor"] = page["cursor"]
-    return count
+    return await _matching(api, "replay", given, _body(given, "state"))
 
 
 async def _check(given: Mapping[str, Any], counted: int) -> None:
@@ -272,6 +267,29 @@ TOOLS = (
         "Show a delivery: the event with its data, every attempt with status and the receiver's answer.",
         _DELIVERY,
         _show,
+    ),
+    Tool(
+        "search_events",
+        "Search the events of an instance, whether a webhook wanted them or not, newest first, with data.",
+        _object(
+            ("instance",),
+            instance=_INSTANCE,
+            kind=_text("Only events of this kind, such as MESSAGES_UPSERT."),
+            chat=_text("Only events about this chat: a number, or the network's id."),
+            sender=_text("Only events by this sender: a number, or the network's id."),
+            text=_text("Only events with this text in their data; case counts."),
+            since=_CHOICE["since"],
+            until=_CHOICE["until"],
+            limit={"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "Of one answer."},
+            cursor=_text("The cursor of the answer before.", maxLength=1_000),
+        ),
+        _search_events,
+    ),
+    Tool(
+        "show_event",
+        "Show an event by its id, with the deliveries that it made, or that no webhook wanted it.",
+        _object(("instance", "id"), instance=_INSTANCE, id=_text("The id of the event.")),
+        _show_event,
     ),
     Tool(
         "count_deliveries",

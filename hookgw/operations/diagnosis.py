@@ -17,7 +17,7 @@ from msgspec import UNSET
 from hookgw._version import __version__
 from hookgw.delivery.http.errors import Phase
 from hookgw.delivery.outbound import Reach
-from hookgw.kernel.schemes import PULL_URL
+from hookgw.kernel.schemes import is_http
 from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import DAY, Duration
 from hookgw.operations.responses import Check, CheckName, CheckState, Diagnosis
@@ -84,7 +84,8 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
         checks.append(_webhook(registration))
         if registration.enabled:
             checks += _lane(gateway, registration, lanes[registration.id])
-            checks += _reach(gateway, registration, reaches.get(registration.id))
+            if is_http(registration.url):
+                checks += _reach(gateway, registration, reaches.get(registration.id))
     checks.append(await _dead_letters(gateway, name))
     checks += _of_system(gateway, name, is_operator=is_operator)
     return _as_of_now(gateway, checks)
@@ -230,7 +231,7 @@ async def _reaches(gateway: Gateway, registrations: list[Registration]) -> dict[
     found: dict[str, Reach] = {}
     with trio.move_on_after(EXAMINE_WITHIN):
         for registration in registrations:
-            if registration.enabled and registration.url != PULL_URL:
+            if registration.enabled and is_http(registration.url):
                 found[registration.id] = await gateway.outbound.examine(registration)
     return found
 

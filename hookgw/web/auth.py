@@ -39,6 +39,8 @@ _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authoriz
 """By their lengths. WAHA's clients send the second."""
 _KEY = "key"
 """The note that holds the API key in a head, and the key's holder."""
+VIA = "hookgw.via"
+"""Where the scope of a request that hookgw makes itself says for what, for the audit."""
 VERIFY_PATH = "/verify-creds"
 """Tells clients of Evolution API whether their key is a global key."""
 OPEN_PREFIX = "/public/"
@@ -114,7 +116,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         await learn_key(gateway, exchange)
         holder = g.holder = authenticate(gateway, exchange)
         client = scope["client"]
-        act_as(holder_as_actor(holder, client[0] if client else None))
+        act_as(holder_as_actor(holder, client[0] if client else None, scope.get(VIA, "")))
         # The names that the route matched, not the raw path: another spelling of it must not open anything.
         if required is RequiredKey.INSTANCE:
             variables = request.view_args or {}

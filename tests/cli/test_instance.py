@@ -333,7 +333,7 @@ async def test_the_next_code_follows_once_one_is_scanned(
 
     server.default = respond
     monkeypatch.setattr("hookgw.instances.commands.connect.LOOK_EVERY", 0.0)
-    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    monkeypatch.setattr("hookgw.instances.commands.connect.shows_codes", lambda: True)
     result = await invoke("instance", "connect", "loja1", "loja2")
     assert (result.exit_code, result.stderr) == (0, "")
     assert looks == ["loja1", "loja1", "loja2"]

@@ -13,8 +13,7 @@ import pytest
 import trio
 import trustme
 
-from hookgw.command import COMMANDS, load_profiles, save_profiles
-from hookgw.command.profiles import Profile, Profiles
+from hookgw.command import COMMANDS, Profile, Profiles, load_profiles, save_profiles
 from hookgw.testing import Receiver
 from tests.cli.conftest import says
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hookgw.instances.commands.qr_code import qr_blocks
+from hookgw.instances import qr_blocks
 
 
 def test_a_code_is_a_square_of_blocks() -> None:

@@ -51,8 +51,8 @@ ARGUMENTS = {
     "health": [],
 }
 """Of the commands that need other arguments than an instance."""
-ELSEWHERE = {"import evolution"}
-"""It reads another server, or a file."""
+ELSEWHERE = {"import evolution", "mcp"}
+"""One reads another server, or a file; the other speaks a protocol with a program, in JSON."""
 PRINTS = {"click.echo", "click.secho", "print", "sys.stdout.write", "sys.stderr.write"}
 ENOUGH = 10
 DEEP = 20

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.mcp import MOST_COUNTED, TOOLS, Refused, run_tool
+from hookgw.mcp import TOOLS, Refused, run_tool
 
-PAGE = {"deliveries": [{"id": "dlv_1"}, {"id": "dlv_2"}], "cursor": None}
 REPLAY = {"instance": "shop", "since": "2026-11-20T12:00:00Z", "until": "2026-11-21T12:00:00Z"}
 
 
@@ -69,33 +68,31 @@ async def test_a_wrong_call_reaches_nothing(name: str, arguments: dict[str, Any]
 
 
 async def test_a_replay_happens_only_with_the_present_count() -> None:
-    api = Answers(delivery_list=PAGE, delivery_replay={"replayed": 2})
+    api = Answers(delivery_replay={"matching": 2, "replayed": 0, "complete": True})
     with pytest.raises(Refused, match="2 deliveries match now, not 3"):
         await run_tool(api, "replay_deliveries", {**REPLAY, "count": 3})
-    assert [call for call, _, _ in api.calls] == ["GET delivery/list/shop"]
+    sent = {name: value for name, value in REPLAY.items() if name != "instance"}
+    assert api.calls == [("POST delivery/replay/shop", None, sent | {"dryRun": True})]
     counted = await run_tool(api, "count_deliveries", {"action": "replay", **REPLAY})
     assert counted == {"count": 2, "tool": "replay_deliveries", "arguments": {**REPLAY, "count": 2}}
-    assert await run_tool(api, counted["tool"], counted["arguments"]) == {"replayed": 2}
-    sent = {name: value for name, value in REPLAY.items() if name != "instance"}
+    await run_tool(api, counted["tool"], counted["arguments"])
     assert api.calls[-1] == ("POST delivery/replay/shop", None, sent)
 
 
-async def test_a_replay_of_all_counts_every_finished_delivery_of_each_kind() -> None:
-    def page(query: Any) -> Any:
-        return PAGE | {"cursor": "next"} if query["cursor"] is None else PAGE
-
-    api = Answers(delivery_list=page)
-    choice = {**REPLAY, "state": "all", "kinds": ["CALL", "PING"]}
-    counted = await run_tool(api, "count_deliveries", {"action": "replay", **choice})
-    assert counted["count"] == 3 * 2 * 2 * 2  # states, kinds, pages, deliveries
-    asked = {(query["state"], query["kind"]) for _, query, _ in api.calls}
-    assert asked == {(state, kind) for state in ("dead", "delivered", "dropped") for kind in ("CALL", "PING")}
-
-
 async def test_too_many_to_count_are_too_many_to_replay() -> None:
-    api = Answers(delivery_list={"deliveries": [{}] * 1_000, "cursor": "more"})
-    with pytest.raises(Refused, match=f"More than {MOST_COUNTED:,} deliveries match"):
+    api = Answers(delivery_replay={"matching": 100_000, "complete": False})
+    with pytest.raises(Refused, match="More than 100,000 deliveries match"):
         await run_tool(api, "count_deliveries", {"action": "replay", **REPLAY})
+
+
+async def test_events_are_searched_and_shown() -> None:
+    api = Answers(event_list={"events": [], "cursor": None}, event_find={"event": {}, "deliveries": []})
+    await run_tool(api, "search_events", {"instance": "shop", "sender": "5511", "limit": 5})
+    await run_tool(api, "show_event", {"instance": "shop", "id": "msg_1"})
+    assert api.calls == [
+        ("GET event/list/shop", {"sender": "5511", "limit": 5}, None),
+        ("GET event/find/shop/msg_1", None, None),
+    ]
 
 
 async def test_a_cancellation_is_counted_by_the_gateway() -> None:

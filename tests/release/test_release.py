@@ -153,6 +153,7 @@ def test_the_version_is_that_of_the_tag() -> None:
     )
 
 
+@pytest.mark.timeout(600)  # it compiles every dependency
 def test_it_is_installed_and_works_without_a_network(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=True)
     programs = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin")

@@ -127,7 +127,7 @@ def _wait_for_scan(client: Client, name: str, found: dict[str, Any]) -> dict[str
     """Wait until a shown code was scanned; show the next one when the network replaces it."""
     until = time.monotonic() + SCAN_WITHIN
     code = found.get("code")
-    if not code or not sys.stdout.isatty():
+    if not code or not shows_codes():
         return found
     try:
         while time.monotonic() < until:
@@ -147,6 +147,11 @@ def _wait_for_scan(client: Client, name: str, found: dict[str, Any]) -> dict[str
     return found
 
 
+def shows_codes() -> bool:
+    """Return whether somebody can scan what is printed."""
+    return sys.stdout.isatty()
+
+
 def _show(found: dict[str, Any]) -> None:
     show_fields(
         {
@@ -157,5 +162,5 @@ def _show(found: dict[str, Any]) -> None:
             "ingest URL": found.get("ingestUrl"),
         }
     )
-    if found.get("code") and sys.stdout.isatty():
+    if found.get("code") and shows_codes():
         show_drawing(qr_blocks(found["code"]))

@@ -125,7 +125,7 @@ def create(
 @server_options
 @table_options
 def list_(client: Client, wide: bool, as_json: bool, **choice: str | None) -> None:
-    """List the instances that the key can access, with their accounts and backlogs.
+    """List the instances of the key, with accounts and backlogs.
 
     \b
         hookgw instance list --state close --search 5511

@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from hookgw import Gateway
+from hookgw.config import Settings
 from hookgw.mcp import TOOLS
 from hookgw.testing import Receiver, answer
 from hookgw.web import AppApplication as Application
@@ -149,6 +150,18 @@ async def test_pending_deliveries_are_paused_counted_and_cancelled(
     assert len(hookgw_receiver.requests) == 1
 
 
+async def test_the_audit_names_the_key_and_the_assistants_way(
+    open_mcp: Open, app: Application, nursery: trio.Nursery, request: pytest.FixtureRequest
+) -> None:
+    async with open_client(app, nursery, apikey=KEY) as api:
+        await api.post("/webhook/set/shop", json={"url": "http://127.0.0.1:1/"})
+        async with open_mcp(TENANT) as client:
+            await client.call_tool("pause_webhook", {"instance": "shop"})
+        entry = (await api.get("/audit/list/shop")).json()["entries"][0]
+    assert (entry["actor"]["kind"], entry["actor"]["instance"]) == ("key", "shop")
+    assert entry["actor"]["via"] == (None if "stdio" in request.node.name else "mcp")
+
+
 async def test_without_a_key_there_is_no_tool(app: Application, nursery: trio.Nursery) -> None:
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     async with open_client(app, nursery) as client:
@@ -166,3 +179,19 @@ async def test_without_the_sdk_the_answer_says_what_to_install(
         refused = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert refused.status_code == 501
     assert "pip install 'hookgw[mcp]'" in refused.text
+
+
+class TestBelowABasePath:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        server = msgspec.structs.replace(settings.server, base_path="/hooks")
+        return msgspec.structs.replace(settings, server=server)
+
+    async def test_the_tools_call_the_gateway_there(self, app: Application, nursery: trio.Nursery) -> None:
+        call = {"name": "list_instances", "arguments": {"search": "shop"}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        headers = {"apikey": TENANT, "accept": "application/json, text/event-stream"}
+        async with open_client(app, nursery) as client:
+            answered = await client.post("/hooks/mcp", json=message, headers=headers)
+        (content,) = answered.json()["result"]["content"]
+        assert msgspec.json.decode(content["text"])["matching"] == 1
