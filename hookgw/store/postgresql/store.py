@@ -23,7 +23,8 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership, SharedBacklog
-from hookgw.store.postgresql import audit, history, outbox, pending_changes, shelves
+from hookgw.store.postgresql import audit, backfills, history, outbox, pending_changes, shelves
+from hookgw.store.postgresql.backfills import PostgresqlBackfills
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
     COUNT_PATIENCE,
@@ -227,6 +228,7 @@ async def open_store(
             records,
             SteppedAudit(commits, lists, background, audit),
             _NoBackups(server),
+            PostgresqlBackfills(commits, background, clock, records, backfills),
         )
         readers = (lanes, lists, background)
         store = PostgresqlStore(commits, parts, server, writer, feed, nodes, backlogs, threads, readers)

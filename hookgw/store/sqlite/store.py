@@ -23,7 +23,8 @@ from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import SharedStore
 from hookgw.store.protocol.store import Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
-from hookgw.store.sqlite import audit, history, outbox, pending_changes, shelves
+from hookgw.store.sqlite import audit, backfills, history, outbox, pending_changes, shelves
+from hookgw.store.sqlite.backfills import SqliteBackfills
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import (
@@ -134,6 +135,7 @@ async def open_store(
             records,
             SteppedAudit(commits, lists, background, audit),
             backup,
+            SqliteBackfills(commits, background, clock, records, backfills, opened.numbers),
         )
         store = SqliteStore(commits, parts, checkpoints, background, path)
         async with trio.open_nursery() as nursery:
