@@ -169,13 +169,14 @@ async def open_store(
     clock: Clock,
     observer: StoreObserver | None = None,
     keep_history: bool = True,
+    keep_unwanted: bool = True,
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     threads: Threads = SYSTEM_THREADS,
 ) -> AsyncIterator[PostgresqlStore]:
     """Open the database, and create the tables if they are missing.
 
     Args:
-        keep_history: whether finished deliveries and attempts are kept; see
+        keep_history, keep_unwanted: what is kept beside what is pending; see
             :func:`hookgw.store.sqlite.store.open_store`.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
 
@@ -194,7 +195,7 @@ async def open_store(
         opened = await threads.run(partial(_open, server, connections, keys))
         feed = opened.feed
         failures = ReadFailures()
-        writer = Writer(connections.writer, feed, keep_history=keep_history)
+        writer = Writer(connections.writer, feed, keep_history=keep_history, keep_unwanted=keep_unwanted)
         commits: GroupCommit[Transaction] = GroupCommit(
             writer,
             observer or SilentObserver(),
