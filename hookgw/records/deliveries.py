@@ -212,7 +212,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     __repr__ = repr_without("headers")
 
 
-WaitsFor: TypeAlias = Literal["rate", "memory", "connection", "descriptor", "order"]
+WaitsFor: TypeAlias = Literal["rate", "memory", "connection", "descriptor", "order", "backfill"]
 """What a lane may wait for, beside the time of a retry."""
 
 

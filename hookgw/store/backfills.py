@@ -86,7 +86,9 @@ class BackfillStatements(Protocol[C_contra]):
             The events in order, how many were looked at, and the last number among those.
         """
 
-    def read_events(self, connection: C_contra, instance: str, seqs: Sequence[int]) -> Iterator[tuple[int, Event]]:
+    def read_events(
+        self, connection: C_contra, instance: str, seqs: Sequence[int]
+    ) -> Iterator[tuple[int, Event]]:
         """Read some events with their payloads, in any order. Those that are gone are left out."""
 
 
@@ -125,7 +127,7 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
     ) -> Callable[[Tx], int]:
         """Return what makes deliveries of missed events, unless there are some by now, and counts them."""
 
-    def _is_valid(self, transaction: Tx, place: Place) -> bool:
+    def _is_valid(self, transaction: Tx, place: Place) -> bool:  # noqa: ARG002
         """Return whether a place is one of this storage, as far as only the storage itself knows."""
         return True
 
@@ -135,17 +137,18 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         *,
         registration: Registration | None = None,
         due: bool = False,
+        parking: Job | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> Job:
         def store(transaction: Tx, barrier: str) -> Job:
             begun = msgspec.structs.replace(
                 job, backfill=msgspec.structs.replace(_scope(job), barrier=barrier)
             )
+            self._records.write_job(transaction, begun)
             if registration is None:
-                self._records.write_job(transaction, begun)
                 self._records.write_audit(transaction, audit)
             else:
-                self._records.write_registration(transaction, registration, due=due, job=begun, audit=audit)
+                self._records.write_registration(transaction, registration, due=due, job=parking, audit=audit)
             return begun
 
         return await self._reserve(store)

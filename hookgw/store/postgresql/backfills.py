@@ -36,7 +36,9 @@ _BELOW = -(2**62)
 
 # What the row itself says comes first. An event without a payload is one that was not kept.
 _IS_MISSED = "instance = %(instance)s AND heard >= 0 AND octet_length(data) > 0"
-_HAS_NONE = """NOT EXISTS (SELECT FROM deliveries d WHERE d.event = events.seq
+# If deliveries of an event were pruned while another one is left, nobody knows whose they were.
+_HAS_NONE = """heard = (SELECT count(*) FROM deliveries d WHERE d.event = events.seq)
+    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.event = events.seq
     AND d.registration = %(registration)s AND NOT (%(dead)s AND d.state = 'dead' AND d.xid < %(first)s))"""
 _LOOK = """
 WITH looked_at AS MATERIALIZED (
@@ -59,8 +61,8 @@ _LOCK_DEAD = "SELECT seq FROM deliveries WHERE seq = ANY(%s) AND state = 'dead' 
 _LOCK = "SELECT FROM events WHERE seq = ANY(%s) ORDER BY seq FOR UPDATE"
 _STILL_MISSED = f"""SELECT seq, octet_length(data) FROM events
     WHERE seq = ANY(%(found)s) AND {_IS_MISSED} AND {_HAS_NONE} ORDER BY seq"""  # noqa: S608
-_ADD = """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, state, accepted_at, size, xid,
-        position, queued_at, attempts, failures, next_at)
+_ADD = """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, state, accepted_at, size,
+        xid, position, queued_at, attempts, failures, next_at)
     SELECT nextval('delivery_numbers'), e.seq, e.instance, e.kind, %(registration)s, given.lane, 'pending',
         e.accepted_at, octet_length(e.data), %(xid)s, %(below)s::bigint + e.seq, %(at)s, 0, 0, 0
     FROM unnest(%(events)s::bigint[], %(lanes)s::text[]) AS given (event, lane)

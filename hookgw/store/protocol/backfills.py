@@ -16,6 +16,8 @@ from hookgw.store.records import BackfillQuery, BackfillStep, MissedPart
 class Backfills(Protocol):
     """Deliveries of events that are in the log, and that one registration has missed.
 
+    An event is left out if some of its deliveries were pruned already: they may have been the registration's.
+
     Their place in the lanes is kept free by the call that asks for them: behind everything that was made
     pending before the call, and before everything after it. Among themselves they have the order in which
     the events were accepted. Until the last of them is there, no lane of the registration may send what lies
@@ -28,6 +30,7 @@ class Backfills(Protocol):
         *,
         registration: Registration | None = None,
         due: bool = False,
+        parking: Job | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> Job:
         """Store a job, and keep the place of its deliveries free, in one commit.
@@ -35,7 +38,8 @@ class Backfills(Protocol):
         No lane of the registration may send anything before :meth:`backfill_barrier` of the job holds.
 
         Args:
-            registration, due: as for :meth:`Records.put_registration`, in the same commit.
+            registration, due, parking: as ``registration``, ``due`` and ``job`` of
+                :meth:`Records.put_registration`, in the same commit.
 
         Returns:
             The job with its barrier.

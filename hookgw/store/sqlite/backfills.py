@@ -39,7 +39,9 @@ _ENGINE = "file"
 # What the row itself says comes first. Numbers below 1 are those of events of which only the id is left, and
 # an event without a payload is one that was not kept.
 _IS_MISSED = """instance = (SELECT number FROM names WHERE name = :instance) AND length(data) > 0"""
-_HAS_NONE = """NOT EXISTS (SELECT 1 FROM deliveries d INDEXED BY deliveries_of_event
+# If deliveries of an event were pruned while another one is left, nobody knows whose they were.
+_HAS_NONE = """heard = (SELECT count(*) FROM deliveries d INDEXED BY deliveries_of_event
+    WHERE d.event = events.seq) AND NOT EXISTS (SELECT 1 FROM deliveries d INDEXED BY deliveries_of_event
     WHERE d.event = events.seq AND d.registration = (SELECT number FROM names WHERE name = :registration)
         AND NOT (:dead AND d.state = 'dead' AND d.position < :first))"""
 _LOOK = """

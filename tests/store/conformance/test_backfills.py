@@ -139,7 +139,12 @@ async def test_listeners_hear_of_it_as_of_what_is_sent_again(store: Store) -> No
         ({"filters": ((Condition("/data/a", FilterOp.EQUALS, 1),),)}, "e1"),
         ({"filters": ((), (Condition("/event", FilterOp.PREFIX, "MESSAGES"),))}, "e1 e2"),
         (
-            {"filters": ((Condition("/data/a", FilterOp.EXISTS),), (Condition("/data/a", FilterOp.EQUALS, 2),))},
+            {
+                "filters": (
+                    (Condition("/data/a", FilterOp.EXISTS),),
+                    (Condition("/data/a", FilterOp.EQUALS, 2),),
+                )
+            },
             "e2",
         ),
         ({"since": 2e9}, ""),
@@ -226,7 +231,9 @@ async def test_the_log_ends_at_the_call(store: Store) -> None:
     assert await ids_of(store) == ["e1"]
 
 
-@pytest.mark.parametrize(("count", "size", "counts"), [(3, 2**40, [3, 3, 1]), (9, 4, [2, 2, 2, 1]), (9, 1, [1] * 7)])
+@pytest.mark.parametrize(
+    ("count", "size", "counts"), [(3, 2**40, [3, 3, 1]), (9, 4, [2, 2, 2, 1]), (9, 1, [1] * 7)]
+)
 async def test_a_step_has_no_more_than_there_is_room_for(
     store: Store, count: int, size: int, counts: list[int]
 ) -> None:
@@ -271,7 +278,7 @@ async def test_a_former_rule_does_not_bring_back_lanes_that_were_re_partitioned(
     await elsewhere(store, "e1", "e2")
     moved = LaneRule("reg_1", 1, Ordering.URL, 1)
     running = await store.begin_backfill(job())
-    made, running = await step(store, running, count=1)
+    _, running = await step(store, running, count=1)
     while await store.repartition_step(moved):
         pass
     assert sum(await backfill(store, running, rule=moved)) == 1
@@ -307,6 +314,25 @@ async def test_an_event_stays_for_as_long_as_the_delivery_is_pending(store: Stor
     assert left.event.data_json == b'{"a":1}'
     found = await report(store)
     assert found.summary.registration == "reg_1"
+
+
+async def test_what_was_pruned_is_not_missed(store: Store) -> None:
+    both = (("reg_1", LANE), ("reg_2", "reg_2:0"))
+    await store.append([Append(event("e1"), both)])
+    await settle(store, delivered((await seqs_of(store))[0]))
+    assert await store.enforce_retention(before=AT + 1, limit=2**40) == 1
+    assert (await store.find_missed(asked(), None)).count == 0
+    assert await backfill(store, await store.begin_backfill(job())) == [0]
+    assert (await store.find_missed(asked(registration="reg_3"), None)).count == 0
+    assert await ids_of(store, "reg_2:0") == ["e1"]
+
+
+async def test_events_that_nobody_wanted_are_in_the_log(store: Store) -> None:
+    await store.append([Append(event("e1"), ())])
+    await backfill(store, await store.begin_backfill(job()))
+    assert await ids_of(store) == ["e1"]
+    await store.enforce_retention(before=AT * 2, limit=2**40)
+    assert await ids_of(store) == ["e1"]
 
 
 async def test_the_times_of_a_delivery(store: Store) -> None:
