@@ -365,18 +365,23 @@ class PendingDeliveries:
                 del self._scopes[registration_id]
             ended.set()
 
-    async def start_lanes(self, registration_id: str) -> None:
+    async def start_lanes(self, registration_id: str, first: Callable[[], None] = lambda: None) -> None:
         """Start the lanes with pending deliveries; running lanes already read on by themselves.
 
         Deliveries of a deleted registration are parked: in a fleet it has no lane, as it is in no shard.
+
+        Args:
+            first: called before, with no checkpoint in between.
         """
         if self._registry.registration(registration_id) is None:
+            first()
             await retry_until_readable(
                 partial(self.park_gone, registration_id), partial(_log_refusal, "parking", registration_id)
             )
             return
         read = partial(self._store.pending_lanes, registration_id)
         backlog = await retry_until_readable(read, partial(_log_refusal, "starting lanes", registration_id))
+        first()
         self._dispatcher.start((found.lane, found.count) for found in backlog)
 
     async def _step(self, registration_id: str, lock: trio.Lock) -> bool:

@@ -348,6 +348,9 @@ class Lane:
         if head is not None:
             instance = head.event.instance if isinstance(head, Delivery) else head.instance
         is_tried = head is not None and head.seq == self._memory.tried
+        waits_for = self._waits_for
+        if self._queue.barrier is not None and self._backlog and self._state is LaneState.IDLE:
+            waits_for = "backfill"
         return LaneStatistics(
             lane=self.key,
             registration=self._registration_id,
@@ -360,7 +363,7 @@ class Lane:
             head_instance=instance,
             tried_since=self._memory.tried_since if is_tried else None,
             waiting_until=self._waiting_until,
-            waits_for=self._waits_for,
+            waits_for=waits_for,
             last_outcome=self._memory.outcome,
             last_error=self._memory.error,
         )
@@ -419,8 +422,6 @@ class Lane:
         self._state = LaneState.IDLE
         if self._queue.barrier is None:
             self._backlog = 0
-        elif self._backlog:
-            self._waits_for = "backfill"
         self._stop_listening()
         self._is_drained = True
         if self._order is not None:
@@ -431,7 +432,6 @@ class Lane:
             await self._queue.wait()
         finally:
             self._idle_lanes.end(self)
-            self._waits_for = None
 
     async def recover(self, failure: TaskFailed, wait: float) -> None:
         """Wait after :meth:`run` raised, so that the next :meth:`run` starts from the deliveries on disk.

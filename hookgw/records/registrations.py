@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import deepcopy
 from enum import StrEnum
@@ -157,7 +158,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         if self.enabled is (old is None or old.enabled):
             return self
         if self.enabled:
-            return msgspec.structs.replace(self, enabled_at=steady)
+            # Never the same again: it tells a backfill whether the registration was disabled meanwhile.
+            return msgspec.structs.replace(
+                self, enabled_at=max(steady, math.nextafter(self.enabled_at, math.inf))
+            )
         return msgspec.structs.replace(self, disabled_at=steady)
 
     def paused(self, now: float) -> Registration:

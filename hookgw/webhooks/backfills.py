@@ -131,10 +131,10 @@ class Backfills:
 
     @completes
     async def _begin(self, instance: str, label: str, asked: BackfillRequest) -> RunningJob:
+        # At once: a step of the former one may hold the lock for long.
+        self._check_free(self._get(instance, label))
         async with self._registry.changing_existing(instance) as found:
-            registration = self._registry.find(instance, label)
-            if registration is None:
-                raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+            registration = self._get(instance, label)
             if not registration.enabled:
                 raise Conflict(
                     "The webhook is disabled. Enable it first, with backfill: true for what it has missed."
@@ -167,13 +167,23 @@ class Backfills:
         Raises:
             Conflict: the registration is backfilled already.
         """
+        self._check_free(registration)
+        return self._jobs.new(JobKind.BACKFILL, instance.name, instance_id=instance.id, backfill=scope)
+
+    def _check_free(self, registration: Registration) -> None:
         former = self._jobs.backfill_of(registration.id)
         if former is not None:
             raise Conflict(
                 f"A backfill of this webhook is under way ({former.id}, {former.done:,} so far); try again "
                 "when it has ended."
             )
-        return self._jobs.new(JobKind.BACKFILL, instance.name, instance_id=instance.id, backfill=scope)
+
+    def _get(self, instance: str, label: str) -> Registration:
+        self._registry.instance(instance)
+        registration = self._registry.find(instance, label)
+        if registration is None:
+            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+        return registration
 
     async def put_and_begin(
         self, registration: Registration, job: Job, *, due: bool, parking: Job | None
@@ -196,9 +206,7 @@ class Backfills:
             NotFound: there is no such instance or registration.
             Conflict: the registration is not being backfilled.
         """
-        registration = self._registry.find(instance, label)
-        if registration is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+        registration = self._get(instance, label)
         async with instance_turn(self._jobs, self._registry, instance):
             running = self._jobs.running_backfill(registration.id)
             if running is None or not running.job.is_running:
@@ -235,8 +243,10 @@ class Backfills:
         await self._lift(registration_id)
 
     async def _lift(self, registration_id: str) -> None:
-        self._dispatcher.lift_barrier(registration_id)
-        await self._pending.start_lanes(registration_id)
+        # At once with the start of the others: of events about several chats, none may pass a partition that
+        # was retired at the barrier.
+        lift = partial(self._dispatcher.lift_barrier, registration_id)
+        await self._pending.start_lanes(registration_id, lift)
 
     async def _make_all(self, running: RunningJob) -> None:
         instance, scope = running.job.instance, _scope_of(running.job)
