@@ -127,6 +127,7 @@ async def test_every_example_works(
     refused |= {"storageBackup": 409, "instanceRestartPut": 409}
     refused |= {
         "jobFind": 404,
+        "eventFind": 404,
         "deliveryFind": 404,
         "deliveryResend": 404,
         "deliveryCancelOne": 404,

@@ -204,11 +204,11 @@ async def test_a_step_that_is_repeated_makes_nothing_twice(engine: Engine) -> No
         # A kill came between the commit and the answer.
         assert (await store.load_jobs())["job_1"] == after_it
         again, _ = await step(store, running)
-        assert (again.count, await ids_of(store)) == (2, NAMES[:4])
+        assert (again, await ids_of(store)) == (made, NAMES[:2])
     async with engine.open() as store:
         running = (await store.load_jobs())["job_1"]
         await store.append(to("after"))
-        assert sum(await backfill(store, running)) == 3
+        assert sum(await backfill(store, running)) == 5
         assert await ids_of(store) == [*NAMES, "after"]
         assert (await store.load_jobs())["job_1"].state == "done"
 
@@ -347,7 +347,7 @@ async def test_the_times_of_a_delivery(store: Store) -> None:
 
 async def test_a_barrier_of_another_storage(store: Store) -> None:
     await elsewhere(store, "e1")
-    running = job(barrier="elsewhere.1.2")
+    running = job(barrier="elsewhere.1.2.0")
     with pytest.raises(Conflict, match="copied or restored"):
         store.backfill_barrier(running)
     with pytest.raises(Conflict, match="copied or restored"):
@@ -355,7 +355,7 @@ async def test_a_barrier_of_another_storage(store: Store) -> None:
     assert await ids_of(store) == []
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "-1", "1-2"])
+@pytest.mark.parametrize("cursor", ["", "x", "-1", "1-2", "1.2"])
 async def test_an_unreadable_cursor(store: Store, cursor: str) -> None:
     with pytest.raises(Invalid, match="cursor"):
         await store.find_missed(asked(), cursor)
