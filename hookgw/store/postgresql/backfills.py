@@ -179,10 +179,10 @@ class PostgresqlBackfills(SteppedBackfills[Connection, Transaction]):
         made: int,
         at: float,
     ) -> Callable[[Transaction], int]:
-        return lambda transaction: _make(transaction, query, rule, reserved, found, made, at)
+        return lambda transaction: make(transaction, query, rule, reserved, found, made, at)
 
 
-def _make(
+def make(
     transaction: Transaction,
     query: BackfillQuery,
     rule: LaneRule,

@@ -316,6 +316,21 @@ async def test_an_event_stays_for_as_long_as_the_delivery_is_pending(store: Stor
     assert found.summary.registration == "reg_1"
 
 
+async def test_events_with_and_without_entries_in_the_log(store: Store) -> None:
+    await elsewhere(store, *NAMES[:3])
+    await store.append(to("own"))
+    await store.index_log()
+    await elsewhere(store, *NAMES[3:5], instance="other")
+    await elsewhere(store, *NAMES[5:])
+    found = await store.find_missed(asked(), None)
+    assert (found.count, found.first and found.first.id, found.last and found.last.id) == (5, "e0", "e6")
+    assert (await store.find_missed(asked(until=1e9), None)).count == 0
+    assert (await store.find_missed(asked(since=2e10), None)).count == 0
+    running = await store.begin_backfill(job())
+    assert await backfill(store, running, count=2) == [2, 2, 1]
+    assert await ids_of(store) == ["own", *NAMES[:3], *NAMES[5:]]
+
+
 async def test_what_was_pruned_is_not_missed(store: Store) -> None:
     both = (("reg_1", LANE), ("reg_2", "reg_2:0"))
     await store.append([Append(event("e1"), both)])
