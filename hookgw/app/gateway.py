@@ -49,6 +49,7 @@ from hookgw.records.events import Catalog
 from hookgw.records.problems import ProblemReport
 from hookgw.store import Store
 from hookgw.webhooks.auto_disable import AutoDisable
+from hookgw.webhooks.backfills import Backfills
 from hookgw.webhooks.service import RegistrationService
 
 
@@ -62,6 +63,7 @@ class Gateway:
     Attributes:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.
+        backfills: sends registrations what they have missed.
         ingest: passes requests of networks to connectors.
         messages: sends, edits and deletes messages through connectors.
         chats: finds chats and contacts in the history.
@@ -101,6 +103,7 @@ class Gateway:
     instances: InstanceService
     ingest: IngestService
     registrations: RegistrationService
+    backfills: Backfills
     keys: KeyService
     messages: MessageService
     chats: ChatSearch

@@ -42,7 +42,7 @@ from hookgw.keys.fields import KEY
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
 from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks
-from hookgw.webhooks.filters import CONDITION
+from hookgw.webhooks.filters import CONDITION, MAX_CONDITIONS
 from hookgw.webhooks.tls import TLS
 
 _text = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
@@ -134,6 +134,26 @@ TEST: Schema = {
     },
 }
 
+BACKFILL: Schema = {
+    "type": "object",
+    "description": "Which events of the log to send.",
+    "additionalProperties": False,
+    "required": ["since"],
+    "properties": {
+        "since": MOMENT_SCHEMA | {"description": "The first acceptance time, or how long ago that is."},
+        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`; now if missing."),
+        "events": or_null(
+            {"type": "array", "items": ref("AnyKindName")}, "Only these of the registration's kinds."
+        ),
+        "filter": or_null(
+            {"type": "array", "items": ref("FilterCondition"), "maxItems": MAX_CONDITIONS},
+            "Conditions beside those of the registration.",
+        ),
+        "dead": flag("Send its dead letters of that time again, too, in their place."),
+        "dryRun": flag("Only count the events."),
+    },
+}
+
 BACKUP: Schema = {
     "type": "object",
     "description": "The backup to make.",
@@ -172,6 +192,7 @@ COMPONENTS: dict[str, Schema] = {
         "description": "Which pending deliveries to cancel; without a field, all that the key reaches.",
         "properties": _INSTANCES | CANCEL["properties"],
     },
+    "BackfillRequest": BACKFILL,
     "BackupRequest": BACKUP,
     "EraseRequest": ERASE,
 }

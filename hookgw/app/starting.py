@@ -59,6 +59,7 @@ async def start(
     await essential("The dispatcher", core.dispatcher.is_stopping, core.dispatcher.run, _lane_services(parts))
     nodes = parts.operations.views.nodes
     begin = {
+        JobKind.BACKFILL: webhooks.backfills.backfilling,
         JobKind.CANCEL: partial(deliveries.bulk.begin, deliveries.cancellations.cancelling, nodes),
         JobKind.DELETE_INSTANCE: instances.service.deletion,
         JobKind.DELETE_REGISTRATION: pending.parking,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Generator, Iterable, Sequence
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import msgspec
 
@@ -69,9 +69,7 @@ class Survey(msgspec.Struct):
     lanes: dict[LaneState, int] = msgspec.field(default_factory=lambda: dict.fromkeys(LaneState, 0))
     backlog: dict[LaneState, int] = msgspec.field(default_factory=lambda: dict.fromkeys(LaneState, 0))
     oldest: dict[LaneState, float] = msgspec.field(default_factory=lambda: dict.fromkeys(LaneState, 0.0))
-    waiting: dict[WaitsFor, int] = msgspec.field(
-        default_factory=lambda: {"rate": 0, "memory": 0, "connection": 0, "descriptor": 0, "order": 0}
-    )
+    waiting: dict[WaitsFor, int] = msgspec.field(default_factory=lambda: dict.fromkeys(get_args(WaitsFor), 0))
     worst_lanes: list[LaneStatistics] = []
     registrations: Ranked = []
     heads: Ranked = []

@@ -13,20 +13,17 @@ from typing import Any, NamedTuple
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.host_name import parse_host
 from hookgw.kernel.json_fields import (
-    Check,
     Fields,
     as_bool,
     as_object,
     as_text,
-    kind_of,
     list_of,
     one_of,
     text_up_to,
     whole_number,
 )
+from hookgw.kernel.json_moments import as_moment, check_range
 from hookgw.kernel.rules import check_url
-from hookgw.kernel.times import parse_rfc3339
-from hookgw.kernel.units import parse_duration
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import Catalog, Event
 from hookgw.records.instances import check_name
@@ -38,7 +35,6 @@ MAX_INSTANCES = 1_000
 _MAX_KINDS = 1_000
 _MAX_LABEL = 128
 REPLAY_STATES = ("dead", "all")
-_TIME_FORM = "an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m, 2h, 3d"
 STATUS_PATTERN = "^([1-5][0-9][0-9]|[1-5][xX][xX])$"
 _STATUSES = "a status such as 503, or 5xx for all that begin so"
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
@@ -126,17 +122,17 @@ def _parse(
         error=fields.pick(text, "error"),
         person=fields.pick(text, "person"),
         text=fields.pick(text, "text"),
-        since=fields.pick(_moment(now), "since"),
-        until=fields.pick(_moment(now), "until"),
+        since=fields.pick(as_moment(now), "since"),
+        until=fields.pick(as_moment(now), "until"),
         # Pending deliveries have not finished.
         finished_since=None
         if whole == "a cancellation"
-        else fields.pick(_moment(now), "finishedSince", "finished_since"),
+        else fields.pick(as_moment(now), "finishedSince", "finished_since"),
         failed_since=fields.pick(_delivery, "failedSince", "failed_since"),
     )
     dry_run = whole != "a list" and fields.read(as_bool, False, "dryRun", "dry_run")
     fields.refuse_unknown(whole)
-    _check_range(fields, selection.since, selection.until)
+    check_range(fields, selection.since, selection.until)
     fields.finish()
     return Asked(selection, dry_run)
 
@@ -181,26 +177,3 @@ def _delivery(value: Any, where: str) -> int:
     if seq is None:
         raise Invalid(f"{where} must be the id of a delivery, such as dlv_17.")
     return seq
-
-
-def _check_range(fields: Fields, since: float | None, until: float | None) -> None:
-    # With other mistakes, since may not be what was sent.
-    if not fields.problems and since is not None and until is not None and since >= until:
-        fields.problems.append("since must be before until.")
-
-
-def _moment(now: float) -> Check[float]:
-    def check(value: Any, where: str) -> float:
-        if not isinstance(value, str):
-            raise Invalid(f"{where} must be {_TIME_FORM}, not {kind_of(value)}.")
-        try:
-            return now - parse_duration(value)
-        except ValueError:
-            pass
-        try:
-            return parse_rfc3339(value)
-        # OverflowError: an offset can move the first or last day of the calendar out of it.
-        except (ValueError, OverflowError):
-            raise Invalid(f"{where} must be {_TIME_FORM}, not {value[:64]!r}.") from None
-
-    return check

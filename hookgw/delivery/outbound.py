@@ -229,7 +229,7 @@ class OutboundHttp:
     async def examine(self, registration: Registration) -> Reach:
         """Look a registration's host up, check its addresses, connect, do the TLS handshake, and close.
 
-        The receiver speaks HTTP. A failure has the words of an attempt: a tenant learns no more than an attempt
+        The receiver speaks HTTP. A failure has the words of an attempt: a tenant learns no more than that
         would show.
         """
         target, holder, addresses = parse_destination(registration.url), registration.instance, 0

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from hookgw._lazy import public_names
 from hookgw.store.engines import open_storage
+from hookgw.store.protocol.backfills import Backfills
 from hookgw.store.protocol.history import History
 from hookgw.store.protocol.outbox import Outbox, StoreListener
 from hookgw.store.protocol.pending_changes import PendingChanges
@@ -13,6 +14,8 @@ from hookgw.store.records import (
     Append,
     AuditPage,
     AuditQuery,
+    BackfillQuery,
+    BackfillStep,
     CancelQuery,
     CancelStep,
     Concerned,
@@ -29,6 +32,8 @@ from hookgw.store.records import (
     Held,
     LaneBacklog,
     LoggedEvent,
+    Missed,
+    MissedPart,
     ParkStep,
     PendingChange,
     ReplayQuery,
@@ -50,6 +55,9 @@ __all__ = [
     "AuditLog",
     "AuditPage",
     "AuditQuery",
+    "BackfillQuery",
+    "BackfillStep",
+    "Backfills",
     "Backups",
     "CancelQuery",
     "CancelStep",
@@ -68,6 +76,8 @@ __all__ = [
     "History",
     "LaneBacklog",
     "LoggedEvent",
+    "Missed",
+    "MissedPart",
     "Outbox",
     "ParkStep",
     "PendingChange",

@@ -124,14 +124,25 @@ class ShelvedRecords(Generic[C, Tx]):
         job: Job | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> None:
-        def put(transaction: Tx) -> None:
-            self._shelves(transaction).registrations[registration.id] = registration
-            self.write_job(transaction, job)
-            self.write_audit(transaction, audit)
-            if due:
-                transaction.count_rows(self._sql.make_due(transaction.connection, registration.id))
+        await self._commits.call(
+            partial(self.write_registration, registration=registration, due=due, job=job, audit=audit)
+        )
 
-        await self._commits.call(put)
+    def write_registration(
+        self,
+        transaction: Tx,
+        registration: Registration,
+        *,
+        due: bool,
+        job: Job | None,
+        audit: Sequence[AuditEntry],
+    ) -> None:
+        """Store a registration with whatever else the transaction changes; see :meth:`put_registration`."""
+        self._shelves(transaction).registrations[registration.id] = registration
+        self.write_job(transaction, job)
+        self.write_audit(transaction, audit)
+        if due:
+            transaction.count_rows(self._sql.make_due(transaction.connection, registration.id))
 
     async def make_due(self, registration_id: str) -> None:
         def make_due(transaction: Tx) -> None:
@@ -187,6 +198,10 @@ class ShelvedRecords(Generic[C, Tx]):
 
     def write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
         self._sql.write_audit(transaction, entries)
+
+    def read_job(self, transaction: Tx, job_id: str) -> Job | None:
+        """Return a job as it is stored, with what the transaction has changed so far."""
+        return self._shelves(transaction).jobs.get(job_id)
 
     def write_job(self, transaction: Tx, job: Job | None) -> None:
         """Store a job, if there is one, with whatever else the transaction changes."""

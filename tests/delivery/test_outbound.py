@@ -142,7 +142,7 @@ async def test_setting_a_refused_url_gives_a_warning(
 ) -> None:
     async with open_kit(tmp_path, settings={"delivery": {"refused_ports": [8081]}}) as kit:
         change = RegistrationChange(url=url)
-        stored, warnings, _ = await kit.gateway.registrations.set("shop", "default", change, create=True)
+        stored, warnings, *_ = await kit.gateway.registrations.set("shop", "default", change, create=True)
         assert warnings == [warning]
         assert kit.gateway.registrations.find("shop") == stored
 

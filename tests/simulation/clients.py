@@ -12,14 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
+from msgspec import UNSET
 
 from hookgw import Event, HookgwError, Registration
 from hookgw.kernel import Rate
 from hookgw.records import DeliverySelection, JobKind, Ordering, RetryOptions
-from hookgw.webhooks import RegistrationChange, body_of
+from hookgw.webhooks import BackfillRequest, RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
-from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued, Skipped
+from tests.simulation.history import (
+    Accepted,
+    Backfilled,
+    Backfilling,
+    Cancelled,
+    Changed,
+    Known,
+    Record,
+    Refused,
+    Requeued,
+    Skipped,
+)
 from tests.simulation.operators import PERSONS, Operators
 from tests.simulation.scenario import GLOBAL_KEY, KINDS
 
@@ -49,6 +61,9 @@ class Clients:
         self._chance = chance
         self._events = 0
         self._emitted: list[tuple[str, str]] = []
+        # The instance and the kind of each event that was answered with 202.
+        self._stored: dict[str, tuple[str, str]] = {}
+        self._backfills = 0
         self._versions = 0
         self._creations = 0
         self._calls_left = 0
@@ -147,6 +162,7 @@ class Clients:
             self._cancel: 0.3,
             self._skip: 1.5,
             self._rotate: 0.2,
+            self._backfill: self._world.scenario.backfills,
             self._look: 1 if self._world.api is not None else 0,
             self._operators.delete_instance: self._world.scenario.deletions,
             self._operators.erase: self._world.scenario.erasures,
@@ -190,9 +206,9 @@ class Clients:
     def _note(self, kind: type[Record], **fields: object) -> None:
         self._world.note(kind(at=self._world.now, life=self._world.life, **fields))
 
-    async def _emit(self) -> None:
+    async def _emit(self, instance: str = "") -> None:
         chance, world = self._chance, self._world
-        instance = chance.choice(world.scenario.instances)
+        instance = instance or chance.choice(world.scenario.instances)
         count = chance.choice((1, 1, 1, 1, 2, 5, 15))
         answered = [one for one in self._emitted if one[0] not in self._under_way]
         is_repeated = bool(answered) and chance.random() < 0.08
@@ -239,6 +255,7 @@ class Clients:
         after = self.wanting(instance, kind)
         same = {key for key, found in before.items() if after.get(key) == found}
         new = [number for number, is_new in enumerate(stored) if is_new]
+        self._stored |= {ids[number]: (instance, kind) for number in new}
         if new:
             self._note(
                 Accepted,
@@ -271,6 +288,7 @@ class Clients:
     def forget(self, instance: str) -> None:
         """Forget the events of an instance that was deleted: they are unknown to the next one of its name."""
         self._emitted = [one for one in self._emitted if one[1] != instance]
+        self._stored = {event: one for event, one in self._stored.items() if one[0] != instance}
         self._keys.pop(instance, None)
 
     def locks_of(self, instance: str) -> list[trio.Lock]:
@@ -381,6 +399,60 @@ class Clients:
 
     async def _resume(self, found: Registration | None = None) -> None:
         await self._change_one("resume", found or self._choose())
+
+    async def _backfill(self) -> None:
+        """Let a registration have what it has missed, while events come in."""
+        chance, world = self._chance, self._world
+        instance, label = chance.choice(world.scenario.instances), chance.choice(LABELS)
+        async with self._changing(instance, label):
+            found = world.gateway.registrations.find(instance, label)
+            if found is not None and chance.random() < 0.5:
+                # A new one has missed everything.
+                delete = partial(world.gateway.registrations.delete, instance, label)
+                await self._change("delete", world.name_of(found), delete)
+            if world.gateway.registrations.find(instance, label) is None:
+                await self._set_label(instance, label)
+            found = world.gateway.registrations.find(instance, label)
+            if found is None or world.is_over:
+                return
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._ask_for_backfill, found)
+                for _ in range(chance.choice((0, 1, 2, 3))):
+                    await trio.sleep(chance.choice((0, 0, 0.003, 0.02)))
+                    await self._emit(instance)
+
+    async def _ask_for_backfill(self, found: Registration) -> None:
+        world, instance, label = self._world, found.instance, found.label
+        name = world.name_of(found)
+        self._backfills += 1
+        call = {"number": self._backfills, "began": world.now, "registration": name}
+        self._note(Backfilling, **call)
+        owed: tuple[str, ...] = ()
+        is_answered = False
+        if found.enabled:
+            dead = self._chance.random() < 0.15
+            if dead:
+                self._note(Requeued, began=world.now, what="backfill", instance=instance)
+            kinds = found.events
+            owed = tuple(
+                event
+                for event, (of, kind) in self._stored.items()
+                if of == instance and (not kinds or kind in kinds)
+            )
+            asked = BackfillRequest(since=0.0, dead=dead)
+            make = partial(world.gateway.backfills.backfill, instance, label, asked)
+            is_answered = await self.attempt("backfill", make, name)
+        else:
+
+            async def enable() -> None:
+                nonlocal is_answered
+                change = RegistrationChange(is_set=False, url=UNSET, events=UNSET, enabled=True)
+                await world.gateway.registrations.update(instance, label, change, backfill=True)
+                is_answered = True
+
+            await self._change("set", name, enable)
+        if is_answered and not world.is_over:
+            self._note(Backfilled, events=owed, **call)
 
     async def _rotate(self) -> None:
         await self._change_one("rotate", self._choose())

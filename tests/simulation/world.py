@@ -26,7 +26,7 @@ from hookgw.core.survey import survey
 from hookgw.delivery import SignatureInvalid, verify
 from hookgw.kernel import finish, random_source, verifying_key
 from hookgw.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
-from hookgw.store import CLOSE_GRACE, EventQuery
+from hookgw.store import CLOSE_GRACE, EventQuery, steps
 from hookgw.web import AppApplication as Application
 from tests.simulation.api import Api
 from tests.simulation.clients import Clients
@@ -100,6 +100,8 @@ class World:
         self.gateway: Gateway
         self.api: Api | None = None
         self.clients = Clients(self, self.chance("clients"))
+        # Of replays and backfills: most of a run would be a single one.
+        steps.REPLAY_STEP = self.scenario.step
 
     def chance(self, purpose: str) -> random.Random:
         """Return the seed's source of chance for a purpose: more draws of one do not change others."""

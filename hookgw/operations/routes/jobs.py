@@ -73,7 +73,7 @@ class JobRoutes:
 
     @describes(_TAG, {200: responses.Job}, errors=(404, 409))
     async def cancel(self, job_id: str) -> Response:
-        """End a replay or a cancellation early. What it has done stays."""
+        """End a replay, a backfill or a cancellation early. What it has done stays."""
         return await self._order(job_id, JobOrder.CANCEL)
 
     async def _order(self, job_id: str, order: JobOrder) -> Response:
@@ -83,6 +83,9 @@ class JobRoutes:
         elsewhere = await forward_call(job.instance)
         if elsewhere is not None:
             return elsewhere
+        if order is JobOrder.CANCEL and job.backfill is not None:  # lanes wait for it: it has its own way
+            cancelled = await self._gateway.backfills.cancel(job.instance, job.backfill.label)
+            return json_response(present_job(cancelled))
         return json_response(
             present_job(await self._gateway.jobs.order(job_id, order, self._entry(job, order)))
         )

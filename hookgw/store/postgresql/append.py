@@ -137,10 +137,11 @@ def find_stored(connection: Connection, news: Sequence[AppendedEvent]) -> set[in
 
 
 def position(xid: int, number: int) -> int:
-    """Return a place in a lane: by the transaction first, then by the number."""
-    return xid << 64 | number
+    """Return a place in a lane: by the transaction first, then by the number, which may be negative."""
+    return (xid << 64) + number
 
 
 def parts_of(place: int) -> tuple[int, int]:
     """Return the transaction and the number of a place in a lane, as the server takes them."""
-    return min(place >> 64, 2**63 - 1), place & (2**63 - 1)
+    xid = (place + 2**63) >> 64
+    return min(xid, 2**63 - 1), place - (xid << 64)

@@ -24,7 +24,8 @@ from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership, SharedBacklog
 from hookgw.store.log import SteppedLog
-from hookgw.store.postgresql import audit, history, log, outbox, pending_changes, shelves
+from hookgw.store.postgresql import audit, backfills, history, log, outbox, pending_changes, shelves
+from hookgw.store.postgresql.backfills import PostgresqlBackfills
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
     COUNT_PATIENCE,
@@ -232,6 +233,7 @@ async def open_store(
             records,
             SteppedAudit(commits, lists, background, audit),
             _NoBackups(server),
+            PostgresqlBackfills(commits, background, clock, records, backfills),
         )
 
         def committed() -> None:

@@ -24,7 +24,8 @@ from hookgw.store.fleet import SharedStore
 from hookgw.store.log import SteppedLog
 from hookgw.store.protocol.store import Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
-from hookgw.store.sqlite import audit, history, log, outbox, pending_changes, shelves
+from hookgw.store.sqlite import audit, backfills, history, log, outbox, pending_changes, shelves
+from hookgw.store.sqlite.backfills import SqliteBackfills
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import (
@@ -146,6 +147,7 @@ async def open_store(
             records,
             SteppedAudit(commits, lists, background, audit),
             backup,
+            SqliteBackfills(commits, background, clock, records, backfills, opened.numbers),
         )
 
         def committed() -> None:

@@ -137,6 +137,7 @@ async def test_every_example_works(
         "deliveryResend": 404,
         "deliveryCancelOne": 404,
         "webhookPublicKey": 409,
+        "webhookBackfillDelete": 409,
     }
     async with open_client(app, nursery) as stranger:
         refused |= {
