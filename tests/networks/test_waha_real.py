@@ -10,16 +10,18 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL
+from typing import Any
 
 import httpx
 import pytest
 import trio
 
-from tests.networks.gateway import running_gateway
+from tests.networks.gateway import Gateway, running_gateway
 from tests.support.ports import free_port
 
 SOURCE = os.environ.get("WAHA_SOURCE", "")
 KEY = "waha-key"
+OTHER: dict[str, Any] = {"url": "http://127.0.0.1:9/", "events": ["message"]}
 
 pytestmark = [
     pytest.mark.networks,
@@ -73,21 +75,64 @@ async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
             await trio.sleep(0.1)
 
 
-async def test_a_version_that_does_not_sign_is_named(tmp_path: Path) -> None:
-    """WAHA Core before 2024.11.5 signs nothing, so hookgw takes none of its requests."""
-    (folder := tmp_path / "waha").mkdir()
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
+async def signs(http: httpx.AsyncClient) -> bool:
+    """Return whether this version of WAHA Core signs its requests."""
+    version = (await http.get("/api/server/version")).json()["version"]
+    return tuple(map(int, re.findall("[0-9]+", version)[:3])) >= (2024, 11, 5)
+
+
+@asynccontextmanager
+async def in_front(folder: Path) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
+    """Run a gateway in front of WAHA for the length of the block."""
+    (data := folder / "waha").mkdir()
+    url = f"http://127.0.0.1:{(port := free_port())}"
     block = {"base_url": url, "api_key": KEY, "servers": [url]}
-    async with (
-        running_gateway(tmp_path, {"waha": block}) as gateway,
-        real_server(folder, port) as http,
-    ):
-        version = (await http.get("/api/server/version")).json()["version"]
-        if tuple(map(int, re.findall("[0-9]+", version)[:3])) >= (2024, 11, 5):
+    async with running_gateway(folder, {"waha": block}) as gateway, real_server(data, port) as http:
+        yield gateway, http
+
+
+async def test_a_version_that_does_not_sign_is_named(tmp_path: Path) -> None:
+    async with in_front(tmp_path) as (gateway, http):
+        if await signs(http):
             pytest.skip("this version signs its requests")
         await gateway.create("shop", "waha")
         await gateway.try_call("GET", "instance/connect/shop")
         state = await gateway.wait_for_state("shop", "close")
+        version = (await http.get("/api/server/version")).json()["version"]
         assert "WAHA does not sign its requests" in state["reason"]
         assert f"this is {version}. Update it." in state["reason"]
+
+
+async def test_the_webhook_is_set_beside_another_one_and_removed(tmp_path: Path) -> None:
+    """Without a network to WhatsApp, there is no code, and no account."""
+    async with in_front(tmp_path) as (gateway, http):
+        if not await signs(http):
+            pytest.skip("this version does not sign its requests")
+        # WAHA Core has this session alone, from the start.
+        configured = await http.put("/api/sessions/default", json={"config": {"webhooks": [OTHER]}})
+        assert configured.is_success, configured.text
+        ingest_url = await gateway.create("shop", "waha")
+        await gateway.try_call("GET", "instance/connect/shop")
+
+        async def webhooks() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = (await http.get("/api/sessions/default")).json()["config"][
+                "webhooks"
+            ]
+            return found
+
+        async def has(*urls: str) -> bool:
+            return [one["url"] for one in await webhooks()] == list(urls)
+
+        await eventually(partial(has, OTHER["url"], ingest_url))
+        former, ours = await webhooks()
+        assert former == OTHER
+        # Of an older server, what it knows: its refusal of the rest lists that.
+        assert {"session.status", "message.any", "message.ack"} <= set(ours["events"])
+        assert len(ours["hmac"]["key"]) >= 32
+        await gateway.wait_for_state("shop", "connecting")
+        await gateway.kill()
+        await gateway.start()
+        await gateway.wait_for_state("shop", "connecting")
+        assert await has(OTHER["url"], ingest_url)
+        await gateway.call("DELETE", "instance/delete/shop")
+        await eventually(partial(has, OTHER["url"]))
