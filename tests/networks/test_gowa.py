@@ -211,6 +211,11 @@ async def test_the_real_server_takes_the_device_and_its_webhook(tmp_path: Path, 
             assert not await is_set()
             await eventually(is_set)
 
+            # The call for a code to type is there; without a network, it brings none.
+            asked = await http.post("/devices/shop/login/code", params={"phone": "5511999999999"})
+            assert asked.status_code == 500, asked.text
+            assert (await http.post("/devices/shop/login/nothing")).status_code == 404
+
             # Not logged in, and no network: GOWA says 401, and the caller gets 409.
             answer = await gateway.try_call("POST", "message/sendText/shop", {"number": ANA, "text": "hi"})
             assert answer.status_code == 409, answer.text
