@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
+from hookgw.store.erasure_statements import ErasedDelivery
 from hookgw.store.persons import Person, person
 from hookgw.store.records import Concerned
 from hookgw.store.sqlite.event_ids import forget_ids_with
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.settle import remove
-from hookgw.store.steps import ErasedDelivery
 
 # A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
 ROWS = 500

@@ -327,6 +327,20 @@ async def test_the_oldest_unwanted_events_go_first(
     assert await log_of(store) == ["wanted"]
 
 
+async def test_a_flood_is_noticed(store: Store) -> None:
+    await store.enforce_retention(before=0, limit=KEEP, log_limit=4_000)
+    large = '"' + 600 * "x" + '"'
+    with trio.fail_after(20):
+        for name in ("e1", "e3"):
+            await store.append(to(f"{name}-wanted", data=large))
+            await store.append(unwanted(name, data=large))
+            with trio.move_on_after(0.01) as waiting:
+                await store.wait_log_growth()
+            assert waiting.cancelled_caught
+            await store.append(unwanted(f"{name}-2", data=large))
+            await store.wait_log_growth()
+
+
 async def test_ids_of_pruned_events_are_known(store: Store) -> None:
     await store.append(unwanted("e1"))
     await store.enforce_retention(before=0, limit=KEEP, log_limit=0, ids_before=0)
@@ -396,7 +410,7 @@ async def test_a_search_through_the_log_lets_others_take_turns(
     await index(store)
     ended: list[str] = []
 
-    async def search(instance: str, **query: str) -> None:
+    async def search(instance: str, **query: Any) -> None:
         await store.list_events(EventQuery(instance=instance, limit=1, **query))
         ended.append(instance)
 
