@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hookgw.core.open import Core
 from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.pull import Pulls
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.service import DeliveryService
 from hookgw.deliveries.stuck_lanes import StuckLanes
@@ -19,6 +20,7 @@ class Deliveries:
     replays: Replays
     cancellations: Cancellations
     history: DeliveryHistory
+    pulls: Pulls
     stuck: StuckLanes
 
 
@@ -30,4 +32,5 @@ def open_deliveries(core: Core, lane_pauses: LanePauses) -> Deliveries:
         registry, store, core.dispatcher, core.pending, lane_pauses, history, jobs, core.audit
     )
     stuck = StuckLanes(core.dispatcher.find_lane, core.clock)
-    return Deliveries(DeliveryService(replays, cancellations), replays, cancellations, history, stuck)
+    pulls = Pulls(registry, store, core.dispatcher, core.fetches, core.node, core.clock)
+    return Deliveries(DeliveryService(replays, cancellations), replays, cancellations, history, pulls, stuck)

@@ -11,12 +11,30 @@ from typing import Any, Literal, cast
 import msgspec
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import Check, Fields, as_bool, as_object, kind_of, list_of, one_of, text_up_to
+from hookgw.kernel.json_fields import (
+    Check,
+    Fields,
+    as_bool,
+    as_object,
+    duration,
+    kind_of,
+    list_of,
+    one_of,
+    text_up_to,
+    whole_number,
+)
 from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
 from hookgw.records.deliveries import Cancellation
 from hookgw.records.events import Catalog
 
+DEFAULT_CONSUMER = "default"
+MAX_CONSUMER = 128
+MAX_REASON = 1_000
+MOST_PULLED = 1_000
+LONGEST_WAIT = 60.0
+SHORTEST_LEASE, LONGEST_LEASE = 1.0, 600.0
+MAX_CURSOR = 128
 _MAX_KINDS = 1_000
 _MAX_LABEL = 128
 REPLAY_STATES = ("dead", "all")
@@ -72,6 +90,92 @@ def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> Cancellati
     _check_range(fields, cancellation.since, cancellation.until)
     fields.finish()
     return cancellation
+
+
+class Pull(msgspec.Struct, frozen=True, kw_only=True):
+    """A fetch of deliveries.
+
+    Attributes:
+        most: the most deliveries.
+        wait: how long to wait for the first one, in seconds.
+        lease: how long the consumer has them before others get them, in seconds.
+        after: the cursor up to which the receiver has everything; ``None`` if it does not say.
+    """
+
+    most: int = 100
+    wait: float = 0.0
+    consumer: str = DEFAULT_CONSUMER
+    lease: float = 60.0
+    after: str | None = None
+
+
+class Failure(msgspec.Struct, frozen=True):
+    id: str
+    reason: str
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a consumer has done with its lease.
+
+    Attributes:
+        cursor: everything up to it is delivered; ``None`` for the ``ids`` alone.
+        ids: further deliveries that are.
+        failed: deliveries that are not, and why.
+    """
+
+    consumer: str = DEFAULT_CONSUMER
+    cursor: str | None = None
+    ids: tuple[str, ...] = ()
+    failed: tuple[Failure, ...] = ()
+
+
+def parse_pull(body: Any) -> Pull:
+    """Read the body of a pull. An unknown field is a mistake."""
+    fields = Fields(("", as_object({} if body is None else body, "The body")))
+    pull = Pull(
+        most=fields.read(whole_number(1, MOST_PULLED), 100, "max"),
+        wait=fields.read(duration(0, LONGEST_WAIT), 0.0, "wait"),
+        consumer=fields.read(_consumer, DEFAULT_CONSUMER, "consumer"),
+        lease=fields.read(duration(SHORTEST_LEASE, LONGEST_LEASE), 60.0, "lease"),
+        after=fields.pick(text_up_to(MAX_CURSOR), "after"),
+    )
+    fields.refuse_unknown("a pull")
+    fields.finish()
+    return pull
+
+
+def parse_acknowledgement(body: Any) -> Acknowledgement:
+    """Read the body of an acknowledgement. An unknown field is a mistake, and so is an empty one."""
+    fields = Fields(("", as_object(body, "The body")))
+    asked = Acknowledgement(
+        consumer=fields.read(_consumer, DEFAULT_CONSUMER, "consumer"),
+        cursor=fields.pick(text_up_to(MAX_CURSOR), "cursor"),
+        ids=fields.read(list_of(text_up_to(MAX_CURSOR), MOST_PULLED), (), "ids"),
+        failed=fields.read(list_of(_failure, MOST_PULLED), (), "failed"),
+    )
+    fields.refuse_unknown("an acknowledgement")
+    if not fields.problems and asked.cursor is None and not asked.ids and not asked.failed:
+        fields.problems.append("cursor, ids or failed must say which deliveries.")
+    fields.finish()
+    return asked
+
+
+def _consumer(value: Any, where: str) -> str:
+    text = text_up_to(MAX_CONSUMER)(value, where)
+    if not text.isprintable():
+        raise Invalid(f"{where} must not contain line breaks or control characters.")
+    return text
+
+
+def _failure(value: Any, where: str) -> Failure:
+    fields = Fields((where, as_object(value, where)))
+    failure = Failure(
+        fields.need(text_up_to(MAX_CURSOR), "", "id"),
+        fields.read(text_up_to(MAX_REASON), "The consumer gave no reason.", "reason"),
+    )
+    fields.refuse_unknown("a failure")
+    fields.finish()
+    return failure
 
 
 def _check_range(fields: Fields, since: float | None, until: float | None) -> None:

@@ -27,7 +27,7 @@ from hookgw.delivery.signing import sign
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
-from hookgw.kernel.target_url import Target, parse_target
+from hookgw.kernel.target_url import PULL_TARGET, Target, parse_target
 from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.events import Event, path_segment
@@ -144,7 +144,11 @@ def template_for(registration: Registration) -> RequestTemplate:
         ValueError: the registration's URL or a secret is invalid. Stored registrations were checked.
     """
     headers = {name.lower(): value for name, value in registration.headers.items()}
-    target = parse_target(registration.url)
+    if registration.is_pulled:
+        # They would tell the receiver its own token, and nothing else.
+        headers, target = {}, PULL_TARGET
+    else:
+        target = parse_target(registration.url)
     identity = registration.tls if target.scheme == "https" else NO_IDENTITY
     scheme = headers.get("authorization", "").partition(" ")[0].lower()
     signing = tuple((secret, signing_key(secret.value)) for secret in registration.secrets)
@@ -247,6 +251,30 @@ class DeliverySender:
         request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
         await self._hooks.prepare(request, delivery.event, registration)
         return None if request.headers == defaults else request.headers
+
+    def signed_headers(
+        self,
+        delivery: Delivery,
+        body: bytes,
+        template: RequestTemplate,
+        *,
+        number: int,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, str]:
+        """Return the headers of an attempt for a receiver that fetches it, signed as of now.
+
+        Args:
+            body, number, headers: as for :meth:`send`.
+        """
+        event, timestamp = delivery.event, int(self._clock.wall())
+        if headers is None:
+            headers = {**template.headers, **_event_headers(event), "x-attempt": str(number)}
+        return {
+            **headers,
+            "webhook-id": event.id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": sign(template.keys(timestamp), event.id, timestamp, body),
+        }
 
     async def send(
         self,

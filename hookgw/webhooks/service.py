@@ -18,7 +18,7 @@ from hookgw.delivery.http.errors import OutOfDescriptors
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
-from hookgw.kernel.rules import check_url
+from hookgw.kernel.rules import check_destination
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.retry_policy import policy_of
 from hookgw.plugins.hooks import Hooks
@@ -172,7 +172,7 @@ class RegistrationService:
             if new.enabled:
                 # The stored URL of a disabled registration may be any string. Another call may have disabled
                 # it, or changed its URL, since this change was read.
-                check_url(new.url, "url")
+                check_destination(new.url, "url")
             self._hooks.check_registration(new)
             return new, await self._pending.replace(old, new)
 
@@ -199,7 +199,16 @@ class RegistrationService:
         warnings = await self._outbound.warnings(registration)
         if registration.ordering is Ordering.URL and registration.concurrency > 1:
             warnings = [*warnings, "concurrency has no effect with ordering url."]
-        if registration.tls != NO_IDENTITY:
+        if registration.is_pulled:
+            without_effect = {
+                "headers": registration.headers,
+                "timeout": registration.timeout is not None,
+                "byEvents": registration.by_events,
+                "tls": registration.tls != NO_IDENTITY,
+            }
+            names = [name for name, is_set in without_effect.items() if is_set]
+            warnings = [*warnings, *(f"{name} has no effect: the receiver fetches." for name in names)]
+        elif registration.tls != NO_IDENTITY:
             if registration.url.lower().startswith("http:"):
                 warnings = [*warnings, "tls has no effect: the URL begins with http://."]
             if (sentence := expired_part(registration.tls, self._clock.wall())) is not None:
@@ -302,6 +311,10 @@ class RegistrationService:
         registration = self.get(instance, label)
         if not registration.enabled:
             raise Conflict("The registration is disabled: enable it first (set enabled to true).")
+        if registration.is_pulled:
+            raise Conflict(
+                "The receiver of this registration fetches: there is no URL to test. Emit an event instead."
+            )
         wanted = (self._catalog.get(name) for name in registration.events)
         kind = next((kind for kind in wanted if kind), None) or self._catalog.resolve(_USUAL_KIND, "event")
         at = self._clock.wall()
