@@ -17,7 +17,7 @@ import trio
 from hookgw.core.registry import Registry
 from hookgw.delivery.http.resolver import SystemResolver
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.target_url import parse_destination
 from hookgw.store import Records
 
 logger = structlog.get_logger("hookgw.outbound")
@@ -76,7 +76,7 @@ class KnownNames:
         hosts: set[str] = set()
         for number, registration in enumerate(self._registry.registrations()):
             with suppress(ValueError):  # the URL of a disabled registration may be any text
-                hosts.add(parse_target(registration.url).host)
+                hosts.add(parse_destination(registration.url).host)
             if number % _PARSED_AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
         return hosts

@@ -97,6 +97,10 @@ class Pulls:
             self._is_closed = True
             self._fetches.ring_all()
 
+    def waiting(self, instance: str) -> int:
+        """Return how many fetches of an instance's deliveries are in progress."""
+        return self._waiting[instance]
+
     def find(self, instance: str, label: str) -> Registration:
         """Return a registration whose receiver fetches.
 

@@ -17,6 +17,7 @@ from hookgw.kernel.errors import HookgwError
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import current_exchange, has_body, json_response, read_parsed, reserve
+from hookgw.web.server.exchange import RequestResponse
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -68,7 +69,7 @@ class PullRoutes:
             # The first look before the response begins, so that errors have their status.
             self._pulls.find(instance, label)
             response = Response(
-                self._events(instance, label, asked),
+                self._events(exchange, instance, label, asked),
                 # As the streams of the dashboard.
                 headers={"cache-control": "no-store, no-transform", "x-accel-buffering": "no"},
                 content_type=f"{EVENT_STREAM}; charset=utf-8",
@@ -95,9 +96,9 @@ class PullRoutes:
         done = await self._pulls.acknowledge(instance, label, asked)
         return json_response(responses.Acknowledged(done.acknowledged, done.failed))
 
-    async def _events(self, instance: str, label: str, asked: Pull) -> AsyncIterator[bytes]:
-        exchange = current_exchange()
-
+    async def _events(
+        self, exchange: RequestResponse, instance: str, label: str, asked: Pull
+    ) -> AsyncIterator[bytes]:
         def check() -> None:
             if exchange.check_key is not None:
                 exchange.check_key()

@@ -26,7 +26,7 @@ from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.target_url import parse_destination
 from hookgw.records.registrations import Registration
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
@@ -190,7 +190,7 @@ class OutboundHttp:
         """
         if not registration.enabled or registration.is_pulled:
             return []
-        target = parse_target(registration.url)
+        target = parse_destination(registration.url)
         try:
             if target.scheme == "https" and registration.tls != NO_IDENTITY:
                 await self._contexts.get(registration.tls, registration.instance)
@@ -198,7 +198,7 @@ class OutboundHttp:
             return [f"tls: {refusal.message}"]
         with trio.move_on_after(CHECK_TIMEOUT):
             try:
-                await self._dialer.vet(target.host, target.port, registration.instance)
+                await self._dialer.vet(target.host, target.port, registration.instance, target.scheme)
             except Blocked as refusal:
                 # The words of an attempt, and only if the guard refuses: a tenant learns no more about the
                 # addresses of a name than an attempt would show.
@@ -216,8 +216,8 @@ class OutboundHttp:
         """
         if not registration.enabled or registration.is_pulled:
             return None
-        target = parse_target(registration.url)
-        refusal = self._guard.known_refusal(target.host, target.port)
+        target = parse_destination(registration.url)
+        refusal = self._guard.known_refusal(target.host, target.port, target.scheme)
         return refusal and f"The host {target.host} is blocked. {refusal}"
 
     async def log_refused_urls(self, registrations: Iterable[Registration]) -> None:

@@ -27,7 +27,7 @@ from hookgw.delivery.signing import sign
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
-from hookgw.kernel.target_url import PULL_TARGET, Target, parse_target
+from hookgw.kernel.target_url import Target, parse_destination
 from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.events import Event, path_segment
@@ -145,10 +145,8 @@ def template_for(registration: Registration) -> RequestTemplate:
     """
     headers = {name.lower(): value for name, value in registration.headers.items()}
     if registration.is_pulled:
-        # They would tell the receiver its own token, and nothing else.
-        headers, target = {}, PULL_TARGET
-    else:
-        target = parse_target(registration.url)
+        headers = {}  # they would tell the receiver its own token, and nothing else
+    target = parse_destination(registration.url)
     identity = registration.tls if target.scheme == "https" else NO_IDENTITY
     scheme = headers.get("authorization", "").partition(" ")[0].lower()
     signing = tuple((secret, signing_key(secret.value)) for secret in registration.secrets)

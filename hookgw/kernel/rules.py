@@ -9,8 +9,9 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import as_object, as_text, kind_of, show_name
 from hookgw.kernel.masking import MASK, is_masked, without_user
 from hookgw.kernel.schema_parts import Schema
+from hookgw.kernel.schemes import PULL_URL, scheme_of
 from hookgw.kernel.signing_keys import Secret, check_secret_form
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.target_url import parse_destination, parse_target
 
 # Receivers commonly refuse a request head of more than 8 KiB; hookgw's own headers need a part of it.
 MAX_HEADERS = 32
@@ -114,8 +115,25 @@ def unmask_headers(given: dict[str, str], stored: dict[str, str], where: str = "
     return {name: known[name.lower()] if value == MASK else value for name, value in given.items()}
 
 
+def check_destination(value: Any, where: str) -> str:
+    """Check the URL of an enabled registration: of HTTP, of a scheme that a plugin may bring, or ``pull:``.
+
+    Only the plugins know whether one does; see ``check_registration`` of the hooks.
+    """
+    url = as_text(value, where)
+    try:
+        parse_destination(url)
+    except ValueError as error:
+        raise Invalid(f"{where}: {error}") from None
+    if scheme_of(url) == "pull" and url != PULL_URL:
+        raise Invalid(
+            f"{where}: The scheme pull is reserved: {PULL_URL} alone is for a receiver that fetches."
+        )
+    return url
+
+
 def check_url(value: Any, where: str) -> str:
-    """Check a URL that deliveries can go to."""
+    """Check a URL of HTTP that deliveries can go to."""
     url = as_text(value, where)
     try:
         parse_target(url)

@@ -10,12 +10,13 @@ import msgspec
 
 from hookgw.kernel.host_name import parse_host
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.schemes import HTTP_PORTS, PULL_URL, SCHEME_PATTERN, standard_port
 
 MAX_URL = 2048
 """The maximum length of a URL, in characters."""
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-_URL = re.compile(r"(https?)://([^/?]*)([^?]*)(\?.*)?", re.IGNORECASE | re.DOTALL)
+_URL = re.compile(rf"({SCHEME_PATTERN})://([^/?]*)([^?]*)(\?.*)?", re.DOTALL)
+_FORM = "The URL must begin with http:// or https://, as in https://example.com/hook."
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]*))?")
 # "%" is safe because the URL may already be percent-encoded, and encoding it twice would change it. "[]" and
 # "|" are not valid in RFC 3986 queries, but receivers' URLs contain them and browsers send them unencoded.
@@ -23,7 +24,7 @@ _SAFE = "%/?:@!$&'()*+,;=~[]|"
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed URL. Created by :func:`parse_target`.
+    """A parsed URL. Created by :func:`parse_target` and :func:`parse_destination`.
 
     Attributes:
         host: a name in ASCII, or an IP address without brackets.
@@ -71,8 +72,23 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def parse_destination(url: str) -> Target:
+    """Validate and parse the URL of a registration, whoever sends to it.
+
+    Args:
+        url: as for :func:`parse_target`, or of any other scheme with a host, and with a port unless the
+            scheme has a standard one; or :data:`~hookgw.kernel.schemes.PULL_URL`, which has no host.
+
+    Raises:
+        ValueError: as for :func:`parse_target`. Whether a plugin sends to the scheme is not checked here.
+    """
+    if url == PULL_URL:
+        return Target(url=url, scheme="pull", host="", port=0, path="", host_header="")
+    return _parse(url, is_http=False)
+
+
 def parse_target(url: str) -> Target:
-    """Validate and parse a URL.
+    """Validate and parse a URL of HTTP.
 
     Args:
         url: absolute, ``http`` or ``https`` in any case, with a host, without a fragment, at most
@@ -83,17 +99,22 @@ def parse_target(url: str) -> Target:
         ValueError: the URL breaks one of these rules; the message is a sentence that says which. It never
             repeats user information.
     """
+    return _parse(url, is_http=True)
+
+
+def _parse(url: str, *, is_http: bool) -> Target:
     if len(url) > MAX_URL:
         raise ValueError(f"The URL has {len(url)} characters; at most {MAX_URL} are allowed.")
     # A line break in a URL could add headers to the request. No other space than " " is printable.
     if not url.isprintable() or " " in url:
         raise ValueError("The URL must not contain spaces, line breaks or control characters.")
     match = _URL.fullmatch(url)
-    if match is None:
-        raise ValueError("The URL must begin with http:// or https://, as in https://example.com/hook.")
+    scheme = match[1].lower() if match else ""
+    if match is None or (is_http and scheme not in HTTP_PORTS):
+        raise ValueError(_FORM)
     if "#" in url:
         raise ValueError("The URL must not have a fragment: remove the # and what follows it.")
-    scheme, authority = match[1].lower(), match[2]
+    authority = match[2]
     # Browsers read "\" as "/", others as part of the user information: "http://a\@b/" has two hosts.
     if "\\" in authority:
         raise ValueError("The URL must not have a backslash before its path.")
@@ -104,9 +125,11 @@ def parse_target(url: str) -> Target:
     if not host_and_port[1]:
         raise ValueError("The URL has no host, as in https://example.com/hook.")
     host, digits = parse_host(host_and_port[1]), host_and_port[2]
-    default_port = _DEFAULT_PORTS[scheme]
+    default_port = standard_port(scheme)
+    if default_port is None and not digits:
+        raise ValueError(f"{_FORM} A URL of another scheme must name the port.")
     # An empty port is the default one (RFC 3986, section 3.2.3).
-    port = default_port if not digits else int(digits) if len(digits) <= 5 else 0
+    port = (default_port or 0) if not digits else int(digits) if len(digits) <= 5 else 0
     if not 1 <= port <= 65535:
         raise ValueError(f"The port {(digits or '')[:16]} is not between 1 and 65535.")
     shown_host = f"[{host}]" if ":" in host else host.removesuffix(".")

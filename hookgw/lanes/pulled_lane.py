@@ -39,7 +39,7 @@ import trio
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.delivery.sender import AttemptResult
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
-from hookgw.kernel.target_url import PULL
+from hookgw.kernel.schemes import PULL_URL
 from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.hanging import died_unanswered
 from hookgw.lanes.idle_lanes import IdleLanes
@@ -812,5 +812,5 @@ def _attempt(
     delivery: Delivery, at: float, duration: float, outcome: Outcome, error: str | None = None
 ) -> Attempt:
     return Attempt(
-        number=delivery.attempts + 1, at=at, duration=duration, outcome=outcome, error=error, url=PULL
+        number=delivery.attempts + 1, at=at, duration=duration, outcome=outcome, error=error, url=PULL_URL
     )

@@ -19,6 +19,7 @@ import msgspec
 from hookgw.kernel.errors import ConfigError, Invalid, PluginFailed, StartError
 from hookgw.kernel.json_fields import kind_of, show_name
 from hookgw.kernel.masking import HoldsSecrets, mask_secrets
+from hookgw.kernel.schemes import HTTP_PORTS, scheme_of
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.plugins.boundary import Boundary, message_of
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -396,8 +397,27 @@ class StartupHooks:
                 rejected by its plugin. Each message names the block.
             PluginFailed: a plugin failed otherwise.
         """
-        if problems := self._check_options(registration, reports=True):
-            raise Invalid(*(f"webhook.plugins.{name}: {sentence}" for name, sentence in problems))
+        problems = [
+            f"webhook.plugins.{name}: {sentence}"
+            for name, sentence in self._check_options(registration, reports=True)
+        ]
+        if (sentence := self._unserved(registration)) is not None:
+            problems.append(f"webhook.url: {sentence}")
+        if problems:
+            raise Invalid(*problems)
+
+    def _unserved(self, registration: Registration) -> str | None:
+        """Return why nothing sends to the scheme of a registration's URL; ``None`` if something does."""
+        scheme = scheme_of(registration.url)
+        if not registration.enabled or registration.is_pulled or scheme in {*HTTP_PORTS, *self.schemes}:
+            return None
+        others = "".join(f", {known}://" for known in sorted(self.schemes))
+        return f"No plugin sends to {scheme}:// URLs. The URL must begin with http:// or https://{others}."
+
+    @property
+    def schemes(self) -> frozenset[str]:
+        """The schemes of URLs that plugins send to."""
+        return frozenset()
 
     def check_configured(self, registration: Registration) -> None:
         """Let each plugin check its block in a registration of the configuration.

@@ -12,8 +12,8 @@ import msgspec
 from hookgw.kernel.masking import repr_without, without_user
 from hookgw.kernel.randomness import random_hex
 from hookgw.kernel.rates import Rate
+from hookgw.kernel.schemes import PULL_URL, is_http
 from hookgw.kernel.signing_keys import Secret, Signature, make_secret
-from hookgw.kernel.target_url import PULL
 from hookgw.records.event_filters import Condition
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
@@ -79,8 +79,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         id: ``reg_`` and random characters; it never changes.
         instance: the instance's name; ``*`` for one of ``global_webhooks``.
         label: the name within the instance.
-        url: absolute ``http`` or ``https``, or ``pull:`` if the receiver fetches; any string while
-            ``enabled`` is false.
+        url: absolute: of HTTP, or of a scheme of a plugin; or ``pull:`` if the receiver fetches. Any string
+            while ``enabled`` is false.
         events: names of kinds; empty for every kind, including kinds added later.
         enabled: whether it receives events.
         disabled_reason: why hookgw disabled it; ``None`` if a person did, or while it is enabled.
@@ -161,7 +161,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_pulled(self) -> bool:
         """Whether its receiver fetches the deliveries."""
-        return self.url == PULL
+        return self.url == PULL_URL
 
     @property
     def address(self) -> str:
@@ -185,14 +185,12 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether both send the same requests to the same receiver, and so fail together."""
         if self is other:  # asked for every delivery, and a registration rarely changes during an attempt
             return True
-        return (self.url, self.by_events, self.headers, self.secrets, self.timeout, self.tls) == (
-            other.url,
-            other.by_events,
-            other.headers,
-            other.secrets,
-            other.timeout,
-            other.tls,
-        )
+        mine = (self.url, self.by_events, self.headers, self.secrets, self.timeout, self.tls)
+        if mine != (other.url, other.by_events, other.headers, other.secrets, other.timeout, other.tls):
+            return False
+        # In HTTP the options of plugins are about the body, which the first attempt fixes. A plugin that
+        # sends may read from them where to: a queue, a topic.
+        return is_http(self.url) or self.plugins == other.plugins
 
     @property
     def signature(self) -> Signature:

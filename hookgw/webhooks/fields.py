@@ -36,12 +36,12 @@ from hookgw.kernel.masking import MASK, with_masked_user, without_user
 from hookgw.kernel.rates import RATE_PATTERN, Rate, parse_rate
 from hookgw.kernel.rules import (
     check_custom_headers,
+    check_destination,
     check_secret,
-    check_url,
     unmask_headers,
     unmask_url,
 )
-from hookgw.kernel.schema_parts import DURATION_SCHEMA, URL_SCHEMA, Length, Schema, Time, ref
+from hookgw.kernel.schema_parts import DESTINATION_SCHEMA, DURATION_SCHEMA, Length, Schema, Time, ref
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.signing_keys import Secret, Signature
 from hookgw.kernel.target_url import MAX_URL
@@ -78,7 +78,7 @@ class Showing(NamedTuple):
 
 def _check_url(value: Any, where: str, reading: Reading) -> str:
     if reading.context.enabled:
-        return check_url(value, where)
+        return check_destination(value, where)
     url = as_text(value, where)  # any string will do: n8n sends "vazio"
     if len(url) > MAX_URL:
         raise Invalid(f"{where} has {len(url):,} characters; at most {MAX_URL:,} are allowed.")
@@ -186,9 +186,9 @@ RETRY = request_schema(RETRY_PARTS, "A missing field means the gateway's setting
 FIELDS = (
     Field(
         name="url",
-        kind=Kind(_check_url, URL_SCHEMA, str, needs=True),
-        meaning=f"{URL_SCHEMA['description']} Any string if the registration is disabled.",
-        patch_meaning="Absolute http or https; any string if the registration is disabled.",
+        kind=Kind(_check_url, DESTINATION_SCHEMA, str, needs=True),
+        meaning=f"{DESTINATION_SCHEMA['description']} Any string if the registration is disabled.",
+        patch_meaning="As for set; any string if the registration is disabled.",
         shows="where deliveries go.",
         when_set=REQUIRED,
         show=lambda registration, _: with_masked_user(registration.url),  # a `set` may send the mask back

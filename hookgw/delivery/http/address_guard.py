@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from hookgw.config.refused_ports import REFUSED_PORTS
+from hookgw.kernel.schemes import is_port_of_plugin
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -101,9 +102,12 @@ class AddressGuard:
         self._refused_ports = refused_ports
         self._is_own_address = is_own_address
 
-    def port_refusal(self, port: int) -> str | None:
-        """Return why a port is refused, with the setting that would allow it; ``None`` if it is allowed."""
-        if port not in self._refused_ports:
+    def port_refusal(self, port: int, scheme: str = "") -> str | None:
+        """Return why a port is refused, with the setting that would allow it; ``None`` if it is allowed.
+
+        The standard port of a plugin's scheme is allowed for URLs of that scheme.
+        """
+        if port not in self._refused_ports or is_port_of_plugin(scheme, port):
             return None
         service = f" ({REFUSED_PORTS[port]})" if port in REFUSED_PORTS else ""
         return (
@@ -111,9 +115,9 @@ class AddressGuard:
             f"To allow it, leave {port} out of delivery.refused_ports."
         )
 
-    def known_refusal(self, host: str, port: int) -> str | None:
+    def known_refusal(self, host: str, port: int, scheme: str = "") -> str | None:
         """Return why a host is refused without a lookup, by its port or literal address; else ``None``."""
-        if (refusal := self.port_refusal(port)) is not None:
+        if (refusal := self.port_refusal(port, scheme)) is not None:
             return refusal
         try:
             return self.refusal(host, port)

@@ -47,11 +47,12 @@ class Dialer:
         self._rotation = AddressRotation()
         self.connect_timeout = connect_timeout
 
-    async def dial(self, host: str, port: int, holder: str = "") -> socket.socket:
+    async def dial(self, host: str, port: int, holder: str = "", scheme: str = "") -> socket.socket:
         """Connect to a host: a name, or an IP address without brackets.
 
         Args:
             holder: the instance on whose behalf the name is looked up; empty for the operator's own names.
+            scheme: of the URL, for the guard; see :meth:`AddressGuard.port_refusal`.
 
         Returns:
             A connected, non-blocking socket with ``TCP_NODELAY``. The caller owns it.
@@ -68,7 +69,7 @@ class Dialer:
         with trio.move_on_after(self.connect_timeout):
             # The vetted addresses are dialled, and a proxy is asked for them. The name is not looked up
             # again: it could point elsewhere by then (DNS rebinding).
-            found = await self.vet(host, port, holder)
+            found = await self.vet(host, port, holder, scheme)
             return await self._rotation.connect(
                 host, port, found, self._connect, f"No connection to {where}{self._through}", tried
             )
@@ -80,7 +81,7 @@ class Dialer:
             phase, what = Phase.CONNECT, f"Connecting to {where}{which}{self._through}"
         raise TimedOut(phase, f"{what} took longer than {self.connect_timeout:g} s.")
 
-    async def vet(self, host: str, port: int, holder: str = "") -> list[SocketAddress]:
+    async def vet(self, host: str, port: int, holder: str = "", scheme: str = "") -> list[SocketAddress]:
         """Return a host's addresses in the order in which to try them, after the guard has checked them.
 
         There is no timeout; the caller sets one.
@@ -91,7 +92,7 @@ class Dialer:
             OutOfDescriptors: there is no file descriptor for the lookup.
         """
         # Before the lookup, which would tell the name's owner that this URL is registered here.
-        if refusal := self._guard.port_refusal(port):
+        if refusal := self._guard.port_refusal(port, scheme):
             raise Blocked(f"The host {host} is blocked. {refusal}")
         try:
             found = await self._resolve(host, port, type=socket.SOCK_STREAM, holder=holder)
