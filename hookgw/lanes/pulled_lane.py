@@ -316,7 +316,8 @@ class PulledLane:
             if self._lease is not None and self._lease.consumer == consumer and after is not None:
                 self.settle([one for one in self._lease.leased if one.delivery.position <= after])
             if self._lease is not None:
-                return self._lease if self._lease.consumer == consumer else None
+                # After a change of what is pending, :meth:`run` looks what is left of it.
+                return self._lease if self._lease.consumer == consumer and self._may_give() else None
             taken: list[Leased] = []
             try:
                 await self._services.outbox.wait_settle_capacity()

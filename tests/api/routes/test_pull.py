@@ -10,6 +10,9 @@ import trio
 from hookgw import Gateway
 from hookgw.delivery import verify
 from hookgw.kernel import verifying_key
+from hookgw.web import AppApplication as Application
+from hookgw.web.server import response_memory
+from tests.api.conftest import KEY
 from tests.api.routes.test_events import one
 from tests.api.test_app import shape_of
 
@@ -79,7 +82,7 @@ async def test_a_fetch_waits_for_the_next_delivery(client: httpx.AsyncClient, ga
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(fetch)
-            while not gateway.pulls.waiting("loja1"):
+            while not gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
                 await trio.sleep(0.01)
             await emit(client, "e-0")
     assert ids_of(found[0]) == ["e-0"]
@@ -305,12 +308,17 @@ async def test_a_test_has_no_url_to_send_to(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_stream_of_events(client: httpx.AsyncClient) -> None:
+    # The other client reads responses to their end, to compare them with the document.
+    streaming = httpx.AsyncClient(base_url=client.base_url, headers={"apikey": KEY})
     await set_pulled(client)
     await emit(client, "e-0")
     seen: list[tuple[str, str]] = []
     headers = {"accept": "text/event-stream"}
     with trio.fail_after(10):
-        async with client.stream("POST", "/delivery/pull/loja1", headers=headers, json={}) as response:
+        async with (
+            streaming,
+            streaming.stream("POST", "/delivery/pull/loja1", headers=headers, json={}) as response,
+        ):
             assert response.status_code == 200
             assert response.headers["content-type"].startswith("text/event-stream")
             cursor = ""
@@ -319,10 +327,14 @@ async def test_a_stream_of_events(client: httpx.AsyncClient) -> None:
                     cursor = line[4:]
                 if line.startswith("data: "):
                     data = json.loads(line[6:])
+                    if len(seen) == 3:
+                        assert data["message"] == ["The instance 'loja1' has no webhook 'default'."]
+                        continue
                     seen.append((data["headers"]["webhook-id"], cursor))
                     assert data["cursor"] == cursor
                     if len(seen) == 3:
-                        break
+                        await client.delete("/webhook/delete/loja1")  # which ends the stream
+                        continue
                     await ack(client, cursor=cursor)
                     await emit(client, f"e-{len(seen)}")
     assert [name for name, _ in seen] == ["e-0", "e-1", "e-2"]
@@ -342,3 +354,15 @@ async def test_lanes_show_who_has_them(client: httpx.AsyncClient) -> None:
     [lane] = (await client.get("/lane/list")).json()
     assert (lane["state"], lane["consumer"], lane["waitsFor"]) == ("delivering", "n8n-1", None)
     assert lane["fetchedAt"].endswith("Z")
+
+
+async def test_a_fetch_waits_for_memory_and_keeps_its_lease(
+    client: httpx.AsyncClient, gateway: Gateway, app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await set_pulled(client)
+    await client.post("/event/emit/loja1", json=one(id="e-0", data={"text": "x" * 100_000}))
+    monkeypatch.setattr(response_memory, "PATIENCE", 0.01)
+    app.response_memory.change("others", 0, gateway.settings.server.response_memory)
+    assert (await client.post("/delivery/pull/loja1", json={"wait": "5s"})).status_code == 503
+    app.response_memory.change("others", gateway.settings.server.response_memory, 0)
+    assert ids_of(await pull(client, wait="0s")) == ["e-0"]
