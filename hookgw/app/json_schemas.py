@@ -139,6 +139,7 @@ ACKNOWLEDGE: Schema = {
             {"type": "array", "items": ref("PullFailure"), "maxItems": MOST_PULLED},
             "Deliveries that are not.",
         ),
+        "release": flag("Return the rest of the lease without an attempt; false if missing."),
     },
 }
 

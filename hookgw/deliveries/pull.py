@@ -199,6 +199,8 @@ class Pulls:
                 reason = failed[wrong[0].delivery.seq]
                 settling = max(settling, lane.fail(wrong[0], f"The consumer reported a failure: {reason}"))
                 refused += 1
+            if asked.release:
+                lane.release()
         self._fetches.note(registration.id, asked.consumer, self._clock.wall())
         await self._store.wait_settled(settling)
         return Acknowledged(acknowledged, refused)

@@ -121,12 +121,14 @@ class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
         cursor: everything up to it is delivered; ``None`` for the ``ids`` alone.
         ids: further deliveries that are.
         failed: deliveries that are not, and why.
+        release: whether to return the rest of the lease without an attempt.
     """
 
     consumer: str = DEFAULT_CONSUMER
     cursor: str | None = None
     ids: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
+    release: bool = False
 
 
 def parse_pull(body: Any) -> Pull:
@@ -152,10 +154,12 @@ def parse_acknowledgement(body: Any) -> Acknowledgement:
         cursor=fields.pick(text_up_to(MAX_CURSOR), "cursor"),
         ids=fields.read(list_of(text_up_to(MAX_CURSOR), MOST_PULLED), (), "ids"),
         failed=fields.read(list_of(_failure, MOST_PULLED), (), "failed"),
+        release=fields.read(as_bool, False, "release"),
     )
     fields.refuse_unknown("an acknowledgement")
-    if not fields.problems and asked.cursor is None and not asked.ids and not asked.failed:
-        fields.problems.append("cursor, ids or failed must say which deliveries.")
+    names = asked.cursor is not None or asked.ids or asked.failed or asked.release
+    if not fields.problems and not names:
+        fields.problems.append("cursor, ids, failed or release must say which deliveries.")
     fields.finish()
     return asked
 

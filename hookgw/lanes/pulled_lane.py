@@ -522,6 +522,13 @@ class PulledLane:
         self._lease_changed()
         return self._settling
 
+    def release(self) -> None:
+        """Return what is left of the lease without an attempt. No checkpoint."""
+        if self._lease is not None:
+            returned, self._lease = self._lease.leased, None
+            self._put_back(returned)
+            self._lease_changed()
+
     # Settlements. None of these methods waits.
 
     def _settle_delivered(
