@@ -3,4 +3,5 @@
 from __future__ import annotations
 
 from hookgw.deliveries.history import *
+from hookgw.deliveries.pull import *
 from hookgw.deliveries.requests import *

@@ -19,7 +19,7 @@ from hookgw.core.this_node import ThisNode
 from hookgw.deliveries.requests import Acknowledgement, Pull
 from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests
 from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.fetches import Fetches
+from hookgw.lanes.fetches import Fetches, LastFetch
 from hookgw.lanes.pulled_lane import Lease, Leased, PulledLane
 from hookgw.records.deliveries import Position, parse_delivery_id
 from hookgw.records.registrations import Ordering, Registration
@@ -96,6 +96,12 @@ class Pulls:
         finally:
             self._is_closed = True
             self._fetches.ring_all()
+
+    def fetched(self, registration: Registration) -> LastFetch | None:
+        """Return when a registration was fetched last; ``None`` if its deliveries are posted."""
+        if not registration.is_pulled:
+            return None
+        return self._fetches.last_fetch(registration.id, self._clock.wall())
 
     def waiting(self, instance: str) -> int:
         """Return how many fetches of an instance's deliveries are in progress."""

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 import msgspec
 import trio
 
+RECENT = 300.0
+"""Seconds after which pages say that nobody has fetched since."""
+
 
 class Fetched(msgspec.Struct):
     """The fetches of one registration since this process began.
@@ -21,6 +24,25 @@ class Fetched(msgspec.Struct):
     at: float | None = None
     consumer: str | None = None
     waiting: int = 0
+
+
+class LastFetch(msgspec.Struct, frozen=True):
+    """When a receiver fetched last, as people see it.
+
+    Attributes:
+        age: in seconds; ``None`` if it has not since the start of this process.
+        since: that time, or the start, in seconds since the epoch.
+        waits: whether one waits for a delivery now.
+    """
+
+    age: float | None
+    since: float
+    consumer: str | None
+    waits: bool
+
+    @property
+    def is_recent(self) -> bool:
+        return self.waits or (self.age is not None and self.age < RECENT)
 
 
 class Fetches:
@@ -42,6 +64,11 @@ class Fetches:
         """Return when a registration was fetched last: now if somebody waits, at least since the start."""
         found = self.of(registration)
         return now if found.waiting else max(found.at or 0.0, self.began)
+
+    def last_fetch(self, registration: str, now: float) -> LastFetch:
+        found = self.of(registration)
+        age = None if found.at is None else float(int(max(0.0, now - found.at)))
+        return LastFetch(age, found.at or self.began, found.consumer, found.waiting > 0)
 
     def note(self, registration: str, consumer: str, at: float) -> None:
         """Note that a consumer fetched, whether or not there was a delivery."""
