@@ -78,7 +78,7 @@ def _read_target(_ctx: click.Context, _param: click.Parameter, value: str) -> st
 def connect(
     client: Client, instance: str, url: str, label: str | None, consumer: str | None, as_json: bool
 ) -> None:
-    """Fetch an instance's deliveries and post them to a server of yours.
+    """Fetch an instance's deliveries, and post them locally.
 
     The server needs no public address: hookgw connects to nothing. Run this beside it, with a key of the
     instance. Deliveries come in order, and wait on hookgw's disk while this does not run. What the server
