@@ -47,6 +47,7 @@ from hookgw.records.deliveries import LaneStatistics
 from hookgw.records.events import Catalog
 from hookgw.store import Store
 from hookgw.webhooks.auto_disable import AutoDisable
+from hookgw.webhooks.backfills import Backfills
 from hookgw.webhooks.service import RegistrationService
 
 
@@ -60,6 +61,7 @@ class Gateway:
     Attributes:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.
+        backfills: sends registrations what they have missed.
         ingest: passes requests of networks to connectors.
         messages: sends, edits and deletes messages through connectors.
         chats: finds chats and contacts in the history.
@@ -98,6 +100,7 @@ class Gateway:
     instances: InstanceService
     ingest: IngestService
     registrations: RegistrationService
+    backfills: Backfills
     keys: KeyService
     messages: MessageService
     chats: ChatSearch

@@ -49,7 +49,7 @@ from hookgw.keys.fields import KEY
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
 from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks
-from hookgw.webhooks.filters import CONDITION
+from hookgw.webhooks.filters import CONDITION, MAX_CONDITIONS
 from hookgw.webhooks.tls import TLS
 
 REPLAY: Schema = {
@@ -156,6 +156,26 @@ PULL_FAILURE: Schema = {
     },
 }
 
+BACKFILL: Schema = {
+    "type": "object",
+    "description": "Which events of the log to send.",
+    "additionalProperties": False,
+    "required": ["since"],
+    "properties": {
+        "since": MOMENT_SCHEMA | {"description": "The first acceptance time, or how long ago that is."},
+        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`; now if missing."),
+        "events": or_null(
+            {"type": "array", "items": ref("AnyKindName")}, "Only these of the registration's kinds."
+        ),
+        "filter": or_null(
+            {"type": "array", "items": ref("FilterCondition"), "maxItems": MAX_CONDITIONS},
+            "Conditions beside those of the registration.",
+        ),
+        "dead": flag("Send its dead letters of that time again, too, in their place."),
+        "dryRun": flag("Only count the events."),
+    },
+}
+
 BACKUP: Schema = {
     "type": "object",
     "description": "The backup to make.",
@@ -189,6 +209,7 @@ COMPONENTS: dict[str, Schema] = {
     "PullRequest": PULL,
     "AcknowledgeRequest": ACKNOWLEDGE,
     "PullFailure": PULL_FAILURE,
+    "BackfillRequest": BACKFILL,
     "BackupRequest": BACKUP,
     "EraseRequest": ERASE,
 }

@@ -86,6 +86,7 @@ async def open_gateway(
             settings.storage,
             clock=clock,
             observer=metrics,
+            keep_unwanted=settings.events.keep == "all",
             keys=await threads.run(partial(read_master_keys, settings.storage)),
             threads=threads,
         ) as store,

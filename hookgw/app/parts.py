@@ -50,6 +50,7 @@ def gateway_of(parts: Parts) -> Gateway:
         instances=parts.instances.service,
         ingest=parts.instances.ingest,
         registrations=parts.webhooks.service,
+        backfills=parts.webhooks.backfills,
         keys=parts.keys,
         messages=parts.messages.service,
         chats=parts.messages.chats,

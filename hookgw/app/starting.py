@@ -57,6 +57,7 @@ async def start(
     await essential("The outgoing side", None, outbound.run)
     await essential("The dispatcher", core.dispatcher.is_stopping, core.dispatcher.run, _lane_services(parts))
     begin = {
+        JobKind.BACKFILL: webhooks.backfills.backfilling,
         JobKind.CANCEL: deliveries.cancellations.cancelling,
         JobKind.DELETE_INSTANCE: instances.service.deletion,
         JobKind.DELETE_REGISTRATION: pending.parking,

@@ -42,8 +42,8 @@ COLUMNS = {
 def job() -> None:
     """Show work that takes longer than a call.
 
-    Deletions, disabled registrations, replays, cancellations, erasures and backups become jobs after 2
-    seconds.
+    Deletions, disabled registrations, replays, backfills, cancellations, erasures and backups become jobs
+    after 2 seconds.
     """
 
 

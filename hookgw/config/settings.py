@@ -181,6 +181,8 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     """The largest payload (data) of an event; 256MiB is the most."""
     max_values: int = 100_000
     """The most JSON values (objects, lists, texts, numbers and the like) in an event."""
+    keep: Literal["all", "wanted"] = "all"
+    """Whose payloads are kept for storage.retention: all, or wanted (only those that a webhook gets)."""
     dedupe: Duration = Duration(8 * DAY)
     """How long an event with a known id is a duplicate, at least; 0: while the event itself is kept."""
     dedupe_limit: Size = Size(512 * 2**20)

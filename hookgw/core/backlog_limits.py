@@ -19,6 +19,10 @@ _ROW = 1000
 """Bytes that a delivery takes on disk beside its payload, about."""
 
 
+LEAST_BACKFILL: Amount = (100, 2**20)
+"""The deliveries and bytes by which a backfill goes beyond a full backlog, if nothing else makes room."""
+
+
 class DropOldest(Protocol):
     """Makes room; see :meth:`hookgw.core.pending.PendingDeliveries.drop_oldest`."""
 
@@ -146,6 +150,20 @@ class LimitedOutbox:
             yield room
         finally:
             self._backlog.release(instance, room)
+
+    @contextmanager
+    def holding_for_backfill(self, instance: str, registration: str, is_drained: bool) -> Iterator[Amount]:
+        """Hold the room of one step of a backfill, within the block; see :meth:`holding_for_replay`.
+
+        Args:
+            is_drained: whether the registration's lanes have nothing to send before the barrier. New events
+                fill the backlog behind it, and go nowhere before the backfill ends. So there is always room
+                for a few deliveries then, or the backfill would wait for ever.
+        """
+        with self.holding_for_replay(instance, [registration]) as room:
+            if not room[0] and is_drained and self._disk.shortage is None:
+                room = LEAST_BACKFILL
+            yield room
 
     async def _append(
         self,

@@ -69,6 +69,16 @@ class RunningJob:
         self.scope = trio.CancelScope()
         # Whether a caller went on without it, and has its id.
         self.is_told = False
+        self._woken = trio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for a while, or until :meth:`wake`."""
+        with trio.move_on_after(seconds):
+            await self._woken.wait()
+
+    def wake(self) -> None:
+        """Let its work look again now: somebody has ended it."""
+        self._woken.set()
 
 
 Begin = Callable[[RunningJob], Callable[[], Awaitable[None]]]
@@ -193,6 +203,20 @@ class Jobs:
     def running(self, kind: JobKind, instance: str) -> Job | None:
         found = (running.job for running in self._running.values())
         return next((job for job in found if (job.kind, job.instance) == (kind, instance)), None)
+
+    def running_backfill(self, registration: str) -> RunningJob | None:
+        """Return the job that backfills a registration, if any."""
+        for running in self._running.values():
+            if running.job.backfill is not None and running.job.backfill.registration == registration:
+                return running
+        return None
+
+    def backfill_of(self, registration: str) -> Job | None:
+        running = self.running_backfill(registration)
+        return None if running is None else running.job
+
+    def now(self) -> float:
+        return self._clock.wall()
 
     def unfinished(self) -> list[Job]:
         return [running.job for running in self._running.values()]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -42,6 +43,12 @@ DELETED = "The registration was deleted."
 """The reason for parking the deliveries of a deleted registration."""
 
 logger = structlog.get_logger("hookgw.pending")
+
+
+class Put(Protocol):
+    """Stores a registration; :meth:`hookgw.core.registry.Registry.put` does."""
+
+    def __call__(self, registration: Registration, /, *, due: bool, job: Job | None) -> Awaitable[None]: ...
 
 
 class PendingDeliveries:
@@ -140,11 +147,16 @@ class PendingDeliveries:
             if found.lane not in lanes and registration_of(found.lane) not in registrations
         ]
 
-    async def replace(self, old: Registration, new: Registration) -> RunningJob | None:
+    async def replace(
+        self, old: Registration, new: Registration, *, put: Put | None = None
+    ) -> RunningJob | None:
         """Store a changed registration, and apply the change to its deliveries. Hold ``registry.changing``.
 
         Returns once the change is on disk. A re-partition goes on in the background. If the registration is
         disabled, return the job that parks its deliveries.
+
+        Args:
+            put: stores a registration that is being enabled, in the place of :meth:`Registry.put`.
 
         Raises:
             StorageUnavailable: the disk refuses, and the registration stays as it was.
@@ -168,9 +180,9 @@ class PendingDeliveries:
         # An attempt that was in flight when a registration was disabled may have left its delivery in a
         # former lane: so enabling looks for those, too.
         if new.generation != old.generation or not old.enabled:
-            await self._put_and_repartition(new, due=is_due)
+            await self._put_and_repartition(new, due=is_due, put=put or self._registry.put)
         else:
-            await self._put(new, due=is_due)
+            await self._put(new, self._registry.put, due=is_due)
         if is_due:
             self._dispatcher.redirect(new.id)
         if new.rate != old.rate:
@@ -302,27 +314,28 @@ class PendingDeliveries:
         self._metrics.dead(count)
         self._operational.dead(registration_id, registration, reason, count=count)
 
-    async def _put(self, new: Registration, *, due: bool) -> None:
+    async def _put(self, new: Registration, put: Put, *, due: bool) -> None:
         # Store the parking job again with its cursor. After a crash it must not park deliveries that arrive
         # from now on.
-        await self._registry.put(new, due=due, job=self._jobs.parking(new.id))
+        await put(new, due=due, job=self._jobs.parking(new.id))
 
-    async def _put_and_repartition(self, new: Registration, *, due: bool) -> None:
+    async def _put_and_repartition(self, new: Registration, *, due: bool, put: Put) -> None:
         # The task that runs goes on with the newest rule, unless it ends before this gets its lock.
         while self._nursery is not None and (lock := self._repartitions.get(new.id)) is not None:
             async with lock:
                 if self._nursery is not None and self._repartitions.get(new.id) is lock:
-                    await self._put(new, due=due)
+                    await self._put(new, put, due=due)
                     return
         if self._nursery is None:  # stored now, the change would wait for the next start without a pause
             raise Unavailable("hookgw is shutting down.")
-        await self._nursery.start(self._repartition, new.id, new, due)
+        await self._nursery.start(self._repartition, new.id, new, due, put)
 
     async def _repartition(
         self,
         registration_id: str,
         new: Registration | None = None,
         due: bool = False,
+        put: Put | None = None,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -332,8 +345,8 @@ class PendingDeliveries:
         self._scopes[registration_id] = running
         try:
             with scope, self._dispatcher.paused(registration_id):
-                if new is not None:
-                    await self._put(new, due=due)
+                if new is not None and put is not None:
+                    await self._put(new, put, due=due)
                 task_status.started()
                 # A delivery in flight must not be moved: its new lane would send it a second time.
                 for _, flight_ended in self._dispatcher.in_flight(registration_id):
@@ -352,18 +365,23 @@ class PendingDeliveries:
                 del self._scopes[registration_id]
             ended.set()
 
-    async def start_lanes(self, registration_id: str) -> None:
+    async def start_lanes(self, registration_id: str, first: Callable[[], None] = lambda: None) -> None:
         """Start the lanes with pending deliveries; running lanes already read on by themselves.
 
         Deliveries of a deleted registration are parked: in a fleet it has no lane, as it is in no shard.
+
+        Args:
+            first: called before, with no checkpoint in between.
         """
         if self._registry.registration(registration_id) is None:
+            first()
             await retry_until_readable(
                 partial(self.park_gone, registration_id), partial(_log_refusal, "parking", registration_id)
             )
             return
         read = partial(self._store.pending_lanes, registration_id)
         backlog = await retry_until_readable(read, partial(_log_refusal, "starting lanes", registration_id))
+        first()
         self._dispatcher.start((found.lane, found.count) for found in backlog)
 
     async def _step(self, registration_id: str, lock: trio.Lock) -> bool:

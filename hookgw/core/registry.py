@@ -12,7 +12,7 @@ from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import AuditedFields, instance_changed, registration_changed
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.kernel.errors import NotFound
-from hookgw.records.audit import AuditAction
+from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance, retired_name
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
@@ -234,6 +234,30 @@ class Registry:
             self.check_owner(registration.instance)
             await _complete(self._store.put_registration(registration, due=due, job=job, audit=audit))
             self._remember(registration)
+
+    async def put_and_begin(
+        self,
+        registration: Registration,
+        backfill: Job,
+        *,
+        due: bool = False,
+        parking: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> Job:
+        """Store an instance's registration as :meth:`put` does, and begin a backfill, in one commit.
+
+        Return the backfill's job as it is stored.
+        """
+        self.check_owner(registration.instance)
+        instance = self._instances.get(registration.instance)
+        old = self._registrations.get(registration.id)
+        changed = registration_changed(self._audit, self._audited.registrations, old, registration, instance)
+        with trio.CancelScope(shield=True):  # as in _complete
+            begun = await self._store.begin_backfill(
+                backfill, registration=registration, due=due, parking=parking, audit=[*changed, *audit]
+            )
+        self._remember(registration)
+        return begun
 
     def _put_everywhere(self, registration: Registration) -> None:
         others = (r for r in self._everywhere if r.id != registration.id)

@@ -6,8 +6,7 @@ half-way.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import structlog
@@ -18,6 +17,7 @@ from hookgw.core.backlog import Need
 from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.registry import Registry
+from hookgw.core.turns import instance_turn
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
@@ -144,7 +144,7 @@ class Replays:
             try:
                 # A registration that changes between two steps is seen by the next one. Within a step
                 # none may change: its deliveries would go to lanes that it no longer has.
-                async with self._turn(instance):
+                async with instance_turn(self._jobs, self._registry, instance):
                     found = self._registry.find_instance(instance)
                     if found is None or found.id != running.job.instance_id:
                         raise NotFound("The instance was deleted.")
@@ -155,6 +155,10 @@ class Replays:
                     with self._outbox.holding_for_replay(instance, rules) as (count, size):
                         if self._jobs.running(JobKind.ERASE, instance) is not None:
                             count = 0  # an erasure would not find what is sent again: wait for its end
+                        if any(self._jobs.backfill_of(one) for one in rules):
+                            # The lanes would not send it before the backfill ends, and the backfill needs
+                            # the room.
+                            count = 0
                         if count or job.cursor is None:
                             # Without room, the first step only stores the job, and what takes part.
                             step = await self._store.replay_step(
@@ -175,21 +179,6 @@ class Replays:
             if step.cursor is None:
                 return
             running.is_stored = True
-
-    @asynccontextmanager
-    async def _turn(self, instance: str) -> AsyncIterator[None]:
-        """Hold a turn and the lock of the instance's changes; wait for neither while holding the other.
-
-        All instances wait in the line for a turn, and a change may take long: a connector stops first.
-        """
-        while True:
-            async with self._jobs.turn(instance):
-                if not self._registry.is_changing(instance):
-                    async with self._registry.changing(instance):
-                        yield
-                    return
-            async with self._registry.changing(instance):
-                pass  # the instance is not being changed now; there may be a line for the next turn
 
     def _entry(self, job: Job, instance: Instance) -> AuditEntry:
         scope = job.replay or ReplayScope()

@@ -12,19 +12,16 @@ import msgspec
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import (
-    Check,
     Fields,
     as_bool,
     as_object,
     duration,
-    kind_of,
     list_of,
     one_of,
     text_up_to,
     whole_number,
 )
-from hookgw.kernel.times import parse_rfc3339
-from hookgw.kernel.units import parse_duration
+from hookgw.kernel.json_moments import as_moment, check_range
 from hookgw.records.deliveries import Cancellation
 from hookgw.records.events import Catalog
 
@@ -38,7 +35,6 @@ MAX_CURSOR = 128
 _MAX_KINDS = 1_000
 _MAX_LABEL = 128
 REPLAY_STATES = ("dead", "all")
-_TIME_FORM = "an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m, 2h, 3d"
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,14 +59,14 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
     replay = Replay(
         # Required, because replaying the whole history by accident cannot be undone.
-        since=fields.need(_moment(now), 0.0, "since"),
-        until=fields.pick(_moment(now), "until"),
+        since=fields.need(as_moment(now), 0.0, "since"),
+        until=fields.pick(as_moment(now), "until"),
         state=cast("Literal['dead', 'all']", fields.read(one_of(REPLAY_STATES), "dead", "state")),
         kinds=fields.read(kinds, (), "kinds", "events"),
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
     )
     fields.refuse_unknown("a replay")
-    _check_range(fields, replay.since, replay.until)
+    check_range(fields, replay.since, replay.until)
     fields.finish()
     return replay
 
@@ -80,14 +76,14 @@ def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> Cancellati
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
     cancellation = Cancellation(
-        since=fields.pick(_moment(now), "since"),
-        until=fields.pick(_moment(now), "until"),
+        since=fields.pick(as_moment(now), "since"),
+        until=fields.pick(as_moment(now), "until"),
         kinds=fields.read(kinds, (), "kinds", "events"),
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
         dry_run=fields.read(as_bool, False, "dryRun", "dry_run"),
     )
     fields.refuse_unknown("a cancellation")
-    _check_range(fields, cancellation.since, cancellation.until)
+    check_range(fields, cancellation.since, cancellation.until)
     fields.finish()
     return cancellation
 
@@ -180,26 +176,3 @@ def _failure(value: Any, where: str) -> Failure:
     fields.refuse_unknown("a failure")
     fields.finish()
     return failure
-
-
-def _check_range(fields: Fields, since: float | None, until: float | None) -> None:
-    # With other mistakes, since may not be what was sent.
-    if not fields.problems and since is not None and until is not None and since >= until:
-        fields.problems.append("since must be before until.")
-
-
-def _moment(now: float) -> Check[float]:
-    def check(value: Any, where: str) -> float:
-        if not isinstance(value, str):
-            raise Invalid(f"{where} must be {_TIME_FORM}, not {kind_of(value)}.")
-        try:
-            return now - parse_duration(value)
-        except ValueError:
-            pass
-        try:
-            return parse_rfc3339(value)
-        # OverflowError: an offset can move the first or last day of the calendar out of it.
-        except (ValueError, OverflowError):
-            raise Invalid(f"{where} must be {_TIME_FORM}, not {value[:64]!r}.") from None
-
-    return check

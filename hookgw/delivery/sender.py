@@ -106,8 +106,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         """Return why the registration's filter drops an event, as a sentence; ``None`` if it passes."""
         if self.filter is None:
             return None
-        # The receiver would get the event without the file.
-        unmet = self.filter.unmet(event if self.registration.base64 else without_file(event))
+        unmet = self.filter.unmet(event)
         return None if unmet is None else f"The filter dropped it. This condition does not hold: {unmet}."
 
     def keys(self, now: float) -> list[SigningKey]:
@@ -159,7 +158,9 @@ def template_for(registration: Registration) -> RequestTemplate:
         origin=(target.scheme, target.host, target.port, identity if identity != NO_IDENTITY else None),
         shares_connections=scheme not in ("ntlm", "negotiate"),
         headers={**_DEFAULT_HEADERS, **headers},
-        filter=EventFilter(registration.filter) if registration.filter else None,
+        filter=EventFilter(registration.filter, with_files=registration.base64)
+        if registration.filter
+        else None,
         signing=signing,
         lasting=None if expires else [key for _, key in signing],
     )

@@ -109,7 +109,7 @@ class EmitEndpoint:
     async def _compare(self, event: Event) -> None:
         """Raise ``KeyReused`` if the stored event with the id of a repeated event is another one."""
         stored = await self._gateway.history.find_content(event.instance, event.id)
-        if stored is None:  # no registration wanted it, it was erased, or it is too old
+        if stored is None:  # it was erased, it is too old, or events.keep leaves it out
             return
         kind, data = stored
         if kind == event.kind and data != event.data_json:

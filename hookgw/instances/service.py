@@ -169,6 +169,7 @@ class InstanceService:
         first = None
         if webhook is not None:
             first = webhook.apply(None, instance=name, label=label, now=self._clock.wall())
+            first = first.switched(None, self._clock.steady())
             self._hooks.check_registration(first)
         check_name(name)
         self._connectors.check_integration(integration)

@@ -28,7 +28,7 @@ from hookgw.lanes.lane import Lane
 from hookgw.lanes.pulled_lane import PulledLane
 from hookgw.lanes.retired_lanes import RetiredLanes
 from hookgw.lanes.services import LaneServices
-from hookgw.records.deliveries import Delivery, LaneState, LaneStatistics
+from hookgw.records.deliveries import Delivery, LaneState, LaneStatistics, Position
 from hookgw.records.lanes import is_wide, order_of, partition_of, registration_of
 from hookgw.records.registrations import Ordering, Registration
 
@@ -59,6 +59,9 @@ class Dispatcher:
         # redirected meanwhile.
         self._pauses = PerHolder[str]()
         self._redirected: set[str] = set()
+        # Of registrations that are backfilled. They are not those of a job's scope, as pauses are: a job that
+        # moves to another node ends here before the lanes do.
+        self._barriers: dict[str, Position] = {}
         self._attempt_limits: dict[str, trio.CapacityLimiter] = {}
         self._orders: dict[str, ChatOrder] = {}
         self._recovering: set[str] = set()
@@ -171,6 +174,26 @@ class Dispatcher:
                         one.recount()
                     else:
                         one.unpause()
+
+    def set_barrier(self, registration: str, position: Position) -> None:
+        """Let a registration's lanes take only deliveries before a position, until :meth:`lift_barrier`.
+
+        Call it within :meth:`paused`, or before the lanes run. New lanes have the barrier, too. When their
+        shard is released, the barrier goes with them.
+        """
+        self._barriers[registration] = position
+        for lane in self._running_lanes(registration):
+            lane.set_barrier(position)
+
+    def lift_barrier(self, registration: str) -> None:
+        """Let running lanes go on behind the barrier. Start the others with :meth:`start`."""
+        if self._barriers.pop(registration, None) is not None:
+            for lane in self._running_lanes(registration):
+                lane.set_barrier(None)
+
+    def is_drained(self, registration: str) -> bool:
+        """Return whether no lane of a registration has something to deliver, before the barrier if any."""
+        return all(lane.is_drained for lane in self._running_lanes(registration))
 
     def apply_pause(self, registration: str) -> None:
         """Pause a registration's lanes, or let them continue, as the registration itself says now.
@@ -322,6 +345,8 @@ class Dispatcher:
             self._lanes[key].stop()
         while not ending.isdisjoint(self._lanes):
             await self._lane_endings.park()
+        for registration in [one for one in self._barriers if shard_of_lane(one) in gone]:
+            del self._barriers[registration]
         # A retired lane's memory of its order is wrong once another node has worked on it.
         retired = self._retired.forget([key for key in self._retired.lanes() if shard_of_lane(key) in gone])
         for key in retired:
@@ -391,8 +416,11 @@ class Dispatcher:
         registration = services.registration(registration_id)
         shared, memory = order_of(key), self._retired.take(key)
         order = None if shared is None else self._orders.setdefault(shared, ChatOrder())
+        barrier = self._barriers.get(registration_id)
         if self._is_pulled(key):
-            lane: AnyLane = PulledLane(key, services, self._idle, order=order, backlog=backlog, memory=memory)
+            lane: AnyLane = PulledLane(
+                key, services, self._idle, order=order, backlog=backlog, barrier=barrier, memory=memory
+            )
         else:
             limit = self._attempt_limit(registration)
             lane = Lane(
@@ -402,6 +430,7 @@ class Dispatcher:
                 attempt_limit=limit,
                 order=order,
                 backlog=backlog,
+                barrier=barrier,
                 memory=memory,
             )
         self._lanes[key] = lane

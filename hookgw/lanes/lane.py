@@ -21,6 +21,7 @@ nothing overtakes.
     resume:    end the wait of the head
     retire:      end the task if there is nothing to do; its LaneMemory stays
     stop:      end the task after the attempt; the rest stays on disk
+    barrier:   take nothing behind a position, until the barrier is lifted; then as refresh
     cut off:   end the attempt of a delivery that is being cancelled; the lane is paused
 
 Each call except the last sets a flag and wakes the task. The task looks at the flags before each attempt, and
@@ -121,6 +122,7 @@ class Lane:
         attempt_limit: held during an attempt, by lanes that share a limit on attempts; ``None`` for no limit.
         order: of the registration's partitions by chat.
         backlog: how many deliveries are pending on disk.
+        barrier: see :meth:`set_barrier`.
         memory: left by the lane's last task, if the lane was retired.
     """
 
@@ -175,6 +177,7 @@ class Lane:
         attempt_limit: trio.CapacityLimiter | None = None,
         order: ChatOrder | None = None,
         backlog: int = 0,
+        barrier: Position | None = None,
         memory: LaneMemory | None = None,
     ) -> None:
         self.key = key
@@ -216,14 +219,22 @@ class Lane:
         self._waits_for: WaitsFor | None = None
         buffer = services.settings.lane_buffer
         self._queue = LaneQueue(
-            key, services.outbox, services.memory, self._memory, buffer=buffer, behind=backlog > 0
+            key,
+            services.outbox,
+            services.memory,
+            self._memory,
+            buffer=buffer,
+            behind=backlog > 0,
+            barrier=barrier,
         )
 
     # Called by the dispatcher. None of these methods waits.
 
     def offer(self, delivery: Delivery) -> None:
-        self._is_drained = False
         self._backlog += 1
+        if self._queue.is_behind_barrier(delivery):
+            return
+        self._is_drained = False
         self._queue.offer(delivery)
 
     def requeued(self, count: int) -> None:
@@ -235,6 +246,15 @@ class Lane:
         self._backlog += count
         self._queue.behind = True
         self._queue.wake()
+
+    def set_barrier(self, position: Position | None) -> None:
+        """Take only deliveries before a position, as long as a backfill makes some before it.
+
+        ``None`` lifts the barrier. Set one only while the lane is paused, or before it takes anything behind.
+        """
+        self._queue.barrier = position
+        if position is None:
+            self.refresh()
 
     def refresh(self) -> None:
         """Drop everything from memory, and read the outbox from the start."""
@@ -307,6 +327,11 @@ class Lane:
         return FIRST if head is None else head.position
 
     @property
+    def is_drained(self) -> bool:
+        """Whether nothing is left for the lane to deliver, before the barrier if there is one."""
+        return self._is_drained and not self._must_refresh
+
+    @property
     def is_in_flight(self) -> bool:
         """Whether an attempt is in flight, or is being settled."""
         return self._in_flight
@@ -325,6 +350,9 @@ class Lane:
         if head is not None:
             instance = head.event.instance if isinstance(head, Delivery) else head.instance
         is_tried = head is not None and head.seq == self._memory.tried
+        waits_for = self._waits_for
+        if self._queue.barrier is not None and self._backlog and self._state is LaneState.IDLE:
+            waits_for = "backfill"
         return LaneStatistics(
             lane=self.key,
             registration=self._registration_id,
@@ -337,7 +365,7 @@ class Lane:
             head_instance=instance,
             tried_since=self._memory.tried_since if is_tried else None,
             waiting_until=self._waiting_until,
-            waits_for=self._waits_for,
+            waits_for=waits_for,
             last_outcome=self._memory.outcome,
             last_error=self._memory.error,
         )
@@ -384,23 +412,28 @@ class Lane:
                 elif self._is_retired:
                     return self._memory
                 else:
-                    self._state, self._backlog = LaneState.IDLE, 0
-                    self._stop_listening()
-                    self._is_drained = True
-                    if self._order is not None:
-                        self._order.advanced()
-                    idle_since = self._idle_lanes.begin(self)
-                    self._memory.until = idle_since + self._services.settings.lane_idle
-                    try:
-                        await self._queue.wait()
-                    finally:
-                        self._idle_lanes.end(self)
+                    await self._wait_for_work()
             return None
         finally:
             self._end_wait()
             self._stop_listening()
             self._queue.discard()
             self._state = LaneState.IDLE
+
+    async def _wait_for_work(self) -> None:
+        self._state = LaneState.IDLE
+        if self._queue.barrier is None:
+            self._backlog = 0
+        self._stop_listening()
+        self._is_drained = True
+        if self._order is not None:
+            self._order.advanced()
+        idle_since = self._idle_lanes.begin(self)
+        self._memory.until = idle_since + self._services.settings.lane_idle
+        try:
+            await self._queue.wait()
+        finally:
+            self._idle_lanes.end(self)
 
     async def recover(self, failure: TaskFailed, wait: float) -> None:
         """Wait after :meth:`run` raised, so that the next :meth:`run` starts from the deliveries on disk.

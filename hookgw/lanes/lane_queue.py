@@ -96,6 +96,8 @@ class LaneQueue:
     Attributes:
         behind: whether the outbox must be read once nothing is left in memory.
         before: the position that the lane had reached before it took its last delivery.
+        barrier: only deliveries before this position are taken; ``None`` for all. See
+            :meth:`hookgw.store.Backfills.backfill_barrier`.
     """
 
     __slots__ = (
@@ -107,6 +109,7 @@ class LaneQueue:
         "_receive",
         "_send",
         "_shares",
+        "barrier",
         "before",
         "behind",
     )
@@ -120,8 +123,10 @@ class LaneQueue:
         *,
         buffer: int,
         behind: bool,
+        barrier: Position | None = None,
     ) -> None:
         self.behind = behind
+        self.barrier = barrier
         self.before: Position = memory.last
         self._lane = lane
         self._outbox = outbox
@@ -135,7 +140,12 @@ class LaneQueue:
         self._first = 0
 
     def offer(self, delivery: Delivery) -> None:
-        """Queue a delivery that was appended. If there is no room for it, the lane falls behind."""
+        """Queue a delivery that was appended. If there is no room for it, the lane falls behind.
+
+        The lane does not see one behind the barrier: it reads all of them when there is no barrier any more.
+        """
+        if self.is_behind_barrier(delivery):
+            return
         if self.behind:  # it comes after deliveries that are only on disk
             return
         event = delivery.event
@@ -151,6 +161,9 @@ class LaneQueue:
             return
         self._shares.take(event.instance, charge)
         delivery.charge = charge
+
+    def is_behind_barrier(self, delivery: Delivery) -> bool:
+        return self.barrier is not None and delivery.position >= self.barrier
 
     def wake(self) -> None:
         with suppress(trio.WouldBlock):  # a full channel ends the wait anyway
@@ -230,7 +243,7 @@ class LaneQueue:
         limit = 1 if self._first else max(1, min(most, reserved // (4 * OVERHEAD)))
         size = max(self._first, (reserved - limit * OVERHEAD) // 3)
         try:
-            read = partial(self._outbox.read_lane, self._lane, self._memory.last, limit, size)
+            read = partial(self._outbox.read_lane, self._lane, self._memory.last, limit, size, self.barrier)
             page = await retry_until_readable(read, cannot_read)
             for delivery in page.deliveries:
                 body = 0 if delivery.body is None else len(delivery.body)

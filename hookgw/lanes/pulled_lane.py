@@ -146,6 +146,7 @@ class PulledLane:
         *,
         order: ChatOrder | None = None,
         backlog: int = 0,
+        barrier: Position | None = None,
         memory: LaneMemory | None = None,
     ) -> None:
         self.key = key
@@ -158,7 +159,9 @@ class PulledLane:
         self._backlog = backlog
         self._memory = memory or LaneMemory()
         # It is always behind: while nobody fetches, what is appended stays on disk alone.
-        self._queue = LaneQueue(key, services.outbox, services.memory, self._memory, buffer=1, behind=True)
+        self._queue = LaneQueue(
+            key, services.outbox, services.memory, self._memory, buffer=1, behind=True, barrier=barrier
+        )
         self._plan: DeliveryPlan | None = None
         self._lease: Lease | None = None
         self._head: _Head | None = None
@@ -174,13 +177,21 @@ class PulledLane:
 
     # Called by the dispatcher. None of these methods waits.
 
-    def offer(self, delivery: Delivery) -> None:  # noqa: ARG002 -- it is read from disk
-        self.requeued(1)
+    def offer(self, delivery: Delivery) -> None:
+        if self._queue.is_behind_barrier(delivery):
+            self._backlog += 1
+        else:
+            self.requeued(1)
 
     def requeued(self, count: int) -> None:
         self._is_drained = False
         self._backlog += count
         self._changed()
+
+    def set_barrier(self, position: Position | None) -> None:
+        """See :meth:`hookgw.lanes.lane.Lane.set_barrier`."""
+        self._queue.barrier = position
+        self.refresh()
 
     def refresh(self) -> None:
         """Count and read the outbox from the start. A lease stays, with what is still pending of it."""
@@ -243,6 +254,11 @@ class PulledLane:
         return FIRST if self._head is None else self._head.position
 
     @property
+    def is_drained(self) -> bool:
+        """See :attr:`hookgw.lanes.lane.Lane.is_drained`. What is leased is not delivered."""
+        return self._is_drained and self._lease is None and not self._must_refresh
+
+    @property
     def lease(self) -> Lease | None:
         return self._lease
 
@@ -265,7 +281,7 @@ class PulledLane:
             if head is not None and head.next_at > self._services.clock.steady():
                 until = head.next_at
             elif waits_for is None:
-                waits_for = "fetch"
+                waits_for = "backfill" if self._is_drained else "fetch"
         is_tried = head is not None and head.seq == self._memory.tried
         fetched = self._services.fetches.of(self._registration_id)
         return LaneStatistics(
@@ -434,7 +450,6 @@ class PulledLane:
     async def _take_from_queue(self, most: int, *, may_wait: bool = True) -> Delivery | None:
         while (delivery := self._queue.take()) is None:
             if not self._queue.behind:
-                self._is_drained = self._lease is None and not self._backlog
                 return None
             registration = self._registration()
             holder = self._registration_id if registration is None else registration.instance
@@ -780,7 +795,13 @@ class PulledLane:
             finally:
                 self._queue.discard()
             self._backlog = await self._queue.count(self._cannot_read)
-        if self._backlog:  # the storage holds it back
+            if self._queue.barrier is not None and not self._must_refresh:
+                self._is_drained = True
+                if self._order is not None:
+                    self._order.advanced()
+        if self._is_drained:
+            await self._rest(math.inf)  # a backfill makes some before those that are pending
+        elif self._backlog:  # the storage holds it back
             await self._rest(self._services.clock.steady() + LONG_WAIT)
 
     async def _finish_older(self, registration: Registration | None, reason: str, before: float) -> None:

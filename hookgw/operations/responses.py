@@ -86,8 +86,8 @@ class Job(Struct, frozen=True, kw_only=True):
         kind: what it does.
         instance: the instance that it works on; `*` for a webhook of the configuration, and for a backup.
         state: whether it runs, and how it ended.
-        done: how many deliveries became dead letters, are sent again, or are erased, so far; of a backup, the
-            pages.
+        done: how many deliveries became dead letters, are sent again, are made from the log, or are erased,
+            so far; of a backup, the pages.
         total: the pages that a backup copies, as far as known; ``null`` for other jobs.
         events: how many events an erasure has removed so far; not of other kinds.
         started: when it began.

@@ -29,6 +29,7 @@ class AuditAction(StrEnum):
     REGISTRATION_CREATE = "registration.create"
     REGISTRATION_CHANGE = "registration.change"
     REGISTRATION_DELETE = "registration.delete"
+    REGISTRATION_BACKFILL = "registration.backfill"
     KEY_CREATE = "key.create"
     KEY_REVOKE = "key.revoke"
     STORAGE_BACKUP = "storage.backup"

@@ -212,7 +212,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     __repr__ = repr_without("headers")
 
 
-WaitsFor: TypeAlias = Literal["rate", "memory", "connection", "descriptor", "order", "fetch"]
+WaitsFor: TypeAlias = Literal["rate", "memory", "connection", "descriptor", "order", "backfill", "fetch"]
 """What a lane may wait for, beside the time of a retry."""
 
 
@@ -236,7 +236,8 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
             unless the lane is waiting.
         waits_for: the ``rate`` of its registration, ``memory`` to read its next delivery, ``connection`` of
             the host of its URL, file ``descriptor`` for that connection, the ``order`` with other partitions
-            by chat, or the next ``fetch`` of its receiver; ``None`` if it waits for none of them.
+            by chat, the ``backfill`` before what is pending, or the next ``fetch`` of its receiver; ``None``
+            if it waits for none of them.
         last_outcome: the outcome of the last attempt.
         last_error: why the last attempt did not deliver.
         fetched_at: of a lane whose receiver fetches, when it did so last, since the start of the process.

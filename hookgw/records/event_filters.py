@@ -21,6 +21,7 @@ import msgspec
 
 from hookgw.kernel.json_decoding import LARGE, no_collection
 from hookgw.records.events import Event
+from hookgw.records.inline_media import without_file
 
 FIELDS = ("event", "instance", "sender", "date_time", "data")
 """What a pointer can begin with."""
@@ -106,11 +107,15 @@ _CONTAINER = _Mark()
 
 
 class EventFilter:
-    """The conditions of one registration, ready to be checked against events."""
+    """The conditions of one registration, ready to be checked against events.
 
-    __slots__ = ("_checks", "_paths")
+    ``with_files`` says whether the registration gets files inside of events: the others do not count as seen.
+    """
 
-    def __init__(self, conditions: Iterable[Condition]) -> None:
+    __slots__ = ("_checks", "_paths", "_with_files")
+
+    def __init__(self, conditions: Iterable[Condition], *, with_files: bool = True) -> None:
+        self._with_files = with_files
         paths: dict[tuple[str, ...], int] = {}
         self._checks: list[tuple[Condition, str, int, Callable[[Any], bool]]] = []
         for condition in conditions:
@@ -122,6 +127,8 @@ class EventFilter:
 
     def unmet(self, event: Event) -> Condition | None:
         """Return the first condition that an event does not meet; ``None`` if it meets all."""
+        if not self._with_files:
+            event = without_file(event)
         found: list[Any] | None = None
         for condition, attribute, slot, holds in self._checks:
             if slot >= 0:

@@ -10,6 +10,7 @@ import msgspec
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.randomness import random_hex
 from hookgw.records.api_keys import Key
+from hookgw.records.event_filters import Condition
 
 
 class JobKind(StrEnum):
@@ -22,6 +23,7 @@ class JobKind(StrEnum):
     ERASE = "erase"
     REPLAY = "replay"
     BACKUP = "backup"
+    BACKFILL = "backfill"
 
 
 class JobState(StrEnum):
@@ -52,6 +54,29 @@ class ReplayScope(msgspec.Struct, frozen=True, kw_only=True):
     without_global: bool = False
 
 
+class BackfillScope(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events of the log a backfill makes deliveries of. ``None`` or empty does not filter.
+
+    Attributes:
+        registration: the id of the registration that gets them.
+        since, until: when the events were accepted, in seconds since the epoch.
+        filter: conditions of the call, beside those of the registration.
+        dead: whether the registration's dead letters are sent again, too.
+        enabled_at: of the registration at the call: if it was disabled since then, the job is of no use.
+        barrier: the place of the deliveries in their lanes, in the words of the storage that gave it.
+    """
+
+    registration: str
+    label: str
+    since: float | None = None
+    until: float | None = None
+    kinds: tuple[str, ...] = ()
+    filter: tuple[Condition, ...] = ()
+    dead: bool = False
+    enabled_at: float = 0.0
+    barrier: str = ""
+
+
 class CancelScope(msgspec.Struct, frozen=True, kw_only=True):
     """Which pending deliveries of the job's registrations are cancelled. ``None`` or empty does not filter.
 
@@ -71,8 +96,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         id: ``job_`` and random characters.
         instance: the name of the instance; ``*`` for a registration of the configuration, and for a backup.
         instance_id: the id of that instance, because a later one may have the same name.
-        done: how many deliveries became dead letters, are sent again, or are erased so far; the pages of a
-            backup.
+        done: how many deliveries became dead letters, are sent again, are made or are erased so far; the
+            pages of a backup.
         total: the pages of the file that a backup copies, as far as known; ``None`` for other jobs.
         events: how many events are erased so far.
         started, finished: seconds since the epoch; ``finished`` is ``None`` while it runs.
@@ -104,6 +129,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Key, ...] = ()
     replay: ReplayScope | None = None
     cancel: CancelScope | None = None
+    backfill: BackfillScope | None = None
     erase: str | None = None
 
     __repr__ = repr_without("erase")
@@ -122,9 +148,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         if not self.is_running:
             return self
         state = JobState.FAILED if error else JobState.DONE
-        # Nothing goes on with it, so what it was made of is not needed.
+        # Nothing goes on with it, so what it was made of is not needed. A filter may name a person.
+        backfill = self.backfill and msgspec.structs.replace(self.backfill, filter=(), barrier="")
         return msgspec.structs.replace(
-            self, state=state, finished=at, error=error, keys=(), cursor=None, erase=None
+            self, state=state, finished=at, error=error, keys=(), cursor=None, erase=None, backfill=backfill
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import deepcopy
 from enum import StrEnum
@@ -104,6 +105,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         paused_at: since when its deliveries wait, in seconds since the epoch; ``None`` if it is not paused.
         resumed_at: the end of its last pause (steady clock); 0 if there was none. ``max_age`` counts from
             there for older deliveries.
+        disabled_at: when it was last disabled (steady clock, as for events); ``None`` if it never was.
+        enabled_at: when it was last enabled again (steady clock); 0 if it never was.
         created_at, updated_at: seconds since the epoch.
     """
 
@@ -131,6 +134,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     fresh_since: float = 0.0
     paused_at: float | None = None
     resumed_at: float = 0.0
+    disabled_at: float | None = None
+    enabled_at: float = 0.0
     created_at: float = 0.0
     updated_at: float = 0.0
 
@@ -144,6 +149,22 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     def is_paused(self) -> bool:
         """Whether its deliveries wait for a resume. Those of a disabled registration do not wait."""
         return self.paused_at is not None and self.enabled
+
+    def switched(self, old: Registration | None, steady: float) -> Registration:
+        """Return the registration with the time at which it was disabled or enabled, if it just was.
+
+        Args:
+            old: the registration before the change; ``None`` for a new one.
+            steady: this moment on the steady clock.
+        """
+        if self.enabled is (old is None or old.enabled):
+            return self
+        if self.enabled:
+            # Never the same again: it tells a backfill whether the registration was disabled meanwhile.
+            return msgspec.structs.replace(
+                self, enabled_at=max(steady, math.nextafter(self.enabled_at, math.inf))
+            )
+        return msgspec.structs.replace(self, disabled_at=steady)
 
     def paused(self, now: float) -> Registration:
         """Return the registration at the beginning of a pause."""

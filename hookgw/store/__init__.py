@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from hookgw._lazy import public_names
 from hookgw.store.engines import open_storage
+from hookgw.store.protocol.backfills import Backfills
 from hookgw.store.protocol.history import History
 from hookgw.store.protocol.outbox import Outbox, StoreListener
 from hookgw.store.protocol.pending_changes import PendingChanges
@@ -13,6 +14,8 @@ from hookgw.store.records import (
     Append,
     AuditPage,
     AuditQuery,
+    BackfillQuery,
+    BackfillStep,
     CancelQuery,
     CancelStep,
     Concerned,
@@ -26,6 +29,8 @@ from hookgw.store.records import (
     EventPage,
     Held,
     LaneBacklog,
+    Missed,
+    MissedPart,
     ParkStep,
     PendingChange,
     ReplayQuery,
@@ -47,6 +52,9 @@ __all__ = [
     "AuditLog",
     "AuditPage",
     "AuditQuery",
+    "BackfillQuery",
+    "BackfillStep",
+    "Backfills",
     "Backups",
     "CancelQuery",
     "CancelStep",
@@ -62,6 +70,8 @@ __all__ = [
     "Held",
     "History",
     "LaneBacklog",
+    "Missed",
+    "MissedPart",
     "Outbox",
     "ParkStep",
     "PendingChange",

@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple
 
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx
+from hookgw.store.protocol.backfills import Backfills
 from hookgw.store.protocol.history import History
 from hookgw.store.protocol.outbox import Outbox
 from hookgw.store.protocol.pending_changes import PendingChanges
@@ -20,17 +21,18 @@ class Parts(NamedTuple):
     records: Records
     audit: AuditLog
     backups: Backups
+    backfills: Backfills
 
 
 class ComposedStore(Generic[Tx]):
-    """Six parts as one :class:`hookgw.store.Store`, but for what engines add.
+    """Seven parts as one :class:`hookgw.store.Store`, but for what engines add.
 
     The methods are those of the parts themselves, not wrappers: ``settle_nowait`` and ``read_lane`` are on
     the path of every delivery.
     """
 
     def __init__(self, commits: GroupCommit[Tx], parts: Parts) -> None:
-        outbox, changes, history, records, audit, backups = parts
+        outbox, changes, history, records, audit, backups, backfills = parts
         self._commits = commits
         self.check_open = commits.check_open
         self.statistics = commits.statistics
@@ -95,3 +97,8 @@ class ComposedStore(Generic[Tx]):
         self.prune_audit = audit.prune_audit
 
         self.back_up = backups.back_up
+
+        self.begin_backfill = backfills.begin_backfill
+        self.backfill_barrier = backfills.backfill_barrier
+        self.backfill_step = backfills.backfill_step
+        self.find_missed = backfills.find_missed

@@ -20,6 +20,7 @@ def open_storage(
     *,
     clock: Clock,
     observer: StoreObserver | None = None,
+    keep_unwanted: bool = True,
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     threads: Threads = SYSTEM_THREADS,
 ) -> AbstractAsyncContextManager[Store]:
@@ -27,6 +28,7 @@ def open_storage(
 
     Args:
         settings: the engine and the place; a retention of 0 keeps no history.
+        keep_unwanted: whether events without a delivery are kept with their payloads, as finished deliveries.
         keys: encrypt the records.
 
     Returns:
@@ -36,12 +38,14 @@ def open_storage(
         StartError: the driver of the engine is missing; when it is entered, whatever keeps it from opening.
     """
     keep_history = settings.retention > 0
+    keep_unwanted = keep_unwanted and keep_history
     if settings.engine == "sqlite":
         return open_store(
             Path(settings.path),
             clock=clock,
             observer=observer,
             keep_history=keep_history,
+            keep_unwanted=keep_unwanted,
             keys=keys,
             threads=threads,
         )
@@ -55,6 +59,7 @@ def open_storage(
         clock=clock,
         observer=observer,
         keep_history=keep_history,
+        keep_unwanted=keep_unwanted,
         keys=keys,
         threads=threads,
     )

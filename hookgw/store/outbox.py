@@ -25,7 +25,13 @@ class OutboxStatements(Protocol[C_contra]):
     """What an engine brings, as a module; see the methods of the same names."""
 
     def read_lane(
-        self, connection: C_contra, lane: str, after: Position, limit: int, size: int | None = None
+        self,
+        connection: C_contra,
+        lane: str,
+        after: Position,
+        limit: int,
+        size: int | None = None,
+        before: Position | None = None,
     ) -> Page: ...
 
     def pending_lanes(self, connection: C_contra, registration: str | None = None) -> list[LaneBacklog]: ...
@@ -92,9 +98,16 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         await job.wait()
         return [new.seq in job.added for new in news]
 
-    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
+    async def read_lane(
+        self,
+        lane: str,
+        after: Position,
+        limit: int,
+        size: int | None = None,
+        before: Position | None = None,
+    ) -> Page:
         return await self._lanes.run(
-            partial(self._sql.read_lane, lane=lane, after=after, limit=limit, size=size)
+            partial(self._sql.read_lane, lane=lane, after=after, limit=limit, size=size, before=before)
         )
 
     async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:

@@ -11,6 +11,7 @@ from hookgw.kernel.errors import StorageUnavailable
 from hookgw.kernel.masking import repr_without
 from hookgw.records.audit import AuditEntry
 from hookgw.records.deliveries import Attempt, DeliveryState
+from hookgw.records.event_filters import Condition
 from hookgw.records.events import Event
 
 NO_LIMIT = 2**62
@@ -103,6 +104,26 @@ class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     until: float | None = None
     kinds: tuple[str, ...] = ()
+
+
+class BackfillQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events of the log a registration has missed. Empty ``kinds`` and ``filters`` do not filter.
+
+    Attributes:
+        registration: the id of the registration. An event counts as missed if it has no delivery to it.
+        filters: an event must meet the conditions of all of them.
+        with_files: whether the registration gets files inside of events; see :class:`EventFilter`.
+        dead: the registration's dead letters count as missed, too.
+    """
+
+    instance: str
+    registration: str
+    since: float | None = None
+    until: float | None = None
+    kinds: tuple[str, ...] = ()
+    filters: tuple[tuple[Condition, ...], ...] = ()
+    with_files: bool = False
+    dead: bool = False
 
 
 class CancelQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,6 +283,33 @@ class Erased(msgspec.Struct, frozen=True):
     events: int
     deliveries: int
     left: int
+
+
+class Missed(NamedTuple):
+    """An event that a registration has missed."""
+
+    id: str
+    time: float
+
+
+class MissedPart(msgspec.Struct, frozen=True):
+    """How many missed events a part of the search has found, with the first and the last one.
+
+    Attributes:
+        cursor: where the search goes on; ``None`` at the end.
+    """
+
+    count: int
+    first: Missed | None
+    last: Missed | None
+    cursor: str | None
+
+
+class BackfillStep(msgspec.Struct, frozen=True):
+    """How many deliveries a step has made, and where the next step goes on; ``None`` at the end."""
+
+    count: int
+    cursor: str | None
 
 
 class ReplayStep(msgspec.Struct, frozen=True):

@@ -124,14 +124,25 @@ class ShelvedRecords(Generic[C, Tx]):
         job: Job | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> None:
-        def put(transaction: Tx) -> None:
-            self._shelves(transaction).registrations[registration.id] = registration
-            self.write_job(transaction, job)
-            self.write_audit(transaction, audit)
-            if due:
-                transaction.count_rows(self._sql.make_due(transaction.connection, registration.id))
+        await self._commits.call(
+            partial(self.write_registration, registration=registration, due=due, job=job, audit=audit)
+        )
 
-        await self._commits.call(put)
+    def write_registration(
+        self,
+        transaction: Tx,
+        registration: Registration,
+        *,
+        due: bool,
+        job: Job | None,
+        audit: Sequence[AuditEntry],
+    ) -> None:
+        """Store a registration with whatever else the transaction changes; see :meth:`put_registration`."""
+        self._shelves(transaction).registrations[registration.id] = registration
+        self.write_job(transaction, job)
+        self.write_audit(transaction, audit)
+        if due:
+            transaction.count_rows(self._sql.make_due(transaction.connection, registration.id))
 
     async def make_due(self, registration_id: str) -> None:
         def make_due(transaction: Tx) -> None:

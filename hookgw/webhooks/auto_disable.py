@@ -174,7 +174,7 @@ class AutoDisable:
                 disabled_reason=reason,
                 failing_since=None,
                 updated_at=self._clock.wall(),
-            )
+            ).switched(current, self._clock.steady())
             try:
                 # The lane's task may have been started by a request, whose actor it has.
                 with acting_as(HOOKGW):

@@ -16,6 +16,7 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import REQUIRED, read_fields, request_schema
 from hookgw.kernel.json_fields import Fields, as_object
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.schema_parts import flag
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Secret, Signature
 from hookgw.records.events import Catalog
@@ -114,6 +115,9 @@ REGISTRATION = request_schema(
 )
 UPDATE = request_schema(
     FIELDS, "The fields to change. A missing field keeps its stored value.", is_patch=True
+)
+UPDATE["properties"]["backfill"] = flag(
+    "With `enabled`, of a registration that is disabled: first send what it has missed since it was disabled."
 )
 
 

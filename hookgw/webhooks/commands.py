@@ -10,11 +10,12 @@ import msgspec
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.field_options import Decorator, Special, add_options, body_of, options_of
-from hookgw.command.fields import PAGE, read_headers, read_secret
+from hookgw.command.fields import PAGE, read_headers, read_secret, read_time
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import instance_argument, kinds_option, label_option
 from hookgw.command.output import (
     Column,
+    counted,
     json_option,
     printable,
     say,
@@ -139,11 +140,34 @@ def update(
 @webhook.command()
 @instance_argument()
 @label_option
+@click.option("--backfill", is_flag=True, help="First send what it has missed since it was disabled.")
 @server_options
 @json_option
-def enable(client: Client, instance: str, label: str | None, as_json: bool) -> None:
-    """Let a registration get events again."""
-    _change(client, instance, label, {"enabled": True}, as_json)
+def enable(client: Client, instance: str, label: str | None, backfill: bool, as_json: bool) -> None:
+    """Let a registration get events again.
+
+    With --backfill, it first gets what it has missed, in order, before anything newer.
+    """
+    given = {"enabled": True, "backfill": True} if backfill else {"enabled": True}
+    content = msgspec.json.encode(given)
+    stored = client.call("PATCH", "webhook", "set", instance, label, content=content)
+    _show(stored, as_json)
+    if as_json:
+        return
+    missed = stored.get("missed")
+    if missed is not None and missed["count"]:
+        more = "" if missed["complete"] else " or more"
+        events = f"{counted(missed['count'], 'event', 'events')}{more} since {missed['since']}"
+        if not backfill:
+            say(
+                f"It has missed {events}. To send that now: hookgw webhook backfill {instance}"
+                f"{f' --label {label}' if label else ''} --since {missed['since']}"
+            )
+        elif "job" not in stored:
+            say(f"What it has missed ({events}) is sent first.")
+    if backfill and "job" in stored:
+        done = follow_aloud(client, stored["job"], "Backfilled")["done"]
+        say(f"Backfilled {counted(done, 'event', 'events')}.")
 
 
 @webhook.command()
@@ -329,6 +353,80 @@ def resume(client: Client, instance: str, label: str | None) -> None:
     """End a pause, and retry waiting deliveries now."""
     client.call("POST", "webhook", "resume", instance, label)
     say(f"Deliveries of {instance!r}{_label_suffix(label)} are sent now.")
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=read_time,
+    help="Events accepted since a time, or since 10m, 2h, 3d ago. Required, except with --cancel.",
+)
+@click.option(
+    "--until", metavar="TIME", callback=read_time, help="Only events accepted until then.  [default: now]"
+)
+@kinds_option("events", "Only events of this kind; repeatable.", former="--event")
+@click.option(
+    "--filter",
+    "conditions",
+    multiple=True,
+    callback=read_conditions,
+    metavar="CONDITION",
+    help="Only events that meet this condition, as of `webhook update`; repeatable.",
+)
+@click.option("--dead", is_flag=True, help="Send its dead letters of that time again, too.")
+@click.option("--dry-run", is_flag=True, help="Only say how many events that would be.")
+@click.option("--cancel", is_flag=True, help="End the backfill that is under way.")
+@server_options
+@json_option
+def backfill(
+    client: Client,
+    instance: str,
+    label: str | None,
+    since: str | None,
+    until: str | None,
+    events: tuple[str, ...],
+    conditions: list[Any] | None,
+    dead: bool,
+    dry_run: bool,
+    cancel: bool,
+    as_json: bool,
+) -> None:
+    """Send a registration the events that it has missed, before anything newer.
+
+    \b
+        hookgw webhook backfill loja1 --since 2h --dry-run
+        hookgw webhook backfill loja1 --label crm --since 3d --until 1d
+
+    They come in their original order, behind what is pending now. Ctrl-C ends the command, not the backfill.
+    """
+    if cancel:
+        if since or until or events or conditions or dead or dry_run:
+            raise click.UsageError("With --cancel, the options that select events have no meaning.")
+        ended = client.call("DELETE", "webhook", "backfill", instance, label)
+        if as_json:
+            show_json(ended)
+        else:
+            say(f"Ended. {counted(ended['backfilled'], 'event', 'events')} had been backfilled.")
+        return
+    if since is None:
+        raise click.UsageError("Say since when, for example --since 2h.")
+    chosen = {"until": until, "events": list(events), "filter": conditions, "dead": dead, "dryRun": dry_run}
+    body = {"since": since} | {name: value for name, value in chosen.items() if value}
+    found = client.call("POST", "webhook", "backfill", instance, label, body=body)
+    if not dry_run and "job" in found:
+        found = {"backfilled": follow_aloud(client, found["job"], "Backfilled")["done"]}
+    if as_json:
+        show_json(found)
+    elif not dry_run:
+        say(f"Backfilled {counted(found['backfilled'], 'event', 'events')}.")
+    elif found["count"]:
+        say(f"{counted(found['count'], 'event', 'events')} would be sent:")
+        show_fields({name: f"{found[name]['id']}, {found[name]['time']}" for name in ("first", "last")})
+    else:
+        say("It has missed nothing.")
 
 
 def _show_secret(response: dict[str, Any], as_json: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from hookgw.kernel.audited import Audited, text_of
 from hookgw.kernel.errors import Invalid
@@ -65,6 +65,20 @@ class AskedFields(NamedTuple):
 
     catalog: Catalog
     enabled: bool
+
+
+class Missed(Struct, frozen=True, kw_only=True):
+    """What a registration has missed while it was disabled.
+
+    Attributes:
+        count: the events that it would have got by its kinds and its filter.
+        since: since when it was disabled.
+        complete: whether all were counted; if not, there were too many to be counted quickly.
+    """
+
+    count: Annotated[int, Meta(ge=0)]
+    since: Time
+    complete: bool
 
 
 class Showing(NamedTuple):
@@ -459,7 +473,14 @@ AFTER = (
     Shown(
         "job",
         str,
-        "the job that makes its pending deliveries dead letters, if it was disabled and that takes long.",
+        "the job that makes its pending deliveries dead letters, if it was disabled, or that sends what it "
+        "has missed, if it was enabled with `backfill`, and that takes long.",
+        is_optional=True,
+    ),
+    Shown(
+        "missed",
+        Missed | None,
+        "what it has missed, if this call has enabled it; `null` if nobody knows since when it was disabled.",
         is_optional=True,
     ),
 )

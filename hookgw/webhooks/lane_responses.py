@@ -60,7 +60,7 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
         waiting_until: the time of the next attempt, while the lane waits.
         waits_for: what the lane waits for, if not for the time of a retry: the `rate` of its registration,
             `memory`, a `connection` of its host, a file `descriptor`, the `order` with other partitions, or
-            the next `fetch` of its receiver.
+            the `backfill` that comes before what is pending, or the next `fetch` of its receiver.
         last_outcome: the outcome of its last attempt.
         last_error: why that attempt failed.
         advice: what holds the lane up and what to do, if its head has been tried for more than 10 minutes and

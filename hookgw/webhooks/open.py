@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hookgw.core.open import Core
 from hookgw.webhooks.auto_disable import AutoDisable
+from hookgw.webhooks.backfills import Backfills
 from hookgw.webhooks.service import CreateInstance, RegistrationService
 
 
@@ -13,12 +14,14 @@ from hookgw.webhooks.service import CreateInstance, RegistrationService
 class Webhooks:
     service: RegistrationService
     auto_disable: AutoDisable
+    backfills: Backfills
 
 
 def open_webhooks(core: Core, create_instance: CreateInstance) -> Webhooks:
     settings, registry, pending = core.settings, core.registry, core.pending
     auto_disable = AutoDisable(registry, pending, core.operational, core.clock, settings.delivery)
     core.metrics.watch_registrations(registry.registration, core.backlog.registrations, auto_disable.failing)
+    backfills = Backfills(registry, core.store, core.jobs, core.outbox, pending, core.dispatcher, core.audit)
     service = RegistrationService(
         registry,
         create_instance,
@@ -31,5 +34,6 @@ def open_webhooks(core: Core, create_instance: CreateInstance) -> Webhooks:
         core.clock,
         settings,
         core.jobs,
+        backfills,
     )
-    return Webhooks(service, auto_disable)
+    return Webhooks(service, auto_disable, backfills)

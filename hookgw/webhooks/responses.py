@@ -9,8 +9,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from hookgw.kernel.fields import presenter, response_type
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.schema_parts import Time
 from hookgw.kernel.signing_keys import Signature, public_key_of
+from hookgw.kernel.times import rfc3339
 from hookgw.records import registrations as records
+from hookgw.store import Missed
+from hookgw.web.responses import Count
 from hookgw.webhooks.fields import CREATED, LISTED, SHOWN, Showing
 
 Whpk = Annotated[str, Meta(pattern="^whpk_", examples=["whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="])]
@@ -41,6 +45,44 @@ class PublicKey(Struct, frozen=True, rename="camel"):
     """
 
     public_key: Whpk
+
+
+class MissedEvent(Struct, frozen=True):
+    """An event that a registration has missed.
+
+    Attributes:
+        id: the event's id.
+        time: when it happened.
+    """
+
+    id: str
+    time: Time
+
+
+class MissedEvents(Struct, frozen=True, kw_only=True):
+    """What a backfill would send, but for what plugins filter out.
+
+    Attributes:
+        count: the number of deliveries.
+        first: the event of the first one; `null` if there is none.
+        last: the event of the last one; `null` if there is none.
+    """
+
+    count: Count
+    first: MissedEvent | None
+    last: MissedEvent | None
+
+
+class Backfilled(Struct, frozen=True, kw_only=True):
+    """The result of a backfill.
+
+    Attributes:
+        backfilled: the number of deliveries that it has made, so far if there is a `job`.
+        job: the job that goes on with the backfill, if it takes long.
+    """
+
+    backfilled: Count
+    job: str | UnsetType = UNSET
 
 
 if TYPE_CHECKING:  # their fields are those of the table
@@ -82,3 +124,7 @@ def present_secret(registration: records.Registration) -> Secret:
     if newest.signature is Signature.V1A:
         return Secret(public_key=public_key_of(newest.value))
     return Secret(secret=newest.value)
+
+
+def present_missed_event(event: Missed | None) -> MissedEvent | None:
+    return None if event is None else MissedEvent(event.id, rfc3339(event.time))

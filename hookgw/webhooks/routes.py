@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.kernel.errors import Conflict
 from hookgw.kernel.signing_keys import Signature, public_key_of
+from hookgw.kernel.times import rfc3339
+from hookgw.records.jobs import Job
 from hookgw.records.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
 from hookgw.web import responses as common
 from hookgw.web.auth import current_principal
@@ -19,10 +22,16 @@ from hookgw.web.query import read_limit
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import LIST, ONE
 from hookgw.webhooks import lane_responses, responses
-from hookgw.webhooks.change import parse_grace, parse_registration, unmask_change
-from hookgw.webhooks.fields import Showing, state_of
+from hookgw.webhooks.change import RegistrationChange, parse_grace, parse_registration, unmask_change
+from hookgw.webhooks.fields import Missed, Showing, state_of
 from hookgw.webhooks.lane_responses import present_attempt, present_lane
-from hookgw.webhooks.responses import present_listed_registration, present_registration, present_secret
+from hookgw.webhooks.requests import parse_backfill, take_backfill
+from hookgw.webhooks.responses import (
+    present_listed_registration,
+    present_missed_event,
+    present_registration,
+    present_secret,
+)
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -41,6 +50,13 @@ _UPDATE_BODY = json_body(
     another_URL={"url": _URL},
     other_kinds={"events": ["MESSAGES_UPSERT"]},
     disabled={"enabled": False},
+    enabled_with_what_it_missed={"enabled": True, "backfill": True},
+)
+_BACKFILL_BODY = json_body(
+    "BackfillRequest",
+    two_hours={"since": "2h"},
+    counted={"since": "2h", "dryRun": True},
+    with_dead_letters={"since": "2026-11-20T12:00:00Z", "dead": True},
 )
 _ROTATE_BODY = json_body("RotateRequest", required=False, an_hour={"grace": "1h"})
 
@@ -76,6 +92,8 @@ class WebhookRoutes:
             ("POST", "test", self.test),
             ("POST", "pause", self.pause),
             ("POST", "resume", self.resume),
+            ("POST", "backfill", self.backfill),
+            ("DELETE", "backfill", self.cancel_backfill),
         )
         for method, name, view in routes:
             for path in (f"/webhook/{name}/<instance>", f"/webhook/{name}/<instance>/<label>"):
@@ -107,23 +125,57 @@ class WebhookRoutes:
         stored = await self._gateway.registrations.set(instance, label, change, create=creates)
         return self._answer(stored, warnings, 201)
 
-    @describes(_TAG, {200: responses.Registration, 202: responses.Registration}, body=_UPDATE_BODY)
+    @describes(
+        _TAG, {200: responses.Registration, 202: responses.Registration}, body=_UPDATE_BODY, errors=(409,)
+    )
     async def update(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Change the given fields of a registration, and nothing else.
 
         The fields have the spellings of `set`. The status is 202 if it was disabled, and a job is still
-        making its pending deliveries dead letters.
+        making its pending deliveries dead letters. With `backfill`, a registration that this call enables
+        first gets what it has missed while it was disabled; the status is 202 while a job still sends that.
         """
         old = self._get(instance, label)  # 404 comes before any error of the body
-        change, warnings = await read_parsed(
-            self._limit,
-            lambda body: parse_registration(
-                body, self._gateway.catalog, stored_enabled=old.enabled, shown=self._shown(instance, label)
-            ),
-        )
+
+        def parse(body: Any) -> tuple[RegistrationChange, list[str], bool]:
+            rest, backfill = take_backfill(body)
+            shown = self._shown(instance, label)
+            change, warnings = parse_registration(
+                rest, self._gateway.catalog, stored_enabled=old.enabled, shown=shown
+            )
+            return change, warnings, backfill
+
+        change, warnings, backfill = await read_parsed(self._limit, parse)
         change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)
-        stored = await self._gateway.registrations.update(instance, label, change)
+        stored = await self._gateway.registrations.update(instance, label, change, backfill=backfill)
         return self._answer(stored, warnings, 200)
+
+    @describes(
+        _TAG, {200: responses.MissedEvents, 202: responses.Backfilled}, body=_BACKFILL_BODY, errors=(409,)
+    )
+    async def backfill(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Send the registration the events that it has missed, in order, before anything newer.
+
+        These are the events of the log that it would get by its present kinds and filter, and has no delivery
+        of. They come behind what is pending now, and before all that is accepted after this call. The
+        backfill continues even if the client disconnects. If it takes more than 2 s, the response has its
+        job. The status is 200 with `dryRun`, which only counts the events.
+        """
+        registration = self._get(instance, label)  # 404 comes before any error of the body
+        catalog, now = self._gateway.catalog, self._gateway.clock.wall()
+        asked = await read_parsed(self._limit, lambda body: parse_backfill(body, catalog, now=now))
+        backfills = self._gateway.backfills
+        if asked.dry_run:
+            found = await backfills.find(registration, asked)
+            first, last = map(present_missed_event, (found.first, found.last))
+            return json_response(responses.MissedEvents(count=found.count, first=first, last=last))
+        return json_response(_backfilled(await backfills.backfill(instance, label, asked)), 202)
+
+    @describes(_TAG, {200: responses.Backfilled}, errors=(409,))
+    async def cancel_backfill(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """End the registration's backfill: what it has made so far is sent, and then what is newer."""
+        self._get(instance, label)
+        return json_response(_backfilled(await self._gateway.backfills.cancel(instance, label)))
 
     @describes(_TAG, {200: responses.RegistrationPage}, query=_LIST_QUERY[:1])
     async def list_of_instance(self, instance: str) -> Response:
@@ -236,6 +288,8 @@ class WebhookRoutes:
 
     def _answer(self, stored: StoredRegistration, warnings: list[str], status: int) -> Response:
         shown = self._present(stored.registration, [*warnings, *stored.warnings])
+        if stored.is_enabled_again:
+            shown = msgspec.structs.replace(shown, missed=_missed(stored))
         if stored.job is None:
             return json_response(shown, status)
         return json_response(msgspec.structs.replace(shown, job=stored.job.id), 202)
@@ -263,3 +317,14 @@ def _after() -> tuple[str, str]:
         case [str(instance), str(label)]:
             return instance, label
     raise wrong_cursor()
+
+
+def _missed(stored: StoredRegistration) -> Missed | None:
+    found, since = stored.missed, stored.registration.disabled_at
+    if found is None or since is None:
+        return None
+    return Missed(count=found.count, since=rfc3339(since), complete=found.is_complete)
+
+
+def _backfilled(job: Job) -> responses.Backfilled:
+    return responses.Backfilled(backfilled=job.done, job=job.id if job.is_running else UNSET)

@@ -27,6 +27,7 @@ from hookgw.records.events import Catalog, Event, new_event_id
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.registrations import DEFAULT_LABEL, Ordering, Registration, in_grace, new_secret
 from hookgw.records.tls_identity import NO_IDENTITY, expired_part
+from hookgw.webhooks.backfills import Backfills, Found
 from hookgw.webhooks.change import RegistrationChange
 
 MOST_REGISTRATIONS = 16
@@ -39,12 +40,17 @@ class StoredRegistration(NamedTuple):
 
     Attributes:
         warnings: the address guard refuses the URL now, or the concurrency has no effect.
-        job: still makes its pending deliveries dead letters; ``None`` if that is done.
+        job: still makes its pending deliveries dead letters, or sends what it has missed; ``None`` if that is
+            done.
+        missed: what it had missed while it was disabled; ``None`` if nobody knows since when it was.
+        is_enabled_again: whether the change has enabled it.
     """
 
     registration: Registration
     warnings: list[str]
     job: Job | None
+    missed: Found | None = None
+    is_enabled_again: bool = False
 
 
 class HasRegistration(Protocol):
@@ -82,7 +88,9 @@ class RegistrationService:
         clock: Clock,
         settings: Settings,
         jobs: Jobs,
+        backfills: Backfills,
     ) -> None:
+        self._backfills = backfills
         self._jobs = jobs
         self._registry = registry
         self._create_instance = create_instance
@@ -136,6 +144,7 @@ class RegistrationService:
                 created for a refused registration.
         """
         stored, running = None, None
+        enables, missed = await self._missed(instance, label, change)
         if create and self._settings.instances.auto_create and self._registry.find_instance(instance) is None:
             # One commit for both: a crash in between would leave an instance without its registration.
             with suppress(Forbidden):  # another request created it at the same moment
@@ -144,27 +153,57 @@ class RegistrationService:
             stored, running = await self._store(instance, label, change)
         job = None if running is None else await self._jobs.wait(running)
         warnings = await self.warnings(stored)
-        return StoredRegistration(stored, warnings, job if job and job.is_running else None)
+        running_job = job if job and job.is_running else None
+        return StoredRegistration(stored, warnings, running_job, missed, is_enabled_again=enables)
 
-    async def update(self, instance: str, label: str, change: RegistrationChange) -> StoredRegistration:
+    async def update(
+        self, instance: str, label: str, change: RegistrationChange, *, backfill: bool = False
+    ) -> StoredRegistration:
         """Change some fields of a registration; return as :meth:`set` does.
+
+        Args:
+            backfill: it is disabled, the change enables it, and the same commit begins a backfill of what it
+                has missed since it was disabled.
 
         Raises:
             Invalid: a plugin refuses its options, or it would be enabled with a URL that cannot be delivered
-                to. Nothing is changed.
+                to; or a backfill is asked for, and the change does not enable it. Nothing is changed.
+            Conflict: a backfill is asked for, and the former one has not ended yet.
         """
-        stored, running = await self._update(instance, label, change)
+        enables, missed = await self._missed(instance, label, change)
+        stored, running = await self._update(instance, label, change, backfill=backfill)
         job = None if running is None else await self._jobs.wait(running)
         warnings = await self.warnings(stored)
-        return StoredRegistration(stored, warnings, job if job and job.is_running else None)
+        running_job = job if job and job.is_running else None
+        return StoredRegistration(stored, warnings, running_job, missed, is_enabled_again=enables)
+
+    async def _missed(
+        self, instance: str, label: str, change: RegistrationChange
+    ) -> tuple[bool, Found | None]:
+        """Return whether a change enables a registration, and what that has missed, as far as known."""
+        old = self._registry.find(instance, label)
+        if old is None or old.enabled:
+            return False, None
+        new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
+        if not new.enabled:
+            return False, None
+        # By its new kinds, and up to now.
+        asked = msgspec.structs.replace(new, enabled=False)
+        return True, await self._backfills.missed_while_disabled(asked)
 
     @completes
     async def _update(
-        self, instance: str, label: str, change: RegistrationChange
+        self, instance: str, label: str, change: RegistrationChange, *, backfill: bool
     ) -> tuple[Registration, RunningJob | None]:
-        async with self._registry.changing_existing(instance):
+        async with self._registry.changing_existing(instance) as found:
             old = self.get(instance, label)
             new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
+            new = new.switched(old, self._clock.steady())
+            if backfill and not (new.enabled and not old.enabled):
+                raise Invalid(
+                    "backfill goes with enabled: true, for a webhook that is disabled. For one that is "
+                    "enabled, use /webhook/backfill."
+                )
             same = msgspec.structs.replace(new, updated_at=old.updated_at)
             # As JSON: to Python, true and 1 in a filter or in options of a plugin are equal.
             if msgspec.json.encode(same) == msgspec.json.encode(old):
@@ -174,7 +213,17 @@ class RegistrationService:
                 # it, or changed its URL, since this change was read.
                 check_destination(new.url, "url")
             self._hooks.check_registration(new)
-            return new, await self._pending.replace(old, new)
+            if not backfill:
+                return new, await self._pending.replace(old, new)
+            asked = self._backfills.new_of_enabled(new, found)
+            begun: RunningJob | None = None
+
+            async def put(registration: Registration, /, *, due: bool, job: Job | None) -> None:
+                nonlocal begun
+                begun = await self._backfills.put_and_begin(registration, asked, due=due, parking=job)
+
+            await self._pending.replace(old, new, put=put)
+            return new, begun
 
     @completes
     async def _store(
@@ -188,6 +237,7 @@ class RegistrationService:
                 )
             # The same time for every field of the change; the wall clock, because clients see it.
             new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
+            new = new.switched(old, self._clock.steady())
             self._hooks.check_registration(new)
             if old is None:
                 await self._registry.put(new)

@@ -431,3 +431,96 @@ async def test_certificates_are_shown_in_one_word(invoke: Invoke, server: Receiv
     shown = (await invoke("webhook", "find", "loja1")).stdout
     assert "ca: PEM, clientCertificate: one, clientKey: ********, serverName: receiver.internal" in shown
     assert "BEGIN" not in shown
+
+
+async def test_enable_says_what_was_missed(invoke: Invoke, server: Receiver) -> None:
+    missed = {"count": 530, "since": "2026-11-20T12:00:00.000Z", "complete": True}
+    server.default = says(STORED | {"missed": missed})
+    result = await invoke("webhook", "enable", "loja1", "--label", "crm")
+    [request] = server.requests
+    assert (request.method, request.json) == ("PATCH", {"enabled": True})
+    assert "It has missed 530 events since 2026-11-20T12:00:00.000Z. To send that now: " in result.stdout
+    assert "hookgw webhook backfill loja1 --label crm --since 2026-11-20T12:00:00.000Z" in result.stdout
+
+
+async def test_enable_with_a_backfill(invoke: Invoke, server: Receiver) -> None:
+    missed = {"count": 2, "since": "2026-11-20T12:00:00.000Z", "complete": False}
+    server.default = says(STORED | {"missed": missed})
+    result = await invoke("webhook", "enable", "loja1", "--backfill")
+    assert server.requests[0].json == {"enabled": True, "backfill": True}
+    assert (
+        "What it has missed (2 events or more since 2026-11-20T12:00:00.000Z) is sent first." in result.stdout
+    )
+
+
+async def test_enable_follows_the_job_of_a_backfill(invoke: Invoke, server: Receiver) -> None:
+    server.will(says(STORED | {"job": "job_1", "missed": None}, 202))
+    server.default = says({"id": "job_1", "state": "done", "done": 5, "total": None, "error": None})
+    result = await invoke("webhook", "enable", "loja1", "--backfill")
+    assert "Backfilled 5 events." in result.stdout
+    assert server.requests[-1].target == "/job/find/job_1"
+
+
+async def test_backfill(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"backfilled": 1}, 202)
+    since = "2026-11-20T12:00:00.000Z"
+    options = ("--kind", "CALL", "--filter", "/data/a=1", "--dead", "--until", "2026-11-21T00:00:00Z")
+    result = await invoke("webhook", "backfill", "loja1", "--label", "crm", "--since", since, *options)
+    [request] = server.requests
+    assert (request.method, request.target) == ("POST", "/webhook/backfill/loja1/crm")
+    assert request.json == {
+        "since": since,
+        "until": "2026-11-21T00:00:00.000Z",
+        "events": ["CALL"],
+        "filter": [{"pointer": "/data/a", "op": "equals", "value": 1}],
+        "dead": True,
+    }
+    assert (result.exit_code, result.stdout) == (0, "Backfilled 1 event.\n")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"count": 0, "first": None, "last": None}, "It has missed nothing."),
+        (
+            {
+                "count": 2,
+                "first": {"id": "e1", "time": "2026-11-20T12:00:00.000Z"},
+                "last": {"id": "e2", "time": "2026-11-20T12:09:00.000Z"},
+            },
+            "2 events would be sent: first e1, 2026-11-20T12:00:00.000Z last e2, 2026-11-20T12:09:00.000Z",
+        ),
+    ],
+)
+async def test_a_dry_run_of_a_backfill(
+    invoke: Invoke, server: Receiver, found: dict[str, Any], expected: str
+) -> None:
+    server.default = says(found)
+    result = await invoke("webhook", "backfill", "loja1", "--since", "2026-11-20T12:00:00Z", "--dry-run")
+    assert server.requests[0].json == {"since": "2026-11-20T12:00:00.000Z", "dryRun": True}
+    assert " ".join(result.stdout.split()) == expected
+
+
+async def test_a_backfill_that_becomes_a_job_is_followed(invoke: Invoke, server: Receiver) -> None:
+    server.will(says({"backfilled": 1, "job": "job_1"}, 202))
+    server.default = says({"id": "job_1", "state": "done", "done": 7, "total": None, "error": None})
+    result = await invoke("webhook", "backfill", "loja1", "--since", "2h", "--json")
+    assert json.loads(result.stdout) == {"backfilled": 7}
+
+
+async def test_a_backfill_is_cancelled(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"backfilled": 3})
+    result = await invoke("webhook", "backfill", "loja1", "--cancel")
+    [request] = server.requests
+    assert (request.method, request.target) == ("DELETE", "/webhook/backfill/loja1")
+    assert result.stdout == "Ended. 3 events had been backfilled.\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [((), "Say since when"), (("--cancel", "--dead"), "With --cancel"), (("--since", "soon"), "soon")],
+)
+async def test_a_backfill_needs_a_beginning(invoke: Invoke, options: tuple[str, ...], said: str) -> None:
+    result = await invoke("webhook", "backfill", "loja1", *options)
+    assert result.exit_code == 2
+    assert said in result.stderr

@@ -140,11 +140,22 @@ class FakeOutbox:
             self._listener.appended(added)
         return [True] * len(appends)
 
-    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
+    async def read_lane(
+        self,
+        lane: str,
+        after: Position,
+        limit: int,
+        size: int | None = None,
+        before: Position | None = None,
+    ) -> Page:
         self._refuse()
         self.reads.append((lane, after))
         found = sorted(
-            (d for d in self.pending.values() if d.lane == lane and d.position > after),
+            (
+                d
+                for d in self.pending.values()
+                if d.lane == lane and after < d.position and (before is None or d.position < before)
+            ),
             key=lambda delivery: delivery.position,
         )
         limit, total = min(limit, self.page_limit), 0

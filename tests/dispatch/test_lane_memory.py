@@ -247,9 +247,11 @@ async def test_a_lane_that_is_dead_reads_its_head_alone() -> None:
     limits: list[int] = []
     read_lane = world.outbox.read_lane
 
-    async def note(lane: str, after: int, limit: int, size: int | None = None) -> object:
+    async def note(
+        lane: str, after: int, limit: int, size: int | None = None, before: int | None = None
+    ) -> object:
         limits.append(limit)
-        return await read_lane(lane, after, limit, size)
+        return await read_lane(lane, after, limit, size, before)
 
     world.outbox.read_lane = note  # type: ignore[method-assign,assignment]
     async with world.dispatcher([(LANE, PAGE)]):

@@ -328,3 +328,24 @@ async def test_a_caller_that_is_cancelled_leaves_nothing_behind(autojump_clock: 
         world.outbox.may_read.set()
         assert world.memory.used == 0
         assert events(await take(dispatcher)) == ["e1"]
+
+
+async def test_what_is_behind_a_barrier_waits_for_the_backfill(autojump_clock: MockClock) -> None:
+    world = pulled()
+    world.outbox.add(2)
+    async with world.dispatcher() as dispatcher:
+        dispatcher.set_barrier("reg_1", 2)
+        dispatcher.start([(LANE, 2)])
+        await trio.sleep(1)
+        lease = await take(dispatcher)
+        assert events(lease) == ["e1"]
+        assert lease is not None
+        assert not dispatcher.is_drained("reg_1")
+        the_lane(dispatcher).settle(list(lease.leased))
+        await trio.sleep(1)
+        assert dispatcher.is_drained("reg_1")
+        assert await take(dispatcher) is None
+        assert [lane.waits_for for lane in dispatcher.lanes()] == ["backfill"]
+        dispatcher.lift_barrier("reg_1")
+        await trio.sleep(1)
+        assert events(await take(dispatcher)) == ["e2"]

@@ -45,10 +45,17 @@ _STORED = """SELECT e.seq FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS g
     JOIN instance_numbers i ON i.number = e.instance AND i.name = given.name"""
 
 
-def append(connection: Connection, xid: int, news: Sequence[AppendedEvent]) -> set[int]:
-    """Add events and their deliveries, except duplicates; return the numbers of the added events."""
+def append(
+    connection: Connection, xid: int, news: Sequence[AppendedEvent], *, keep_unwanted: bool = True
+) -> set[int]:
+    """Add events and their deliveries, except duplicates; return the numbers of the added events.
+
+    Without ``keep_unwanted``, the row of an event without a delivery only detects duplicates.
+    """
     prepared = prepare(connection, news)
-    return set() if prepared is None else added(send(connection, xid, prepared, news))
+    if prepared is None:
+        return set()
+    return added(send(connection, xid, prepared, news, keep_unwanted=keep_unwanted))
 
 
 def prepare(connection: Connection, news: Sequence[AppendedEvent]) -> Cursor[Any] | None:
@@ -64,7 +71,12 @@ def prepare(connection: Connection, news: Sequence[AppendedEvent]) -> Cursor[Any
 
 
 def send(
-    connection: Connection, xid: int, prepared: Cursor[Any], news: Sequence[AppendedEvent]
+    connection: Connection,
+    xid: int,
+    prepared: Cursor[Any],
+    news: Sequence[AppendedEvent],
+    *,
+    keep_unwanted: bool = True,
 ) -> Cursor[Any] | None:
     """Add events and deliveries, which get their numbers here, in the order given, and their positions.
 
@@ -99,8 +111,7 @@ def send(
             new.event.kind,
             micros(new.event.time),
             micros(new.accepted_at),
-            # Without a delivery nobody reads the payload: the row only detects duplicates.
-            new.event.data_json if new.deliveries else b"",
+            new.event.data_json if keep_unwanted or new.deliveries else b"",
             new.event.sender,
             new.event.server_url,
             len(new.deliveries),
@@ -126,10 +137,11 @@ def find_stored(connection: Connection, news: Sequence[AppendedEvent]) -> set[in
 
 
 def position(xid: int, number: int) -> int:
-    """Return a place in a lane: by the transaction first, then by the number."""
-    return xid << 64 | number
+    """Return a place in a lane: by the transaction first, then by the number, which may be negative."""
+    return (xid << 64) + number
 
 
 def parts_of(place: int) -> tuple[int, int]:
     """Return the transaction and the number of a place in a lane, as the server takes them."""
-    return min(place >> 64, 2**63 - 1), place & (2**63 - 1)
+    xid = (place + 2**63) >> 64
+    return min(xid, 2**63 - 1), place - (xid << 64)

@@ -11,6 +11,9 @@ another node says that it has appended (NOTIFY, which is a hint only: it may be 
 A server that crashed, and a standby that takes over, forgets transactions that left nothing behind, and gives
 their numbers to others. So on a new connection, the mark goes back to the last transaction that was reported.
 
+The deliveries of a backfill (backfills.py) have the number of an earlier transaction, which the mark may have
+passed or not. So the feed leaves them out: the node of their lanes makes them, and reports them itself.
+
 A transaction that is open for long anywhere in the database server, in any database, holds the feed up: what
 is appended meanwhile is stored, and delivered when that transaction ends.
 """
@@ -36,7 +39,7 @@ _START = f"SELECT {SETTLED}, (SELECT max(xid) FROM deliveries WHERE state = 'pen
 NEXT = f"""SELECT now.settled, found.* FROM (SELECT {SETTLED} AS settled) now LEFT JOIN LATERAL (
     SELECT xid, position, seq, lane, size FROM deliveries
     WHERE state = 'pending' AND (xid, position) > (%b::bigint, %b::bigint) AND xid < now.settled
-        AND xid <> ALL(%b::bigint[])
+        AND xid <> ALL(%b::bigint[]) AND position >= 0
     ORDER BY xid, position LIMIT %b::bigint
 ) found ON true ORDER BY found.xid, found.position"""  # noqa: S608 - a constant
 _INSTANCE = "(SELECT name FROM instance_numbers WHERE number = d.instance)"

@@ -66,8 +66,8 @@ _BY_SEQ = f"""{_FOUND} WHERE d.seq = %(seq)s AND d.instance = %(instance)s
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(d.seq) FROM events m JOIN deliveries d ON d.event = m.seq
     WHERE m.id = %(id)s AND m.instance = %(instance)s AND (NOT %(without_global)s OR {_IS_LISTED}))"""  # noqa: S608
-_CONTENT = """SELECT d.kind, e.data FROM events e JOIN deliveries d ON d.event = e.seq
-    WHERE e.id = %(id)s AND e.instance = %(instance)s ORDER BY d.seq DESC LIMIT 1"""
+_CONTENT = """SELECT kind, data FROM events
+    WHERE id = %(id)s AND instance = %(instance)s AND octet_length(data) > 0"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer, url
     FROM attempts WHERE delivery = %s ORDER BY number DESC LIMIT %s"""

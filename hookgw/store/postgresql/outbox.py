@@ -18,6 +18,7 @@ from hookgw.store.postgresql.history import last_attempt
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
+from hookgw.store.searches import LAST
 
 # OutboxStatements; one has its home with the history.
 __all__ = ["count_pending", "last_attempt", "pending_counts", "pending_lanes", "read_lane"]
@@ -28,7 +29,8 @@ DELIVERY = """d.seq, d.xid, d.position, d.registration, d.lane, d.accepted_at, d
     d.failures, d.next_at, e.id, d.kind, {instance}, e.time, e.data, e.sender, e.server_url"""
 _IN_LANE = """(registration, lane, xid, position)
         > (%(registration)s, %(lane)s, %(xid)s::bigint, %(position)s::bigint)
-    AND (registration, lane) <= (%(registration)s, %(lane)s)"""
+    AND (registration, lane, xid, position)
+        < (%(registration)s, %(lane)s, %(before_xid)s::bigint, %(before)s::bigint)"""
 # Nothing can appear before what is read here; see schema.py. The page is cut to size before a payload is
 # read. It looks at one delivery more than wanted, to know whether the lane has more.
 PAGE_STATEMENT = f"""WITH ahead AS MATERIALIZED (
@@ -68,14 +70,24 @@ _COUNT_LANE = f"""SELECT count(*) FROM deliveries
     WHERE {_IS_PENDING} AND registration = %s AND lane = %s"""  # noqa: S608 - constants
 
 
-def read_lane(connection: Connection, lane: str, after: int, limit: int, size: int | None = None) -> Page:
+def read_lane(
+    connection: Connection,
+    lane: str,
+    after: int,
+    limit: int,
+    size: int | None = None,
+    before: int | None = None,
+) -> Page:
     registration = registration_of(lane)
     xid, number = parts_of(after)
+    before_xid, before_number = (LAST, LAST) if before is None else parts_of(before)
     given: dict[str, Any] = {
         "registration": registration,
         "lane": lane,
         "xid": xid,
         "position": number,
+        "before_xid": before_xid,
+        "before": before_number,
         "limit": limit,
         "size": size,
     }

@@ -23,7 +23,8 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership, SharedBacklog
-from hookgw.store.postgresql import audit, history, outbox, pending_changes, shelves
+from hookgw.store.postgresql import audit, backfills, history, outbox, pending_changes, shelves
+from hookgw.store.postgresql.backfills import PostgresqlBackfills
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
     COUNT_PATIENCE,
@@ -168,13 +169,14 @@ async def open_store(
     clock: Clock,
     observer: StoreObserver | None = None,
     keep_history: bool = True,
+    keep_unwanted: bool = True,
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     threads: Threads = SYSTEM_THREADS,
 ) -> AsyncIterator[PostgresqlStore]:
     """Open the database, and create the tables if they are missing.
 
     Args:
-        keep_history: whether finished deliveries and attempts are kept; see
+        keep_history, keep_unwanted: what is kept beside what is pending; see
             :func:`hookgw.store.sqlite.store.open_store`.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
 
@@ -193,7 +195,7 @@ async def open_store(
         opened = await threads.run(partial(_open, server, connections, keys))
         feed = opened.feed
         failures = ReadFailures()
-        writer = Writer(connections.writer, feed, keep_history=keep_history)
+        writer = Writer(connections.writer, feed, keep_history=keep_history, keep_unwanted=keep_unwanted)
         commits: GroupCommit[Transaction] = GroupCommit(
             writer,
             observer or SilentObserver(),
@@ -227,6 +229,7 @@ async def open_store(
             records,
             SteppedAudit(commits, lists, background, audit),
             _NoBackups(server),
+            PostgresqlBackfills(commits, background, clock, records, backfills),
         )
         readers = (lanes, lists, background)
         store = PostgresqlStore(commits, parts, server, writer, feed, nodes, backlogs, threads, readers)

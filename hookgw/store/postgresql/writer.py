@@ -85,7 +85,14 @@ class Writer:
         backend: the server's number of the connection that writes; 0 before the first commit.
     """
 
-    def __init__(self, session: DatabaseSession, feed: Feed, *, keep_history: bool = True) -> None:
+    def __init__(
+        self,
+        session: DatabaseSession,
+        feed: Feed,
+        *,
+        keep_history: bool = True,
+        keep_unwanted: bool = True,
+    ) -> None:
         self.guard: Guard | None = None
         self.backend = 0
         self._marks = _FIRST_MARK + secrets.randbelow(2**31 - _FIRST_MARK)
@@ -94,6 +101,7 @@ class Writer:
         self._feed = feed
         self._switches = session.server.identity.switches
         self._keep_history = keep_history
+        self._keep_unwanted = keep_unwanted
 
     def commit(self, groups: Sequence[CommitGroup[Transaction]], *, probe: bool = False) -> Committed:
         """Commit, as :class:`hookgw.store.commits.group_commit.Commits` says.
@@ -224,7 +232,13 @@ class Writer:
         try:
             with connection.pipeline():
                 if prepared is not None:
-                    answer = send(connection, transaction.xid, prepared, _news_of(appends))
+                    answer = send(
+                        connection,
+                        transaction.xid,
+                        prepared,
+                        _news_of(appends),
+                        keep_unwanted=self._keep_unwanted,
+                    )
                 for job in () if is_careful else appends:
                     job.error = None
                     if job.also is not None:
@@ -264,7 +278,9 @@ class Writer:
         return _written(transaction, appends)
 
     def _append_together(self, transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]) -> None:
-        found = append(transaction.connection, transaction.xid, _news_of(jobs))
+        found = append(
+            transaction.connection, transaction.xid, _news_of(jobs), keep_unwanted=self._keep_unwanted
+        )
         for job in jobs:
             job.error = None
             if job.also is not None:

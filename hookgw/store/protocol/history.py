@@ -26,10 +26,7 @@ class History(Protocol):
         """
 
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
-        """Return the kind and the payload of an instance's event; of several with this id, the newest.
-
-        ``None`` if no delivery of such an event is stored.
-        """
+        """Return the kind and the payload of an instance's event; ``None`` if its payload is not stored."""
 
     async def list_events(
         self, instance: str, kinds: Collection[str], *, cursor: str | None = None

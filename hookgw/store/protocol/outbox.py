@@ -58,13 +58,21 @@ class Outbox(Protocol):
             StorageUnavailable: the storage refuses, or the shard is another node's by now.
         """
 
-    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
+    async def read_lane(
+        self,
+        lane: str,
+        after: Position,
+        limit: int,
+        size: int | None = None,
+        before: Position | None = None,
+    ) -> Page:
         """Read the next pending deliveries of a lane, with events and stored bodies, in order.
 
         Args:
             after: only deliveries behind this position; ``FIRST`` for all.
             size: the most bytes of payloads and bodies, even if that is no delivery at all; ``None`` for
                 4 MiB, or one delivery that is larger.
+            before: only deliveries before this position, as if there were no others; ``None`` for all.
 
         Returns:
             The deliveries, whether the lane has more, and the bytes of the first one, read or not. Events of

@@ -31,8 +31,17 @@ _STORED_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? A
 _numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
-def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[AppendedEvent]) -> set[int]:
-    """Add events and their deliveries, except duplicates; return the numbers of the added events."""
+def append(
+    connection: sqlite3.Connection,
+    names: NameIds,
+    news: Sequence[AppendedEvent],
+    *,
+    keep_unwanted: bool = True,
+) -> set[int]:
+    """Add events and their deliveries, except duplicates; return the numbers of the added events.
+
+    Without ``keep_unwanted``, the row of an event without a delivery only detects duplicates.
+    """
     if not news:
         return set()
     wanted: set[str] = set()
@@ -63,8 +72,7 @@ def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[Append
                 kind,
                 micros(event.time),
                 at,
-                # Without a delivery nobody reads the payload: the row only detects duplicates.
-                data if new.deliveries else b"",
+                data if keep_unwanted or new.deliveries else b"",
                 event.sender,
                 event.server_url,
                 len(new.deliveries),

@@ -67,10 +67,9 @@ _BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {_IS_LISTED}"
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(n.seq) FROM deliveries n JOIN events m ON m.seq = n.event
     WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {_IS_LISTED})"""  # noqa: S608
-_CONTENT = """SELECT k.name, e.data FROM events e
-    CROSS JOIN deliveries d ON d.event = e.seq CROSS JOIN names k ON k.number = d.kind
+_CONTENT = """SELECT k.name, e.data FROM events e CROSS JOIN names k ON k.number = e.kind
     WHERE e.id = :id AND e.instance = (SELECT number FROM names WHERE name = :instance)
-    ORDER BY d.seq DESC LIMIT 1"""
+    AND length(e.data)"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer,
         (SELECT substr(name, 2) FROM names WHERE names.number = url)

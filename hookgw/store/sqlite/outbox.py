@@ -17,6 +17,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.outbox import PAGE_BYTES, CommittedOutbox, OutboxStatements
 from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
+from hookgw.store.searches import LAST
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.history import last_attempt
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
@@ -39,7 +40,7 @@ WITH ahead AS MATERIALIZED (
         sum(first.size + coalesce(length(b.body), 0)) OVER places AS bytes
     FROM (
         SELECT seq, position, size FROM deliveries INDEXED BY outbox
-        WHERE state = 'pending' AND position > :after
+        WHERE state = 'pending' AND position > :after AND position < :before
             AND registration = (SELECT number FROM names WHERE name = :registration)
             AND lane = (SELECT number FROM names WHERE name = :lane)
         ORDER BY position LIMIT :limit + 1
@@ -161,11 +162,23 @@ _lanes_of = msgspec.json.Decoder(list[PendingLane]).decode
 
 
 def read_lane(
-    connection: sqlite3.Connection, lane: str, after: int, limit: int, size: int | None = None
+    connection: sqlite3.Connection,
+    lane: str,
+    after: int,
+    limit: int,
+    size: int | None = None,
+    before: int | None = None,
 ) -> Page:
     # The index leads with the registration, and the key of the lane names it.
     registration = registration_of(lane)
-    given = {"registration": registration, "lane": lane, "after": after, "limit": limit, "size": size}
+    given = {
+        "registration": registration,
+        "lane": lane,
+        "after": after,
+        "before": LAST if before is None else before,
+        "limit": limit,
+        "size": size,
+    }
     ahead, needed, records, payloads, bodies = connection.execute(_PAGE, given).fetchone()
     deliveries = list(_deliveries(registration, lane, _rows_of(records), payloads or b"", bodies or b""))
     return Page(deliveries, ahead > len(deliveries), needed or 0)

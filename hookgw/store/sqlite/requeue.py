@@ -26,7 +26,7 @@ from hookgw.store.steps import end_of_search
 
 _FINISHED = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state <> 'pending'"""
-_REQUEUE = Bulk(
+REQUEUE = Bulk(
     """UPDATE deliveries SET state = 'pending', lane = column2, position = column3, queued_at = column4,
     failures = 0, next_at = 0, finished_at = NULL, reason = NULL FROM""",
     4,
@@ -63,7 +63,7 @@ def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, a
     # Positions of skipped deliveries stay unused: the order of the others is all that counts.
     places = enumerate(lanes.items(), position)
     rows = [(seq, ids[lane], place, since) for place, (seq, lane) in places if seq in finished]
-    _REQUEUE.run(connection, rows)
+    REQUEUE.run(connection, rows)
     keep_number(connection, position + len(lanes) - 1)
     transaction.count_requeued(
         Counter(lane for seq, lane in lanes.items() if seq in finished), weight(connection, finished)

@@ -23,7 +23,8 @@ from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import SharedStore
 from hookgw.store.protocol.store import Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
-from hookgw.store.sqlite import audit, history, outbox, pending_changes, shelves
+from hookgw.store.sqlite import audit, backfills, history, outbox, pending_changes, shelves
+from hookgw.store.sqlite.backfills import SqliteBackfills
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import (
@@ -78,6 +79,7 @@ async def open_store(
     clock: Clock,
     observer: StoreObserver | None = None,
     keep_history: bool = True,
+    keep_unwanted: bool = True,
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     threads: Threads = SYSTEM_THREADS,
 ) -> AsyncIterator[Store]:
@@ -89,6 +91,7 @@ async def open_store(
             is settled, and its event, but for its id, with the last of them. Parked deliveries, and events
             without a delivery, are removed with the next
             :meth:`~hookgw.store.History.enforce_retention`.
+        keep_unwanted: whether events without a delivery are kept with their payloads.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
 
     Returns:
@@ -113,7 +116,13 @@ async def open_store(
         file, failures = connections.file, ReadFailures()
         checkpoints = Checkpoints(connections, writing, in_use, threads)
         commits = GroupCommit(
-            Writer(connections.writer, file, keep_history=keep_history, in_use=in_use),
+            Writer(
+                connections.writer,
+                file,
+                keep_history=keep_history,
+                keep_unwanted=keep_unwanted,
+                in_use=in_use,
+            ),
             observer,
             in_use=writing,
             on_committed=checkpoints.committed,
@@ -134,6 +143,7 @@ async def open_store(
             records,
             SteppedAudit(commits, lists, background, audit),
             backup,
+            SqliteBackfills(commits, background, clock, records, backfills, opened.numbers),
         )
         store = SqliteStore(commits, parts, checkpoints, background, path)
         async with trio.open_nursery() as nursery:

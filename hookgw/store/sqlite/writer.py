@@ -42,11 +42,13 @@ class Writer:
         file: OpenFile,
         *,
         keep_history: bool = True,
+        keep_unwanted: bool = True,
         in_use: threading.Lock | None = None,
     ) -> None:
         self._connection = connection
         self._in_use = in_use or threading.Lock()
         self._keep_history = keep_history
+        self._keep_unwanted = keep_unwanted
         self._file = file
         self._names = NameIds(connection)
 
@@ -100,7 +102,7 @@ class Writer:
 
     def _append_together(self, transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]) -> None:
         news = [new for job in jobs for new in job.news]
-        added = append(self._connection, self._names, news)
+        added = append(self._connection, self._names, news, keep_unwanted=self._keep_unwanted)
         for job in jobs:
             job.added = added
             if job.also is not None:

@@ -31,7 +31,12 @@ class Engine(Protocol):
     place: str
 
     def open(
-        self, observer: StoreObserver | None = None, *, keep_history: bool = True, keys: MasterKeys = ...
+        self,
+        observer: StoreObserver | None = None,
+        *,
+        keep_history: bool = True,
+        keep_unwanted: bool = True,
+        keys: MasterKeys = ...,
     ) -> AbstractAsyncContextManager[Store]:
         """Open the store."""
 
@@ -95,10 +100,16 @@ class SqliteEngine(_Sizes):
         observer: StoreObserver | None = None,
         *,
         keep_history: bool = True,
+        keep_unwanted: bool = True,
         keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     ) -> AsyncIterator[Store]:
         async with open_store(
-            self._path, clock=Clock(), observer=observer, keep_history=keep_history, keys=keys
+            self._path,
+            clock=Clock(),
+            observer=observer,
+            keep_history=keep_history,
+            keep_unwanted=keep_unwanted,
+            keys=keys,
         ) as store:
             yield store
 
@@ -135,10 +146,16 @@ class PostgresqlEngine(_Sizes):
         observer: StoreObserver | None = None,
         *,
         keep_history: bool = True,
+        keep_unwanted: bool = True,
         keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     ) -> AsyncIterator[Store]:
         async with open_postgresql_store(
-            self._server, clock=Clock(), observer=observer, keep_history=keep_history, keys=keys
+            self._server,
+            clock=Clock(),
+            observer=observer,
+            keep_history=keep_history,
+            keep_unwanted=keep_unwanted,
+            keys=keys,
         ) as store:
             yield store
 

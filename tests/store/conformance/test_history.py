@@ -464,13 +464,21 @@ async def test_a_page_of_events_is_limited_in_bytes_and_in_rows(store: Store) ->
     assert await all_events(store, "MESSAGES_UPSERT") == newest_first
 
 
-async def test_the_content_of_an_event(store: Store) -> None:
+@pytest.mark.parametrize("keep_unwanted", [True, False])
+async def test_the_content_of_an_event(engine: Engine, keep_unwanted: bool) -> None:
+    async with engine.open(keep_unwanted=keep_unwanted) as store:
+        await check_content(store, keep_unwanted=keep_unwanted)
+
+
+async def check_content(store: Store, *, keep_unwanted: bool) -> None:
     for instance, name in (("shop", "dlv_1"), ("shop", "e1"), ("other", "e1")):
         await store.append(to(name, instance=instance, data=f'{{"of": "{instance} {name}"}}'))
-    await store.append([Append(event("unheard"), ())])
+    await store.append([Append(event("unwanted", data='{"of": "nobody"}'), ())])
     kind = event("e1").kind
+    kept = (kind, b'{"of": "nobody"}') if keep_unwanted else None
+    assert await store.find_content("shop", "unwanted") == kept
     assert await store.find_content("shop", "dlv_1") == (kind, b'{"of": "shop dlv_1"}')
     assert await store.find_content("shop", "e1") == (kind, b'{"of": "shop e1"}')
     assert await store.find_content("other", "e1") == (kind, b'{"of": "other e1"}')
-    for instance, name in (("shop", "dlv_2"), ("shop", "unheard"), ("nobody", "e1"), ("other", "dlv_1")):
+    for instance, name in (("shop", "dlv_2"), ("nobody", "e1"), ("other", "dlv_1")):
         assert await store.find_content(instance, name) is None

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from hookgw.store import searches
 from hookgw.store.postgresql import WRITE_PATIENCE, Server, append, feed, held, outbox, settle
 
 LANE = "reg_3"
@@ -39,6 +40,7 @@ def plan(connection: psycopg.Connection, statement: str, given: Any) -> str:
 
 def test_a_page_of_a_lane(backlog: psycopg.Connection) -> None:
     given = {"registration": "reg_3", "lane": "reg_3:0", "xid": 3, "position": 9, "limit": 100, "size": None}
+    given |= {"before_xid": searches.LAST, "before": searches.LAST}
     found = plan(backlog, outbox.PAGE_STATEMENT, given)
     assert "outbox" in found
     assert not {"feed", "waiting"} & set(found.split())

@@ -25,10 +25,16 @@ async def opened(
     observer: StoreObserver | None = None,
     *,
     keep_history: bool = True,
+    keep_unwanted: bool = True,
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
 ) -> AsyncIterator[Store]:
     async with open_store(
-        path, clock=Clock(), observer=observer, keep_history=keep_history, keys=keys
+        path,
+        clock=Clock(),
+        observer=observer,
+        keep_history=keep_history,
+        keep_unwanted=keep_unwanted,
+        keys=keys,
     ) as store:
         yield store
 

@@ -33,9 +33,11 @@ async def history_bytes(store: Store) -> int:
     return int(used - needed)
 
 
-async def test_an_event_without_deliveries_keeps_no_payload(path: Path, store: Store) -> None:
-    await store.append([Append(event("e1", data='{"large": true}'), ())])
-    assert peek(path, "SELECT length(data) FROM events") == [(0,)]
+@pytest.mark.parametrize(("keep_unwanted", "size"), [(True, 15), (False, 0)])
+async def test_the_payload_of_an_event_that_nobody_wants(path: Path, keep_unwanted: bool, size: int) -> None:
+    async with opened(path, keep_unwanted=keep_unwanted) as store:
+        await store.append([Append(event("e1", data='{"large": true}'), ())])
+    assert peek(path, "SELECT length(data) FROM events") == [(size,)]
 
 
 async def test_nothing_of_a_removed_delivery_stays(path: Path, store: Store) -> None:

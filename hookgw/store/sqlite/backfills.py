@@ -1,0 +1,218 @@
+"""Backfills in a data file.
+
+The call takes as many positions as there are events, at once. A delivery's position follows from the number
+of its event, so however often a step is repeated, it gives each delivery the same place.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from hookgw.concurrency.clock import Clock
+from hookgw.records.events import Event
+from hookgw.records.jobs import Job
+from hookgw.records.lanes import LaneRule
+from hookgw.store.backfills import BackfillStatements, MissedEvent, Place, SteppedBackfills, newest_of
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.new_lanes import lanes_by_rule
+from hookgw.store.records import BackfillQuery, micros, seconds
+from hookgw.store.searches import LAST, in_time
+from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.requeue import REQUEUE
+from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, keep_number
+from hookgw.store.sqlite.settle import weight
+from hookgw.store.sqlite.shelves import SqliteRecords
+from hookgw.store.sqlite.transaction import Transaction
+
+# BackfillStatements.
+__all__ = ["look", "make", "read_events"]
+
+_ENGINE = "file"
+
+# What the row itself says comes first. Numbers below 1 are those of events of which only the id is left, and
+# an event without a payload is one that was not kept.
+_IS_MISSED = """instance = (SELECT number FROM names WHERE name = :instance) AND length(data) > 0"""
+# If deliveries of an event were pruned while another one is left, nobody knows whose they were.
+_HAS_NONE = """heard = (SELECT count(*) FROM deliveries d INDEXED BY deliveries_of_event
+    WHERE d.event = events.seq) AND NOT EXISTS (SELECT 1 FROM deliveries d INDEXED BY deliveries_of_event
+    WHERE d.event = events.seq AND d.registration = (SELECT number FROM names WHERE name = :registration)
+        AND NOT (:dead AND d.state = 'dead' AND d.position < :first))"""
+_LOOK = """
+WITH looked_at AS MATERIALIZED (
+    SELECT seq, {conditions} AS matches FROM events NOT INDEXED
+    WHERE seq > :after AND seq <= :newest ORDER BY seq LIMIT :rows
+)
+SELECT (SELECT count(*) FROM looked_at), (SELECT max(seq) FROM looked_at), (
+    SELECT json_group_array(json_array(e.seq, e.id, e.time, length(e.data), (
+        SELECT max(d.seq) FROM deliveries d INDEXED BY deliveries_of_event
+        WHERE d.event = e.seq AND d.registration = (SELECT number FROM names WHERE name = :registration))))
+    FROM (SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT :limit) c
+    CROSS JOIN events e ON e.seq = c.seq)"""
+_READ = """SELECT e.seq, e.id, k.name, e.time, e.data, e.sender, e.server_url
+    FROM events e CROSS JOIN names k ON k.number = e.kind
+    WHERE e.seq IN (SELECT value FROM json_each(?)) AND length(e.data) > 0"""
+_NAMES = "SELECT seq, id FROM events WHERE seq IN (SELECT value FROM json_each(?))"
+_PAYLOADS = "SELECT seq, data FROM events WHERE seq IN (SELECT value FROM json_each(?))"
+# Found again within the commit: an event may be erased by now, or have a delivery.
+_STILL_MISSED = f"""SELECT json_group_array(seq) FROM events NOT INDEXED
+    WHERE seq IN (SELECT value FROM json_each(:found)) AND {_IS_MISSED} AND {_HAS_NONE}"""  # noqa: S608
+# The others were pruned since: their events are as those without any.
+_STILL_DEAD = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
+    WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'dead'"""
+_ADD = Bulk(
+    """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, accepted_at, size, position,
+        queued_at, state, attempts, failures, next_at)
+    SELECT column1, e.seq, e.instance, e.kind, column3, column4, e.accepted_at, length(e.data), column5,
+        column6, 'pending', 0, 0, 0 FROM""",
+    6,
+    "CROSS JOIN events e ON e.seq = column2 WHERE column1 <> 0",
+)
+# Events without a delivery are pruned by themselves.
+_COUNT_HEARD = "UPDATE events SET heard = heard + 1 WHERE seq IN (SELECT value FROM json_each(?))"
+
+_numbers_of = msgspec.json.Decoder(list[int]).decode
+_found_of = msgspec.json.Decoder(list[MissedEvent]).decode
+
+
+def _given(query: BackfillQuery, place: Place | None) -> dict[str, Any]:
+    return {
+        "instance": of_instance(query.instance),
+        "registration": query.registration,
+        "dead": query.dead,
+        "first": LAST if place is None else place.first,
+    }
+
+
+def look(
+    connection: sqlite3.Connection,
+    query: BackfillQuery,
+    place: Place | None,
+    *,
+    after: int,
+    limit: int,
+    rows: int,
+) -> tuple[list[MissedEvent], int, int | None]:
+    times, given = in_time(query, ":{}")
+    conditions = [_IS_MISSED, *times]
+    if query.kinds:
+        conditions.append(
+            "kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
+        )
+        given["kinds"] = _json(query.kinds)
+    given |= _given(query, place)
+    given |= {"after": after, "newest": newest_of(place), "limit": limit, "rows": rows}
+    statement = _LOOK.format(conditions=" AND ".join([*conditions, _HAS_NONE]))
+    count, last, lines = connection.execute(statement, given).fetchone()
+    return sorted(_found_of(lines)), count, last
+
+
+def read_events(
+    connection: sqlite3.Connection, instance: str, seqs: Sequence[int]
+) -> Iterator[tuple[int, Event]]:
+    for seq, name, kind, time, data, sender, server_url in connection.execute(_READ, (_json(seqs),)):
+        yield (
+            seq,
+            Event(
+                id=name,
+                kind=kind,
+                instance=instance,
+                data_json=bytes(data),
+                time=seconds(time),
+                sender=sender,
+                server_url=server_url,
+            ),
+        )
+
+
+def make(
+    transaction: Transaction,
+    query: BackfillQuery,
+    rule: LaneRule,
+    place: Place,
+    found: Sequence[MissedEvent],
+    numbers: int,
+    at: float,
+) -> int:
+    """See :class:`BackfillStatements`; ``numbers`` is the first of as many numbers as events were found."""
+    connection = transaction.connection
+    given = {"found": _json([one.seq for one in found]), **_given(query, place)}
+    missed = set(_numbers_of(connection.execute(_STILL_MISSED, given).fetchone()[0]))
+    if not missed:
+        return 0
+
+    def read_names(seqs: list[int]) -> list[tuple[int, str, str]]:
+        return [(seq, name, query.instance) for seq, name in connection.execute(_NAMES, (_json(seqs),))]
+
+    def read_payloads(seqs: list[int]) -> Iterator[tuple[int, bytes]]:
+        yield from connection.execute(_PAYLOADS, (_json(seqs),))
+
+    letters = _json([one.dead for one in found if one.dead is not None])
+    dead = set(_numbers_of(connection.execute(_STILL_DEAD, (letters,)).fetchone()[0]))
+    lanes = lanes_by_rule(dict.fromkeys(sorted(missed), rule), read_names, read_payloads)
+    ids, since = transaction.names.ids({*lanes.values(), query.registration}), micros(at)
+    again, added = [], []
+    for number, one in enumerate(found, numbers):
+        if one.seq not in missed:
+            continue
+        lane, position = ids[lanes[one.seq]], place.first + one.seq
+        if one.dead not in dead:
+            added.append((number, one.seq, ids[query.registration], lane, position, since))
+        else:
+            again.append((one.dead, lane, position, since))
+    _ADD.run(connection, added)
+    connection.execute(_COUNT_HEARD, (_json([row[1] for row in added]),))
+    REQUEUE.run(connection, again)
+    made = [row[0] for row in (*added, *again)]
+    transaction.count_requeued(Counter(lanes.values()), weight(connection, made))
+    transaction.count_rows(len(made))
+    return len(made)
+
+
+class SqliteBackfills(SteppedBackfills[sqlite3.Connection, Transaction]):
+    def __init__(
+        self,
+        commits: GroupCommit[Transaction],
+        reader: Reader,
+        clock: Clock,
+        records: SqliteRecords,
+        statements: BackfillStatements[sqlite3.Connection],
+        numbers: SequenceNumbers,
+    ) -> None:
+        super().__init__(commits, reader, clock, records, statements)
+        self._numbers = numbers
+
+    async def _reserve(self, store: Callable[[Transaction, str], Job]) -> Job:
+        # Before the checkpoint: what is appended by later calls is behind it.
+        newest = self._numbers.newest_event
+        first = self._numbers.next_positions(newest + 1)
+        barrier = f"{_ENGINE}.{first}.{newest}"
+
+        def reserve(transaction: Transaction) -> Job:
+            keep_number(transaction.connection, first + newest)
+            return store(transaction, barrier)
+
+        return await self._commits.call(reserve)
+
+    def _place(self, barrier: str) -> Place | None:
+        engine, *numbers = barrier.split(".")
+        if engine != _ENGINE:
+            return None
+        first, newest = map(int, numbers)
+        return Place(first, newest, first + newest + 1)
+
+    def _making(
+        self, query: BackfillQuery, rule: LaneRule, place: Place, found: Sequence[MissedEvent], at: float
+    ) -> Callable[[Transaction], int]:
+        numbers = self._numbers.next_positions(len(found))
+        return lambda transaction: make(transaction, query, rule, place, found, numbers, at)
+
+
+def _json(values: Sequence[Any]) -> str:
+    return msgspec.json.encode(list(values)).decode()
