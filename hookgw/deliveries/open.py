@@ -32,5 +32,7 @@ def open_deliveries(core: Core, lane_pauses: LanePauses) -> Deliveries:
         registry, store, core.dispatcher, core.pending, lane_pauses, history, jobs, core.audit
     )
     stuck = StuckLanes(core.dispatcher.find_lane, core.clock)
-    pulls = Pulls(registry, store, core.dispatcher, core.fetches, core.node, core.clock)
+    pulls = Pulls(
+        registry, store, core.dispatcher, core.fetches, core.node, core.clock, core.outbox, core.audit
+    )
     return Deliveries(DeliveryService(replays, cancellations), replays, cancellations, history, pulls, stuck)

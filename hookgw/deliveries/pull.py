@@ -7,13 +7,20 @@ may have them, and how long it waits.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NamedTuple
+from zlib import crc32
 
 import msgspec
 import trio
 
 from hookgw.concurrency.clock import Clock
+from hookgw.core.audit import Audit
+from hookgw.core.backlog import Need
+from hookgw.core.backlog_limits import LimitedOutbox
+from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.core.registry import Registry
 from hookgw.core.this_node import ThisNode
 from hookgw.deliveries.requests import Acknowledgement, Pull
@@ -21,30 +28,37 @@ from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.fetches import Fetches, LastFetch
 from hookgw.lanes.pulled_lane import Lease, Leased, PulledLane
-from hookgw.records.deliveries import Position, parse_delivery_id
+from hookgw.records.audit import AuditAction
+from hookgw.records.deliveries import Delivery, DeliveryState, Position, parse_delivery_id
+from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Ordering, Registration
-from hookgw.store import Outbox
+from hookgw.store import DeliveryQuery, Store
 
 MOST_WAITING = 100
 """The most fetches of an instance's deliveries that wait at a time."""
 MOST_BYTES = 2**20
 """Bytes of bodies in one answer, unless the first delivery alone has more."""
+MOST_BACK = 100_000
+"""The most deliveries by which a receiver can go back."""
+REOPENED_AT_ONCE = 500
+MOST_LISTED = 1_000
+MOST_KNOWN = 10_000
+"""The most registrations of which the last cursors are known."""
 LOOK_EVERY = 15.0
 """Seconds after which a stream without news sends a comment, so that proxies do not close it."""
 
+_CURSOR = re.compile("c([0-9a-f]{1,32})\\.([0-9a-f]{1,15})\\.([0-9a-f]{8})")
+
 
 class Pulled(msgspec.Struct, frozen=True):
-    """A delivery as its consumer gets it. ``attempt`` tells hand-overs of the same delivery apart."""
+    """A delivery as its consumer gets it. ``lease`` tells hand-overs of the same delivery apart."""
 
     id: str
     headers: dict[str, str]
     body: bytes
+    cursor: str
     position: Position
     lease: int
-
-    @property
-    def cursor(self) -> str:
-        return cursor_of(self.position)
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -52,19 +66,30 @@ class Acknowledged(msgspec.Struct, frozen=True):
     failed: int
 
 
-def cursor_of(position: Position) -> str:
-    # Hexadecimal: a place in a database has more than 64 bits.
-    return f"c{position:x}"
+class Cursor(NamedTuple):
+    """A delivery's place in its lane, with what tells it from another one at the same place.
+
+    After a restore of hookgw's storage, numbers are given again, to other deliveries.
+    """
+
+    position: Position
+    seq: int
+    check: int
+
+    def __str__(self) -> str:
+        # Hexadecimal: a place in a database has more than 64 bits.
+        return f"c{self.position:x}.{self.seq:x}.{self.check:08x}"
 
 
-def parse_cursor(text: str) -> Position:
-    digits = text.removeprefix("c")
-    if digits == text or not digits.isalnum() or not digits.isascii():
+def cursor_of(delivery: Delivery) -> str:
+    return str(Cursor(delivery.position, delivery.seq, crc32(delivery.event.id.encode())))
+
+
+def parse_cursor(text: str) -> Cursor:
+    match = _CURSOR.fullmatch(text)
+    if match is None:
         raise Invalid(f"The cursor {text[:64]!r} is not one of a pull.")
-    try:
-        return int(digits, 16)
-    except ValueError:
-        raise Invalid(f"The cursor {text[:64]!r} is not one of a pull.") from None
+    return Cursor(*(int(digits, 16) for digits in match.groups()))
 
 
 class Pulls:
@@ -73,19 +98,26 @@ class Pulls:
     def __init__(
         self,
         registry: Registry,
-        store: Outbox,
+        store: Store,
         dispatcher: Dispatcher,
         fetches: Fetches,
         node: ThisNode,
         clock: Clock,
+        outbox: LimitedOutbox,
+        audit: Audit,
     ) -> None:
         self._registry = registry
         self._store = store
         self._dispatcher = dispatcher
         self._fetches = fetches
         self._node = node
+        self._outbox = outbox
+        self._audit = audit
         self._clock = clock
         self._waiting: Counter[str] = Counter()
+        # The cursors of the last answer, by registration: of any other one more must be found out.
+        self._issued: dict[str, frozenset[str]] = {}
+        self._places = KeyedLocks(1)
         self._is_closed = False
 
     async def hold_open(self) -> None:
@@ -169,7 +201,7 @@ class Pulls:
         registration = self.find(instance, label)
         ids = {_seq_of(name) for name in asked.ids}
         failed = {_seq_of(one.id): one.reason for one in asked.failed}
-        position = None if asked.cursor is None else parse_cursor(asked.cursor)
+        position = None if asked.cursor is None else parse_cursor(asked.cursor).position
         lanes = [
             (lane, lane.lease)
             for lane in self._dispatcher.pulled(registration.id)
@@ -182,6 +214,7 @@ class Pulls:
                 f"The consumer {asked.consumer!r} has {what}: it ended, or all of it is acknowledged. "
                 "Fetch again."
             )
+        self._issued.pop(registration.id, None)  # a place may lie before what this acknowledges
         await self._store.wait_settle_capacity()
         taken: list[tuple[PulledLane, list[Leased], list[Leased]]] = []
         for lane, lease in lanes:
@@ -211,18 +244,19 @@ class Pulls:
         await self._store.wait_settled(settling)
         return Acknowledged(acknowledged, refused)
 
-    async def _pull(
+    async def _pull(  # noqa: C901 -- reads once from top to bottom
         self, instance: str, label: str, asked: Pull, sent: set[tuple[int, str]] | frozenset[tuple[int, str]]
     ) -> list[Pulled]:
         registration = self.find(instance, label)
-        after = None if asked.after is None else parse_cursor(asked.after)
-        if after is not None and registration.partitioning[0] in (Ordering.CHAT, Ordering.NONE):
+        cursor = None if asked.after is None else parse_cursor(asked.after)
+        if cursor is not None and registration.partitioning[0] in (Ordering.CHAT, Ordering.NONE):
             raise Conflict("after needs all deliveries in one order: set ordering to url.")
         if self._waiting[instance] >= MOST_WAITING:
             raise TooManyRequests(
                 f"{MOST_WAITING} fetches of this instance's deliveries wait, the maximum. Retry later.",
                 retry_after=1,
             )
+        after = None if cursor is None else await self._place(registration, cursor, asked.consumer)
         deadline = self._clock.steady() + asked.wait
         self._waiting[instance] += 1
         settling = 0
@@ -256,9 +290,84 @@ class Pulls:
             if not self._waiting[instance]:
                 del self._waiting[instance]
         self._fetches.note(registration.id, asked.consumer, self._clock.wall())
-        if after is not None:
+        if cursor is not None:
             await self._store.wait_settled(settling)
+        known = {str(cursor)} if cursor is not None else set()
+        if len(self._issued) >= MOST_KNOWN:
+            self._issued.clear()  # the next fetch of each finds out again
+        self._issued[registration.id] = frozenset({*known, *(one.cursor for one in found)})
         return sorted(found, key=lambda one: one.position)
+
+    async def _place(self, registration: Registration, cursor: Cursor, consumer: str) -> Position:
+        """Return the place of a receiver. If it lies before what is delivered, go back to it.
+
+        Raises:
+            Conflict: the cursor is of before a restore; or another consumer has the deliveries, or too many
+                are delivered behind it.
+            TooManyRequests: there is no room for as many pending deliveries.
+        """
+        if str(cursor) in self._issued.get(registration.id, ()):
+            return cursor.position
+        instance, store = registration.instance, self._store
+        async with self._places.hold(registration.id):
+            await store.flush()  # what was acknowledged a moment ago
+            report = await store.find_delivery(instance, f"dlv_{cursor.seq}")
+            is_other = report is not None and (
+                report.summary.registration != registration.id
+                or crc32(report.summary.event_id.encode()) != cursor.check
+            )
+            if report is None:  # too old to be kept, or never there
+                page = await store.list_deliveries(DeliveryQuery(instance=instance, limit=1))
+                is_other = any(one.seq < cursor.seq for one in page.deliveries)
+            if is_other:
+                raise Conflict(
+                    "This cursor is not of this webhook, or of before a restore of hookgw's storage. Leave "
+                    "after out to go on with what is pending, and replay what the receiver lacks."
+                )
+            query = DeliveryQuery(
+                instance=instance,
+                registration=registration.id,
+                state=DeliveryState.DELIVERED,
+                since=None if report is None else report.summary.accepted_at,
+                limit=MOST_LISTED,
+            )
+            behind: list[int] = []
+            while True:
+                page = await store.list_deliveries(query)
+                behind += [one.seq for one in page.deliveries if one.seq > cursor.seq]
+                if page.cursor is None or len(behind) > MOST_BACK:
+                    break
+                query = msgspec.structs.replace(query, cursor=page.cursor)
+            if behind:
+                await self._go_back(registration, cursor, consumer, behind[::-1])
+        return cursor.position
+
+    async def _go_back(
+        self, registration: Registration, cursor: Cursor, consumer: str, seqs: Sequence[int]
+    ) -> None:
+        """Make delivered deliveries behind a place pending again, where they were. It ends the lease."""
+        if len(seqs) > MOST_BACK:
+            raise Conflict(
+                f"More than {MOST_BACK:,} deliveries are delivered behind this cursor. Replay them instead."
+            )
+        lanes = self._dispatcher.pulled(registration.id)
+        if any(lane.lease is not None and lane.lease.consumer != consumer for lane in lanes):
+            raise Conflict("Another consumer has leased deliveries of this webhook.")
+        for lane in lanes:
+            lane.release()
+        await self._store.flush()
+        instance = self._registry.instance(registration.instance)
+        details = {"label": registration.label, "after": str(cursor)}
+        audit = [self._audit.entry(AuditAction.DELIVERY_REPLAY, instance, details=details)]
+        with self._dispatcher.paused(registration.id):
+            # The last ones first: if this is cut off, the receiver asks for the same place again.
+            for start in reversed(range(0, len(seqs), REOPENED_AT_ONCE)):
+                some = seqs[start : start + REOPENED_AT_ONCE]
+                need: Need = {(registration.id, registration.instance): (len(some), 0)}
+                current = self.find(registration.instance, registration.label)
+                with self._outbox.holding(need):
+                    await self._store.reopen(some, cursor.position, lane_rule(current), audit=audit)
+                audit = []
 
     def _lanes_for(
         self, registration: Registration, lanes: Sequence[PulledLane], consumer: str
@@ -284,7 +393,14 @@ def _shown(
     lane: PulledLane, lease: Lease, most: int, sent: set[tuple[int, str]] | frozenset[tuple[int, str]]
 ) -> list[Pulled]:
     return [
-        Pulled(one.delivery.id, lane.signed_headers(one), one.body, one.delivery.position, lease.number)
+        Pulled(
+            one.delivery.id,
+            lane.signed_headers(one),
+            one.body,
+            cursor_of(one.delivery),
+            one.delivery.position,
+            lease.number,
+        )
         for one in lease.leased[:most]
         if (lease.number, one.delivery.id) not in sent
     ]

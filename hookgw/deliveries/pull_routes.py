@@ -28,11 +28,11 @@ _PULL_BODY = json_body(
     "PullRequest",
     required=False,
     wait_for_the_next={"wait": "30s", "consumer": "n8n-1"},
-    with_a_place_of_its_own={"wait": "30s", "after": "c11"},
+    with_a_place_of_its_own={"wait": "30s", "after": "c11.11.5e0f1d2c"},
 )
 _ACK_BODY = json_body(
     "AcknowledgeRequest",
-    up_to_a_cursor={"cursor": "c11", "consumer": "n8n-1"},
+    up_to_a_cursor={"cursor": "c11.11.5e0f1d2c", "consumer": "n8n-1"},
     one_that_failed={"ids": ["dlv_17"], "failed": [{"id": "dlv_18", "reason": "no such customer"}]},
 )
 

@@ -167,7 +167,8 @@ class PulledLane:
         self._head: _Head | None = None
         self._is_drained = False
         self._is_paused = self._is_retired = False
-        self._must_refresh = self._must_stop = self._must_flush = False
+        self._must_stop = self._must_flush = False
+        self._must_refresh = True
         self._due: int | None = None  # the delivery whose wait was ended by :meth:`resume`
         self._settling = 0
         self._reports: deque[_Report] = deque()
@@ -178,15 +179,15 @@ class PulledLane:
     # Called by the dispatcher. None of these methods waits.
 
     def offer(self, delivery: Delivery) -> None:
-        if self._queue.is_behind_barrier(delivery):
-            self._backlog += 1
-        else:
-            self.requeued(1)
+        self._backlog += 1
+        if not self._queue.is_behind_barrier(delivery):
+            self._is_drained = False
+            self._changed()
 
     def requeued(self, count: int) -> None:
-        self._is_drained = False
+        # Not always at the end: see :meth:`hookgw.store.PendingChanges.reopen`.
         self._backlog += count
-        self._changed()
+        self.refresh()
 
     def set_barrier(self, position: Position | None) -> None:
         """See :meth:`hookgw.lanes.lane.Lane.set_barrier`."""
@@ -329,6 +330,8 @@ class PulledLane:
         """
         async with self.lock:
             self.available_at = math.inf
+            if self._must_refresh and not (self._is_paused or self._must_stop):
+                await self._read_again()
             if self._lease is not None and self._lease.consumer == consumer and after is not None:
                 self.settle([one for one in self._lease.leased if one.delivery.position <= after])
             if self._lease is not None:
@@ -730,8 +733,14 @@ class PulledLane:
 
     async def _start_over(self) -> None:
         async with self.lock:
-            # Cleared before the reads: a call that comes during them starts this over once more.
-            self._must_refresh = self._must_flush = False
+            if self._must_refresh:
+                await self._read_again()
+
+    async def _read_again(self) -> None:
+        """Count what is pending, and find what is left of the lease. Hold the lock."""
+        # Cleared before the reads: a call that comes during them starts this over once more.
+        self._must_refresh = self._must_flush = False
+        try:
             # The count waits until the settlements of this lane are on disk: then it is safe to read again.
             self._backlog = await self._queue.count(self._cannot_read)
             lease = self._lease
@@ -752,7 +761,10 @@ class PulledLane:
                 lease.leased = [one for one in lease.leased if one not in gone]
                 if self._lease is lease:
                     self._lease_changed()
-            self._services.fetches.ring(self._registration_id)
+        except BaseException:
+            self._must_refresh = True  # a caller may be cancelled here
+            raise
+        self._services.fetches.ring(self._registration_id)
 
     async def _end_lease(self, lease: Lease) -> None:
         """Note one attempt of the first delivery of a lease whose time is over, and return all of them."""

@@ -12,13 +12,13 @@ from hookgw.store.postgresql.dead_letters import drop_oldest, park
 from hookgw.store.postgresql.erase import find_concerned, find_deliveries, remove_events
 from hookgw.store.postgresql.moments import Moment, read_now, take_moment
 from hookgw.store.postgresql.repartition import repartition
-from hookgw.store.postgresql.requeue import find_finished, requeue, resend
+from hookgw.store.postgresql.requeue import find_finished, reopen, requeue, resend
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.steps import SteppedChanges
 
 # PendingStatements, from several modules.
 __all__ = ["cancel", "cancel_one", "drop_oldest", "find_concerned", "find_deliveries", "find_finished"]
-__all__ += ["find_pending", "park", "read_now", "remove_events", "repartition"]
+__all__ += ["find_pending", "park", "read_now", "remove_events", "reopen", "repartition"]
 
 
 class PostgresqlPendingChanges(SteppedChanges[Connection, Transaction, Moment, Mapping[int, LaneRule]]):

@@ -14,7 +14,7 @@ from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.dead_letters import drop_oldest, park
 from hookgw.store.sqlite.erase import find_concerned, find_deliveries, remove_events
 from hookgw.store.sqlite.repartition import repartition
-from hookgw.store.sqlite.requeue import find_finished, requeue, resend
+from hookgw.store.sqlite.requeue import find_finished, reopen, requeue, resend
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
 from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
@@ -22,7 +22,7 @@ from hookgw.store.steps import PendingStatements, SteppedChanges, cursor_number
 
 # PendingStatements, from several modules.
 __all__ = ["cancel", "cancel_one", "drop_oldest", "find_concerned", "find_deliveries", "find_finished"]
-__all__ += ["find_pending", "park", "read_now", "remove_events", "repartition"]
+__all__ += ["find_pending", "park", "read_now", "remove_events", "reopen", "repartition"]
 
 # The rules of so many re-partitions are remembered, the newest ones: a search for deliveries to replay, which
 # compares them, sees fewer re-partitions begin.

@@ -169,7 +169,7 @@ async def test_after_acknowledges_what_is_leased_to_nobody(
 
 async def test_after_needs_one_order(client: httpx.AsyncClient) -> None:
     await set_pulled(client, ordering="none", concurrency=4)
-    response = await client.post("/delivery/pull/loja1", json={"after": "c5"})
+    response = await client.post("/delivery/pull/loja1", json={"after": "c5.5.00000000"})
     assert (response.status_code, shape_of(response)) == (
         409,
         ["after needs all deliveries in one order: set ordering to url."],
@@ -366,3 +366,52 @@ async def test_a_fetch_waits_for_memory_and_keeps_its_lease(
     assert (await client.post("/delivery/pull/loja1", json={"wait": "5s"})).status_code == 503
     app.response_memory.change("others", gateway.settings.server.response_memory, 0)
     assert ids_of(await pull(client, wait="0s")) == ["e-0"]
+
+
+async def test_a_receiver_that_has_lost_its_state_goes_back(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await set_pulled(client)
+    await emit(client, *(f"e-{number}" for number in range(6)))
+    found = (await pull(client))["deliveries"]
+    await ack(client, cursor=found[3]["cursor"])
+    again = await pull(client, after=found[1]["cursor"])
+    assert ids_of(again) == ["e-2", "e-3", "e-4", "e-5"]
+    assert [one["headers"]["x-attempt"] for one in again["deliveries"]] == ["2", "2", "1", "1"]
+    assert again["deliveries"][0]["cursor"] == found[2]["cursor"]
+    assert again["deliveries"][0]["body"] == found[2]["body"]
+    await ack(client, cursor=again["cursor"])
+    # What nobody fetches from any more is idle by then: a lane of its own begins.
+    await emit(client, "e-6")
+    assert ids_of(await pull(client, after=found[4]["cursor"])) == ["e-5", "e-6"]
+    audit = (await client.get("/audit/list/loja1")).json()["entries"]
+    assert [one["details"]["after"] for one in audit if one["action"] == "delivery.replay"] == [
+        found[4]["cursor"],
+        found[1]["cursor"],
+    ]
+
+
+async def test_going_back_ends_the_lease_and_leaves_dead_letters(client: httpx.AsyncClient) -> None:
+    await set_pulled(client, retry={"schedule": []})
+    await emit(client, "e-0", "e-1", "e-2", "e-3")
+    found = (await pull(client))["deliveries"]
+    await ack(client, ids=[found[0]["id"]], failed=[{"id": found[1]["id"]}])
+    await ack(client, cursor=(await pull(client, max=1))["cursor"])  # e-2
+    await pull(client)
+    again = await pull(client, after=found[0]["cursor"])
+    assert ids_of(again) == ["e-2", "e-3"]
+
+
+async def test_a_cursor_of_before_a_restore_is_refused(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await set_pulled(client)
+    await emit(client, "e-0", "e-1")
+    found = (await pull(client))["deliveries"]
+    cursor = found[0]["cursor"]
+    beyond = ".".join([cursor.split(".")[0], "ffff", cursor.split(".")[2]])
+    another = cursor[:-8] + "00000000"
+    for wrong in (beyond, another):
+        response = await client.post("/delivery/pull/loja1", json={"after": wrong})
+        assert (response.status_code, "before a restore" in shape_of(response)[0]) == (409, True)
+    await client.post("/webhook/set/loja1/crm", json={"url": "pull:"})
+    response = await client.post("/delivery/pull/loja1/crm", json={"after": cursor})
+    assert response.status_code == 409
