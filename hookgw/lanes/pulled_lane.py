@@ -535,6 +535,7 @@ class PulledLane:
         attempt = _attempt(one.delivery, lease.at, duration, Outcome.FAILED, reason)
         place = lease.leased.index(one)
         returned, lease.leased = lease.leased[place:], lease.leased[:place]
+        self._lease = lease if lease.leased else None  # before the look at the lane: see is_stuck
         self._put_back(returned)
         self._settle_failure(one.delivery, one.plan, attempt, one.body)
         self._lease_changed()
@@ -576,11 +577,6 @@ class PulledLane:
         self._memory.note(attempt, is_pending=is_pending)
         if is_pending and self._memory.tried != delivery.seq:
             self._memory.tried, self._memory.tried_since = delivery.seq, now - attempt.duration
-        elif is_pending and self._memory.stuck != delivery.seq:
-            found = self.statistics()
-            if is_stuck(found, now):
-                self._memory.stuck = delivery.seq
-                self._services.monitor.lane_stuck(found)
         settlement = Settlement(
             seq=delivery.seq,
             state=decision.state,
@@ -597,8 +593,12 @@ class PulledLane:
             self._due = None
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body
-            if self._lease is None or not self._lease.leased:
+            if self._lease is None:
                 self._head = _head_of(delivery)
+                found = self.statistics()
+                if self._memory.stuck != delivery.seq and is_stuck(found, now):
+                    self._memory.stuck = delivery.seq
+                    self._services.monitor.lane_stuck(found)
         return decision.state
 
     def _finish(
@@ -781,7 +781,7 @@ class PulledLane:
                 f"after {lease.length:g} s."
             )
             attempt = _attempt(first.delivery, lease.at, now - lease.began, Outcome.UNANSWERED, error)
-            returned, lease.leased = lease.leased, []
+            returned, self._lease = lease.leased, None
             self._put_back(returned)
             self._settle_failure(first.delivery, first.plan, attempt, first.body)
             self._lease_changed()

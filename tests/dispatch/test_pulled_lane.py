@@ -349,3 +349,16 @@ async def test_what_is_behind_a_barrier_waits_for_the_backfill(autojump_clock: M
         dispatcher.lift_barrier("reg_1")
         await trio.sleep(1)
         assert events(await take(dispatcher)) == ["e2"]
+
+
+async def test_a_delivery_that_fails_again_and_again_is_reported(autojump_clock: MockClock) -> None:
+    world = pulled(retry=RetryOptions(schedule=(300.0,) * 10))
+    world.outbox.add(150)
+    async with running(world, 150) as dispatcher:
+        for _ in range(4):
+            while (lease := await take(dispatcher, most=1)) is None:  # noqa: ASYNC110 -- time passes
+                await trio.sleep(10)
+            the_lane(dispatcher).fail(lease.leased[0], "no")
+        await trio.sleep(1)
+    [(_, stuck)] = world.monitor.stuck
+    assert (stuck.head, stuck.backlog, stuck.url) == (1, 150, PULL_URL)

@@ -15,6 +15,7 @@ from tests.simulation.invariants import (
     metrics,
     operational,
     order,
+    pulled,
     records,
     repeats,
     secrets,
@@ -27,7 +28,7 @@ from tests.simulation.invariants.index import Index
 
 CHECKS = (
     *(kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending),
-    *(erasing, backups, operational, blocking, metrics, known, skipped),
+    *(erasing, backups, operational, blocking, metrics, known, skipped, pulled),
 )
 
 
