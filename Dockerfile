@@ -7,7 +7,7 @@ COPY hookgw hookgw
 COPY plugins plugins
 # Compiled here, because the running container may not write to its own files.
 RUN python -m venv /opt/hookgw \
-    && /opt/hookgw/bin/pip install --no-cache-dir --compile ".[otel,postgresql]"
+    && /opt/hookgw/bin/pip install --no-cache-dir --compile ".[otel,postgresql,rabbitmq]"
 
 FROM python:3.13-slim
 # A fixed number, so that the owner of a volume stays the same from image to image.

@@ -330,7 +330,7 @@ def reference(session: nox.Session) -> None:
 def binary(session: nox.Session) -> None:
     """Build ``dist/hookgw``, one file, and test it without Python on the path: two minutes."""
     # Not editable: the wheel has what users get, such as the first-party plugins.
-    session.install("--quiet", ".[otel]", *nox.project.dependency_groups(PROJECT, "binary"))
+    session.install("--quiet", ".[otel,rabbitmq]", *nox.project.dependency_groups(PROJECT, "binary"))
     folder = Path(session.create_tmp()).resolve()
     options = ("--noconfirm", "--log-level", "WARN", "--workpath", str(folder), "--distpath", "dist")
     session.run("pyinstaller", *options, "deploy/binary/hookgw.spec", silent=True)

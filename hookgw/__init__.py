@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from hookgw.records.dashboard_pages import DashboardPage
     from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Outgoing
+    from hookgw.records.destinations import OutgoingDelivery, OutgoingStream, Response
     from hookgw.records.events import Event, EventKind, event_id_of
     from hookgw.records.instances import InstanceSettings
     from hookgw.records.messages import (
@@ -79,6 +80,7 @@ _HOMES = {
     ),
     "hookgw.records.dashboard_pages": ("DashboardPage",),
     "hookgw.records.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome", "Outgoing"),
+    "hookgw.records.destinations": ("OutgoingDelivery", "OutgoingStream", "Response"),
     "hookgw.kernel.errors": (
         "Conflict",
         "EventLeftOut",
@@ -153,12 +155,15 @@ __all__ = [
     "OptionalCalls",
     "Outcome",
     "Outgoing",
+    "OutgoingDelivery",
+    "OutgoingStream",
     "PluginGateway",
     "ProofRefused",
     "QRCode",
     "ReactionMessage",
     "Recent",
     "Registration",
+    "Response",
     "Session",
     "TemplateMessage",
     "TextMessage",

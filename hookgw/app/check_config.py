@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 import trio
 
 from hookgw.app.idle_gateway import check_routes
-from hookgw.app.start_plugins import start_plugins
+from hookgw.app.start_plugins import refusal_of, start_plugins
 from hookgw.command.configuration import (
     config_option,
     find_config,
@@ -24,6 +25,7 @@ from hookgw.config.settings import Settings
 from hookgw.delivery.http.client_tls import read_ca_file
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.kernel.errors import StartError, StorageUnavailable
+from hookgw.plugins.hooks import Hooks
 from hookgw.records.registrations import Registration
 from hookgw.store.stored_registrations import NOTHING, read_stored
 from hookgw.web.server.certificates import load_context
@@ -56,12 +58,12 @@ def check_config(file: Path | None, config: Path | None) -> None:
         load_context(settings.server.tls)
     warn_of_unknown_variables()
     warn_of_exposed_secrets(file)  # after load_hooks, which configures the log
-    _warn_of_refused_addresses(settings, keys, [webhook.registration for webhook in webhooks])
+    _warn_of_refused_addresses(settings, keys, hooks, [webhook.registration for webhook in webhooks])
     say(f"{find_config(file) or 'The configuration (defaults and environment, no file)'} is valid.")
 
 
 def _warn_of_refused_addresses(
-    settings: Settings, keys: MasterKeys, configured: Sequence[Registration]
+    settings: Settings, keys: MasterKeys, hooks: Hooks, configured: Sequence[Registration]
 ) -> None:
     stored = NOTHING
     try:
@@ -71,7 +73,7 @@ def _warn_of_refused_addresses(
         say(f"Warning: The stored webhooks were not checked. {' '.join(error.messages)}", err=True)
     found = refused_addresses(
         [*stored.registrations.values(), *configured],
-        OutboundHttp(settings.delivery).known_refusal,
+        partial(refusal_of, OutboundHttp(settings.delivery), hooks),
         by_registration(stored.pending),
     )
     for refused in found:

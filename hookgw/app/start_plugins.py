@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from hookgw.config.settings import Settings
+from hookgw.delivery.outbound import OutboundHttp
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.fields import CREATE_FIELDS
 from hookgw.kernel.errors import ConfigError
@@ -14,6 +15,7 @@ from hookgw.plugins.hooks import Hooks
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog
 from hookgw.records.operational_kinds import OPERATIONAL_KINDS
+from hookgw.records.registrations import Registration
 from hookgw.webhooks.configured import ParsedWebhook, parse_global_webhooks
 
 
@@ -39,6 +41,11 @@ def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[Pars
     if not any(plugin.error for plugin in hooks.plugins()):
         _check_integrations(settings.instances.integrations, hooks.connectors())
     return catalog, webhooks
+
+
+def refusal_of(outbound: OutboundHttp, hooks: Hooks, registration: Registration) -> str | None:
+    """Return why nothing can be delivered to a registration, if that is known without a lookup."""
+    return hooks.missing_plugin(registration) or outbound.known_refusal(registration)
 
 
 def remove_switched_off(hooks: Hooks, catalog: Catalog, connectors: Connectors) -> None:

@@ -15,6 +15,7 @@ from hookgw.app.gateway import Gateway
 from hookgw.app.parts import Parts
 from hookgw.app.plugin_tasks import PluginTasks
 from hookgw.app.shard_work import ShardWork
+from hookgw.app.start_plugins import refusal_of
 from hookgw.concurrency.tasks import run_essential
 from hookgw.core.this_node import ThisNode
 from hookgw.events.accept import EventIntake
@@ -105,7 +106,9 @@ async def start(
         prune_history, store, core.clock, settings.storage, settings.events, core.node.is_responsible
     )
     registrations = core.registry.registrations()
-    nursery.start_soon(log_refused_addresses, registrations, outbound.known_refusal, waiting)
+    nursery.start_soon(
+        log_refused_addresses, registrations, partial(refusal_of, outbound, core.hooks), waiting
+    )
     # Names, which must be looked up.
     named = [one for one in configured if outbound.known_refusal(one) is None]
     nursery.start_soon(outbound.log_refused_urls, named)

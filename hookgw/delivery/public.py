@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hookgw.delivery import envelope, outbound, signing
+from hookgw.delivery.destinations import *
 from hookgw.delivery.envelope import *
 from hookgw.delivery.http import (
     answer_memory,

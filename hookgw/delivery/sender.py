@@ -14,6 +14,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.concurrency.clock import Clock
+from hookgw.delivery.destinations import NEEDS_LONGER, DestinationHooks, PluginAttempt
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors, Reached, TimedOut
@@ -26,6 +27,7 @@ from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, with_masked_user
+from hookgw.kernel.schemes import HTTP_PORTS
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
 from hookgw.kernel.target_url import Target, parse_destination
 from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
@@ -39,11 +41,10 @@ _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{
 # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
 _NO_CERTIFICATE = b"No required SSL certificate was sent"
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
-NEEDS_LONGER = " If it needs longer, set a longer timeout for this webhook."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
 
-class SenderHooks(Protocol):
+class SenderHooks(DestinationHooks, Protocol):
     """The plugin hooks that the sender calls. A call raises :class:`PluginFailed` or nothing."""
 
     @property
@@ -109,6 +110,15 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         unmet = self.filter.unmet(event)
         return None if unmet is None else f"The filter dropped it. This condition does not hold: {unmet}."
 
+    @property
+    def is_http(self) -> bool:
+        """Whether hookgw sends the requests, and no plugin."""
+        return self.target.scheme in HTTP_PORTS
+
+    def shown_url(self, event: Event) -> str:
+        """Return the masked URL of an event's attempts."""
+        return self.beginning(event)[2] if self.is_http else with_masked_user(self.target.url)
+
     def keys(self, now: float) -> list[SigningKey]:
         """Return the signing keys in force at a time in seconds since the epoch, the newest first."""
         if self.lasting is not None:
@@ -146,7 +156,7 @@ def template_for(registration: Registration) -> RequestTemplate:
     if registration.is_pulled:
         headers = {}  # they would tell the receiver its own token, and nothing else
     target = parse_destination(registration.url)
-    identity = registration.tls if target.scheme == "https" else NO_IDENTITY
+    identity = registration.tls if target.scheme != "http" else NO_IDENTITY
     scheme = headers.get("authorization", "").partition(" ")[0].lower()
     signing = tuple((secret, signing_key(secret.value)) for secret in registration.secrets)
     expires = any(secret.expires_at is not None for secret in registration.secrets)
@@ -260,7 +270,7 @@ class DeliverySender:
         number: int,
         headers: dict[str, str] | None = None,
     ) -> dict[str, str]:
-        """Return the headers of an attempt for a receiver that fetches it, signed as of now.
+        """Return the headers of an attempt that is no request of hookgw's, signed as of now.
 
         Args:
             body, number, headers: as for :meth:`send`.
@@ -275,7 +285,7 @@ class DeliverySender:
             "webhook-signature": sign(template.keys(timestamp), event.id, timestamp, body),
         }
 
-    async def send(
+    async def send(  # noqa: C901 -- reads once from top to bottom
         self,
         delivery: Delivery,
         body: bytes,
@@ -310,6 +320,15 @@ class DeliverySender:
         """
         started_at, wall = trio.current_time(), self._clock.wall()
         event, timestamp = delivery.event, int(wall)
+        # Not that of the event: the name of a global webhook is the operator's.
+        transport.looks_up_for = template.registration.instance
+        if not template.is_http:
+            headers = self.signed_headers(delivery, body, template, number=number, headers=headers)
+            registration, ends = template.for_plugins, started_at + timeout
+            outgoing = PluginAttempt(
+                template.target, registration, event, body, headers, number, transport, ends
+            )
+            return await self._send_by_plugin(outgoing, template, started_at, wall)
         url: str | None = None
         # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
         # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
@@ -337,8 +356,6 @@ class DeliverySender:
             return AttemptResult(
                 _attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal), url=url)
             )
-        # Not that of the event: the name of a global webhook is the operator's.
-        transport.looks_up_for = template.registration.instance
         try:
             response = await transport.exchange(
                 target, head, body, started_at=started_at, deadline=started_at + timeout
@@ -370,6 +387,17 @@ class DeliverySender:
             return AttemptResult(attempt, None, transport.ended_at)
         # A date in retry-after is compared to the time of the response, not to that of the request.
         return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
+
+    async def _send_by_plugin(
+        self, outgoing: PluginAttempt, template: RequestTemplate, started_at: float, wall: float
+    ) -> AttemptResult:
+        result = await outgoing.make(self._hooks)
+        url, number, headers = with_masked_user(outgoing.url), outgoing.attempt, outgoing.headers
+        if isinstance(result, Response):
+            return AttemptResult(self._answered(template, headers, number, wall, started_at, url, result))
+        _, error = self._masked(b"", result.error, template, headers)
+        attempt = _attempt(number, wall, started_at, result.outcome, error=error, url=url)
+        return AttemptResult(attempt, timed_out=result.timed_out)
 
     def _answered(
         self,
@@ -435,7 +463,7 @@ class DeliverySender:
         Args:
             started_at: by ``trio.current_time()``.
         """
-        _, _, url = template.beginning(event)
+        url = template.shown_url(event)
         wall = self._clock.wall() - (trio.current_time() - started_at)
         return _attempt(number, wall, started_at, Outcome.UNANSWERED, error=CUT_OFF, url=url)
 

@@ -63,3 +63,11 @@ def is_port_of_plugin(scheme: str, port: int) -> bool:
     the protocol of the service does no such harm.
     """
     return _PLUGIN_PORTS.get(scheme) == port
+
+
+def no_plugin(scheme: str) -> str:
+    """Return why deliveries to URLs of a scheme wait, if its plugin is gone."""
+    return (
+        f"No plugin sends to {scheme}:// URLs now. Install the one that does, or switch it on, and restart "
+        "hookgw; deliveries wait until then."
+    )

@@ -33,6 +33,7 @@ PLAIN_HOOKS = frozenset(
         "hookgw_concerns",
         "hookgw_secret_options",
         "hookgw_connectors",
+        "hookgw_destinations",
         "hookgw_routes",
         "hookgw_dashboard_pages",
         "hookgw_commands",

@@ -20,11 +20,13 @@ from hookgw.plugins.results import (
     check_body,
     check_concerned,
     check_filtered,
+    check_response,
     check_transformed,
     copy_for_observer,
 )
 from hookgw.plugins.startup_hooks import StartupHooks
 from hookgw.records.deliveries import Outgoing
+from hookgw.records.destinations import OutgoingDelivery, Response
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 
@@ -132,6 +134,18 @@ class Hooks(StartupHooks):
             if body is not None:
                 return body
         return None
+
+    async def send(self, scheme: str, outgoing: OutgoingDelivery) -> Response:
+        """Let the plugin of a scheme make an attempt. The caller sets the deadline.
+
+        Raises:
+            OSError: the plugin says that the destination cannot be reached.
+            PluginFailed: it raised something else, or returned no response.
+        """
+        response: Response = await self.boundary.run(
+            self.destinations()[scheme], outgoing, check=check_response, passes=(OSError,)
+        )
+        return response
 
     async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
         """Let the plugins change the headers of one attempt, in place.

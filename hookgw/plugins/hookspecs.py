@@ -14,6 +14,7 @@ import pluggy
 from hookgw.records.connectors import Connector
 from hookgw.records.dashboard_pages import DashboardPage
 from hookgw.records.deliveries import Attempt, Delivery, LaneState, Outgoing
+from hookgw.records.destinations import Send
 from hookgw.records.events import Event, EventKind
 from hookgw.records.registrations import Registration
 
@@ -192,6 +193,17 @@ def hookgw_connectors() -> list[Connector]:  # type: ignore[empty-body]
 
     Called once at start. A connector without ``name``, ``async run(session)`` and ``async send(session,
     message, *, key)``, or with the name of another, stops the start; the error names the plugin.
+    """
+
+
+@hookspec
+def hookgw_destinations() -> dict[str, Send]:  # type: ignore[empty-body]
+    """Return the schemes of URLs that the plugin sends to, each with ``async send(outgoing)``.
+
+    Called once at start. Registrations may have such URLs then, and their lanes call ``send`` for each
+    attempt. It returns a ``Response``, or raises ``OSError`` if the destination cannot be reached: the lane
+    waits for it as for an unreachable receiver. Any other exception is a *failed* attempt that names the
+    plugin. A scheme that hookgw or another plugin has stops the start; the error names the plugin.
     """
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
 from hookgw.kernel.json_text import decode_strict, encode_strict
+from hookgw.kernel.schemes import RESERVED_SCHEMES
 from hookgw.plugins.boundary import WrongResult
 from hookgw.records.dashboard_pages import DashboardPage
 from hookgw.records.events import Catalog, Event, EventKind
@@ -31,6 +32,7 @@ MAX_NAME = 64
 _NAME = re.compile(rf"(?=_*[A-Z0-9])[A-Z0-9_]{{1,{MAX_NAME}}}", re.ASCII)
 _SPELLING = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}", re.ASCII)
 _SPELLING_FORM = f"use 1 to {MAX_NAME} letters, digits, '.', '_' and '-', and begin with a letter or a digit"
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}", re.ASCII)
 _PATH = re.compile(rf"[A-Za-z0-9-]{{1,{MAX_NAME}}}", re.ASCII)
 # The arguments of a connector's methods; those after "*" are passed by name.
 _CONNECTOR_METHODS = {"run": "session", "send": "session, message, *, key"}
@@ -161,6 +163,34 @@ def _check_page_function(name: str, function: object, path: str, argument: str) 
         inspect.signature(function).bind(None, {})
     except TypeError:
         raise WrongResult(f"{name} of the page {path} has other arguments: write {wanted}") from None
+
+
+def check_destinations(answer: Any) -> dict[str, Callable[..., Any]]:
+    """Return the checked functions by their schemes; ``None`` counts as none."""
+    if answer is None:
+        return {}
+    if not isinstance(answer, dict):
+        raise WrongResult(f"it returned {_type_of(answer)}; return a dict of functions by scheme")
+    found = {}
+    for scheme, send in answer.items():
+        if not isinstance(scheme, str) or not _SCHEME.fullmatch(scheme):
+            raise WrongResult(
+                f"{_show(scheme)} is not a scheme: use 1 to 32 lower-case letters, digits, '+', '.' and '-', "
+                "and begin with a letter"
+            )
+        scheme = str.__str__(scheme)
+        if scheme in RESERVED_SCHEMES:
+            raise WrongResult(f"the scheme {scheme} is reserved for hookgw: choose another name")
+        if not callable(send) or not _is_async(send):
+            raise WrongResult(f"the scheme {scheme} has no async function: write async def send(outgoing)")
+        try:
+            inspect.signature(send).bind(None)
+        except TypeError:
+            raise WrongResult(
+                f"the function of the scheme {scheme} has other arguments: write async def send(outgoing)"
+            ) from None
+        found[scheme] = send
+    return found
 
 
 def check_option_name(name: object) -> str:

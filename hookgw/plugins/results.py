@@ -18,6 +18,7 @@ from hookgw.kernel.units import Size
 from hookgw.plugins.boundary import WrongResult
 from hookgw.plugins.event_records import plain_event
 from hookgw.records.deliveries import Delivery, Outgoing
+from hookgw.records.destinations import Response
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 
@@ -77,6 +78,16 @@ def check_body(answer: Any) -> bytes | None:
     if size > MAX_BODY:
         raise WrongResult(f"it returned a body of {size:,} bytes; the limit is {MAX_BODY}")
     return answer if type(answer) is bytes else bytes(memoryview(answer))
+
+
+def check_response(answer: Any) -> Response:
+    if not isinstance(answer, Response):
+        raise _wrong(answer, "hookgw.Response(status, body)")
+    status, body = answer.status, answer.body
+    # A bool is an int, too.
+    if type(status) is not int or not 200 <= status <= 599:
+        raise WrongResult("it returned a Response whose status is not a number from 200 to 599")
+    return Response(status, check_body(body) or b"")
 
 
 class PreparedRequest:

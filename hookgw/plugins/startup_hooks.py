@@ -7,7 +7,7 @@ its failure is logged and counted instead, and the plugin is switched off.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ import msgspec
 from hookgw.kernel.errors import ConfigError, Invalid, PluginFailed, StartError
 from hookgw.kernel.json_fields import kind_of, show_name
 from hookgw.kernel.masking import HoldsSecrets, mask_secrets
-from hookgw.kernel.schemes import HTTP_PORTS, scheme_of
+from hookgw.kernel.schemes import HTTP_PORTS, no_plugin, scheme_of
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.plugins.boundary import Boundary, message_of
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -31,6 +31,7 @@ from hookgw.plugins.provided import (
     CheckedConnector,
     check_callable,
     check_connector,
+    check_destinations,
     check_kind,
     check_list,
     check_option_name,
@@ -53,6 +54,7 @@ T = TypeVar("T")
 # With the implementation that returned each.
 _Kinds = list[tuple[HookImplementation, EventKind]]
 _Connectors = list[tuple[HookImplementation, ContainedConnector]]
+_Destinations = list[tuple[str, HookImplementation]]
 _Pages = list[tuple[HookImplementation, ContainedPage]]
 
 # Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
@@ -119,6 +121,8 @@ class StartupHooks:
         self._without_work: set[str] = set()
         self._provided: tuple[_Kinds, _Connectors] | None = None
         self._pages: _Pages | None = None
+        # By scheme, with the function of the plugin.
+        self._destinations: _Destinations = []
 
     def implements(self, hook: str) -> bool:
         """Return whether any plugin implements the hook."""
@@ -341,6 +345,15 @@ class StartupHooks:
                     )
                 ],
             )
+            for found in self._implementations["hookgw_destinations"]:
+                sends = self._call_at_start(found, check=check_destinations) or {}
+                self._destinations += (
+                    (
+                        scheme,
+                        HookImplementation(plugin=found.plugin, hook=f"{found.hook}.{scheme}", call=send),
+                    )
+                    for scheme, send in sends.items()
+                )
             self._pages = [
                 (found, ContainedPage(page, found.plugin, self.boundary))
                 for found, page in self._lists("hookgw_dashboard_pages", "DashboardPage", check_page)
@@ -387,6 +400,13 @@ class StartupHooks:
             if (page.plugin, page.path) in paths:
                 return implementation.failure(f"two of its pages have the path {page.path}")
             paths.add((page.plugin, page.path))
+        senders: dict[str, str] = {}
+        for scheme, send in self._destinations:
+            if not self._infos[send.plugin].enabled:
+                continue
+            if scheme in senders:
+                return send.failure(f"the plugin {senders[scheme]} sends to {scheme}:// URLs already")
+            senders[scheme] = send.plugin
         return None
 
     def check_registration(self, registration: Registration) -> None:
@@ -401,23 +421,36 @@ class StartupHooks:
             f"webhook.plugins.{name}: {sentence}"
             for name, sentence in self._check_options(registration, reports=True)
         ]
-        if (sentence := self._unserved(registration)) is not None:
-            problems.append(f"webhook.url: {sentence}")
+        if (unserved := self._unserved(registration)) is not None:
+            problems.append(f"webhook.url: {unserved}")
         if problems:
             raise Invalid(*problems)
 
     def _unserved(self, registration: Registration) -> str | None:
-        """Return why nothing sends to the scheme of a registration's URL; ``None`` if something does."""
+        """Return why an enabled registration must not have its URL; ``None`` if something sends to it."""
+        if self.missing_plugin(registration) is None:
+            return None
+        others = "".join(f", {known}://" for known in sorted(self.schemes))
+        scheme = scheme_of(registration.url)
+        return f"No plugin sends to {scheme}:// URLs. The URL must begin with http:// or https://{others}."
+
+    def missing_plugin(self, registration: Registration) -> str | None:
+        """Return the error of attempts for an enabled registration, if no plugin sends to its URL."""
         scheme = scheme_of(registration.url)
         if not registration.enabled or registration.is_pulled or scheme in {*HTTP_PORTS, *self.schemes}:
             return None
-        others = "".join(f", {known}://" for known in sorted(self.schemes))
-        return f"No plugin sends to {scheme}:// URLs. The URL must begin with http:// or https://{others}."
+        return no_plugin(scheme)
 
     @property
-    def schemes(self) -> frozenset[str]:
+    def schemes(self) -> Collection[str]:
         """The schemes of URLs that plugins send to."""
-        return frozenset()
+        return self.destinations().keys()
+
+    def destinations(self) -> dict[str, HookImplementation]:
+        """Return the functions of plugins that send, by the schemes of URLs."""
+        if self._provided is None:
+            self._provide()
+        return {scheme: send for scheme, send in self._destinations if self._infos[send.plugin].enabled}
 
     def check_configured(self, registration: Registration) -> None:
         """Let each plugin check its block in a registration of the configuration.
@@ -445,6 +478,10 @@ class StartupHooks:
                     problems.append(f"plugins.{name}: {sentence}")
         except PluginFailed as failure:
             self._stop_or_switch_off(failure)
+        # An optional plugin that is not there may be the one that sends.
+        is_missing = bool(self._optional - {info.name for info in self._infos.values() if info.enabled})
+        if (unserved := self._unserved(registration)) is not None and not is_missing:
+            problems.append(f"url: {unserved}")
         if problems:
             raise Invalid(*problems)
 
@@ -466,6 +503,8 @@ class StartupHooks:
             )
         except PluginFailed as failure:
             raise Invalid(f"plugins.{failure.plugin}: {failure}.") from failure
+        if (unserved := self._unserved(registration)) is not None:
+            raise Invalid(f"url: {unserved}")
         if problems:
             raise Invalid(*(f"plugins.{name}: {sentence}" for name, sentence in problems))
 
@@ -564,6 +603,8 @@ class StartupHooks:
                 secrets |= self.secret_options.values(argument.plugins)
             elif isinstance(argument, HoldsSecrets):
                 secrets |= argument.secret_texts()
+                if isinstance(registration := getattr(argument, "registration", None), Registration):
+                    secrets |= self.secret_options.values(registration.plugins)
         return mask_secrets(text, secrets)
 
     def _sentence(self, error: BaseException, *arguments: object) -> str:

@@ -8,6 +8,7 @@ from hookgw.records.browser_sessions import *
 from hookgw.records.chats import *
 from hookgw.records.connectors import *
 from hookgw.records.deliveries import *
+from hookgw.records.destinations import *
 from hookgw.records.erased_persons import *
 from hookgw.records.event_filters import *
 from hookgw.records.event_kinds import *

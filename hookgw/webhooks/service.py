@@ -19,6 +19,7 @@ from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.kernel.rules import check_destination
+from hookgw.kernel.schemes import is_http
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.retry_policy import policy_of
 from hookgw.plugins.hooks import Hooks
@@ -258,7 +259,9 @@ class RegistrationService:
             }
             names = [name for name, is_set in without_effect.items() if is_set]
             warnings = [*warnings, *(f"{name} has no effect: the receiver fetches." for name in names)]
-        elif registration.tls != NO_IDENTITY:
+        elif registration.by_events and registration.enabled and not is_http(registration.url):
+            warnings = [*warnings, "webhookByEvents has no effect: a plugin sends to this URL."]
+        if registration.tls != NO_IDENTITY and not registration.is_pulled:
             if registration.url.lower().startswith("http:"):
                 warnings = [*warnings, "tls has no effect: the URL begins with http://."]
             if (sentence := expired_part(registration.tls, self._clock.wall())) is not None:

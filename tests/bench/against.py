@@ -52,8 +52,8 @@ def _compared(work: str, commit: str, tree: Path, turns: int, events: int) -> Re
 
 
 def _unpacked(commit: str, folder: Path) -> Path:
-    """Unpack hookgw and its plugins as they were at a commit; the benches are those of this checkout."""
-    paths = ("hookgw", "plugins", "pyproject.toml")
+    """Unpack hookgw, its plugins, and the benches, which import its modules, as they were at a commit."""
+    paths = ("hookgw", "plugins", "tests", "pyproject.toml")
     packed = subprocess.run(["git", "archive", commit, *paths], cwd=ROOT, stdout=PIPE, check=True).stdout
     tree = folder / "tree"
     tree.mkdir()
@@ -65,7 +65,7 @@ def _unpacked(commit: str, folder: Path) -> Path:
 def _worker(work: str, tree: Path) -> Iterator[Popen[str]]:
     # -P: without it, the working directory would come before the other tree.
     command = [sys.executable, "-P", "-m", "tests.bench.against", work]
-    environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}"}
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
     with Popen(command, cwd=ROOT, env=environment, stdin=PIPE, stdout=PIPE, text=True) as process:
         yield process
         assert process.stdin is not None

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trio
 
-from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, Registration
+from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, OutgoingDelivery, Registration, Response
 from hookgw.concurrency import Clock
 from hookgw.delivery import MOST_KEPT_BODY as MOST_KEPT
 from hookgw.delivery import AddressGuard, AttemptResult, DeliverySender, Dialer, LaneTransport, template_for
@@ -25,6 +25,7 @@ class NoPlugins:
     """Hooks without plugins; tests override the ones they need."""
 
     generation = 0
+    schemes = ()
     needed = frozenset({"hookgw_filter", "hookgw_transform", "hookgw_encode"})
 
     def concerned(self, registration: Registration) -> frozenset[str]:
@@ -44,6 +45,9 @@ class NoPlugins:
 
     async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
         raise AssertionError("nobody implements it")
+
+    async def send(self, scheme: str, outgoing: OutgoingDelivery) -> Response:
+        raise AssertionError("nobody sends")
 
 
 def sender_with(hooks: NoPlugins) -> DeliverySender:

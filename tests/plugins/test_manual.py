@@ -45,7 +45,7 @@ from hookgw.plugins import (
     load_plugins,
     new_manager,
 )
-from hookgw.testing import FakeSession, running
+from hookgw.testing import FakeSession, open_kit, running
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -332,6 +332,44 @@ async def test_connectors(tmp_path: Path, autojump_clock: trio.testing.MockClock
     assert sent["message"] == {"conversation": "hi"}
     with pytest.raises(hookgw.NetworkRefused):
         await ticker.send(session, TextMessage(number="ana", text="hi"), key="k")
+
+
+async def test_destinations(tmp_path: Path) -> None:
+    hooks = hooks_with(example("hookgw_destinations"), tmp_path)
+    assert list(hooks.schemes) == ["lines"]
+
+    class Stream:
+        answers = iter([b"o", b"k\n"])
+        sent = b""
+
+        async def send_all(self, data: bytes) -> None:
+            self.sent += data
+
+        async def receive(self) -> bytes:
+            return next(self.answers, b"")
+
+    stream = Stream()
+
+    async def connect() -> Stream:
+        return stream
+
+    outgoing = SimpleNamespace(headers={"webhook-id": "msg_1"}, body=b"{}", connect=connect)
+    assert await hooks.send("lines", cast("hookgw.OutgoingDelivery", outgoing)) == hookgw.Response(
+        200, b"ok\n"
+    )
+    assert stream.sent == b"2 msg_1\n{}"
+    with pytest.raises(ConnectionError, match="closed the connection"):
+        await hooks.send("lines", cast("hookgw.OutgoingDelivery", outgoing))
+
+
+async def test_the_test_of_a_destination(tmp_path: Path, hookgw_clock: trio.testing.MockClock) -> None:
+    text = (ROOT / "docs" / "destinations.md").read_text("utf-8").partition("### Test it")[2]
+    module = ModuleType("test_lines")
+    code = text.partition("```python\n")[2].partition("```")[0]
+    exec(compile(code, "docs/destinations.md, Test it", "exec"), vars(module))
+    plugins = inspect.unwrap(module.hookgw_plugins.__wrapped__)()
+    async with open_kit(tmp_path, plugins=plugins) as kit:
+        await module.test_a_server_that_is_down(kit)
 
 
 async def test_the_kit_connects_sends_and_masks(

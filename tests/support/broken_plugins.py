@@ -260,6 +260,18 @@ LISTS = {
         "of type int; return a list of Connector",
     ),
     "one connector twice": ("def hookgw_connectors(): return [Good(), Good()]", "already provided by mine"),
+    "a list of schemes": (
+        "def hookgw_destinations(): return ['amqp']",
+        "return a dict of functions by scheme",
+    ),
+    "a scheme that hookgw has": (
+        "def hookgw_destinations(): return {'https': render}",
+        "the scheme https is reserved for hookgw: choose another name",
+    ),
+    "a scheme that another plugin has": (
+        "def hookgw_destinations():\n    async def send(outgoing): ...\n    return {'amqp': send}",
+        "the plugin rabbitmq sends to amqp:// URLs already",
+    ),
     "a hook that raises": ("def hookgw_event_kinds(): raise KeyError('a\\nb')", "KeyError"),
     "an interrupt": ("def hookgw_connectors(): raise KeyboardInterrupt", "KeyboardInterrupt"),
     "an exit": ("def hookgw_event_kinds(): raise SystemExit(0)", "SystemExit: 0"),

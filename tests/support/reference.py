@@ -84,6 +84,7 @@ PAGES = {
                 *("Registration", "Ordering", "RetryOptions", "Secret", "Signature", "TlsIdentity"),
                 *("Delivery", "DeliveryState", "Attempt", "Outcome", "Outgoing", "LaneState"),
             ],
+            "Destinations": ["OutgoingDelivery", "OutgoingStream", "Response"],
             "Connectors": [
                 *("Connector", "OptionalCalls", "Session", "FetchedFile", "ConnectionState", "QRCode"),
                 "InstanceSettings",
@@ -200,7 +201,7 @@ INTERNAL = {
 """Public members that are not for plugins, by class."""
 
 MADE_BY_HOOKGW = {"Catalog", "Gateway", "GatewayKit", "Receiver"}
-ALIASES = {"Position": "int", "WaitsFor": "str"}
+ALIASES = {"Send": "Callable[[OutgoingDelivery], Awaitable[Response]]", "Position": "int", "WaitsFor": "str"}
 
 
 def pages() -> dict[str, str]:

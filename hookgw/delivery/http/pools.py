@@ -61,6 +61,7 @@ import math
 import select
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import structlog
@@ -141,9 +142,15 @@ class PooledTransport(LaneTransport):
         answers.take(self.holder, amount)
         self.admitted += amount
 
-    async def _open(self, target: Target, deadline: float) -> Stream:
+    def count_stream(self) -> Callable[[], None]:
+        return self.pools.take_descriptor(self.holder)
+
+    def note_reached(self) -> None:
+        self.pools.connected(self.pool)
+
+    async def _open(self, target: Target, deadline: float, *, tls: bool) -> Stream:
         try:
-            stream = await super()._open(target, deadline)
+            stream = await super()._open(target, deadline, tls=tls)
         except OutOfDescriptors:
             self.pools.descriptors_ran_out()
             raise
@@ -453,6 +460,18 @@ class ConnectionPools:
             while pool.idle and pool.used + len(pool.idle) > limit:
                 self._close(next(iter(pool.idle)))
             pool.serve()
+
+    def take_descriptor(self, holder: str) -> Callable[[], None]:
+        """Count a connection that a plugin owns, beside the attempt that opens it. Return what ends that.
+
+        Raises:
+            OutOfDescriptors: the holder may have no more.
+        """
+        if not self._descriptors.fits(holder):
+            raise OutOfDescriptors("No file descriptor is free for another connection.")
+        self._descriptors.take(holder)
+        self._make_room(self._descriptors.total - self._descriptors.used)
+        return partial(self._descriptors.give, holder)
 
     # What connecting says about a host.
 

@@ -98,7 +98,7 @@ class StreamTransport(LaneTransport):
             DeliveryError: see :meth:`LaneTransport.exchange`. The connection is closed.
         """
         started_at = trio.current_time()
-        stream = await self._open(target, deadline)
+        stream = await self._open(target, deadline, tls=target.scheme == "https")
         self._connection = self._streaming = StreamConnection(
             stream, (target.scheme, target.host, target.port)
         )

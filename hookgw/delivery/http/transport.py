@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 import ssl
+from collections.abc import Callable
 
 import httpx
 import msgspec
@@ -174,7 +175,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             self.close_nowait()
             # Before the lookup: a connection is as old as what it knows of its host's address.
             opened_at = trio.current_time()
-            stream = await self._open(target, deadline)
+            stream = await self._open(target, deadline, tls=target.scheme == "https")
             self._connection = OutgoingConnection(stream, origin, self._max_answer, opened_at)
             self._connection.parser.decodes = self._max_answer <= _DECODED_AT_ONCE
             return await self._converse(self._connection, request, deadline, started_at)
@@ -282,26 +283,55 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self.awaits_response = self.keeps_late and reached is Reached.ALL and connection is self._connection
         raise failure
 
-    async def _open(self, target: Target, deadline: float) -> Stream:
+    async def open_stream(
+        self, target: Target, deadline: float, *, tls: bool
+    ) -> tuple[Stream, float, Callable[[], None]]:
+        """Open another connection, which this transport does not own, for a plugin that sends.
+
+        Return it with the time from when on another one should be used, and with what the caller must call
+        once it has closed the connection.
+
+        Raises:
+            DeliveryError: no connection was established; as for :meth:`exchange`.
+        """
+        opened_at = trio.current_time()
+        give_back = self.count_stream()
+        try:
+            stream = await self._open(target, deadline, tls=tls)
+        except BaseException:
+            give_back()
+            raise
+        return stream, opened_at + self._connection_age, give_back
+
+    def count_stream(self) -> Callable[[], None]:
+        """Count a connection of :meth:`open_stream` towards a limit, if there is one."""
+        return lambda: None
+
+    def note_reached(self) -> None:
+        """Note that the host was reached by a connection that is not this transport's."""
+
+    async def _open(self, target: Target, deadline: float, *, tls: bool) -> Stream:
         """Open a connection; raise the errors that :meth:`exchange` lists first."""
         started_at, self._phase = trio.current_time(), Phase.CONNECT
         # A cancel scope here, not `deadlines`: there is nothing to close yet, and connecting is rare.
         with trio.CancelScope(deadline=deadline):
-            return await self._connect(target)
+            return await self._connect(target, tls=tls)
         what = "connecting to" if self._phase is Phase.CONNECT else "the TLS handshake with"
         elapsed = trio.current_time() - started_at
         raise DeadlinePassed(
             self._phase, f"The deadline passed after {elapsed:.3g} s, during {what} {target.place}."
         )
 
-    async def _connect(self, target: Target) -> Stream:
-        if target.scheme == "http":
-            return PlainStream(await self.dialer.dial(target.host, target.port, self.looks_up_for))
+    async def _connect(self, target: Target, *, tls: bool) -> Stream:
+        if not tls:
+            return PlainStream(
+                await self.dialer.dial(target.host, target.port, self.looks_up_for, target.scheme)
+            )
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.
         context, holder = self._ssl_context, self.looks_up_for
         if isinstance(context, ClientContexts):
             context = await context.get(self.tls, holder)
-        sock = await self.dialer.dial(target.host, target.port, holder)
+        sock = await self.dialer.dial(target.host, target.port, holder, target.scheme)
         self._phase = Phase.TLS
         limit = self.dialer.connect_timeout
         with trio.move_on_after(limit):
