@@ -316,6 +316,9 @@ _RULES: dict[str, Rule] = {
         f"must be at least 1s and at most {_MAX_TIME}, or 0 for never, not {{value}}.",
     ),
     "events.max_data": _between(Size(1024), Size(2**28)),
+    "events.log_limit": _rule(
+        lambda value: value >= 2**20, "must be at least 1MiB, not {value}; events.keep: wanted keeps none."
+    ),
     "events.dedupe": _any_time,
     "events.dedupe_limit": _rule(
         lambda value: value >= 2**20, "must be at least 1MiB, not {value}; events.dedupe: 0 keeps no ids."

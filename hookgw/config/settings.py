@@ -183,6 +183,8 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     """The most JSON values (objects, lists, texts, numbers and the like) in an event."""
     keep: Literal["all", "wanted"] = "all"
     """Whose payloads are kept for storage.retention: all, or wanted (only those that a webhook gets)."""
+    log_limit: Size = Size(2**30)
+    """Disk space, about, for events that no webhook wants; the instances with the most lose their oldest."""
     dedupe: Duration = Duration(8 * DAY)
     """How long an event with a known id is a duplicate, at least; 0: while the event itself is kept."""
     dedupe_limit: Size = Size(512 * 2**20)

@@ -9,7 +9,16 @@ import trio
 
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.kernel.errors import NotFound, TooManyRequests
-from hookgw.store import DeliveryPage, DeliveryQuery, DeliveryReport, EventPage, History, Tally
+from hookgw.store import (
+    DeliveryPage,
+    DeliveryQuery,
+    DeliveryReport,
+    EventPage,
+    EventQuery,
+    EventReport,
+    History,
+    Tally,
+)
 
 MOST_READS = 2
 """The most reads of one instance at a time."""
@@ -53,9 +62,18 @@ class DeliveryHistory:
         async with self._turn(instance, None):  # counted apart: lists must not hold up emits
             return await self._store.find_content(instance, event_id)
 
-    async def list_events(self, instance: str, kinds: Collection[str], cursor: str | None) -> EventPage:
-        async with self._turn(instance, True):
-            return await self._store.list_events(instance, kinds, cursor=cursor)
+    async def list_events(self, query: EventQuery, *, is_tenant: bool = True) -> EventPage:
+        """Return events of an instance's log; raise ``Invalid`` or ``Conflict`` for a bad cursor."""
+        async with self._turn(query.instance, is_tenant):
+            return await self._store.list_events(query)
+
+    async def find_event(self, instance: str, event_id: str, *, without_global: bool = False) -> EventReport:
+        """Return an event of an instance's log, with its deliveries; raise ``NotFound`` if there is none."""
+        async with self._turn(instance, without_global):
+            report = await self._store.find_event(instance, event_id, without_global=without_global)
+        if report is None:
+            raise NotFound(f"The log of the instance {instance!r} has no event {event_id[:64]!r}.")
+        return report
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
         """Count an instance's deliveries by minute."""

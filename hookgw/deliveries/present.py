@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from hookgw.deliveries import responses
@@ -11,7 +13,7 @@ from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.times import rfc3339
 from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Catalog
+from hookgw.records.events import Catalog, Event
 from hookgw.records.registrations import Registration
 from hookgw.store import DeliveryReport, DeliverySummary
 from hookgw.webhooks import lane_responses
@@ -58,13 +60,22 @@ def present_report(
         if registration is None
         else present_registration(registration, Showing(instance_id, catalog, secret_options))
     )
-    fields["event"] = event_responses.Event(
-        id=event.id,
-        event=event.kind,
-        instance=event.instance,
-        data=msgspec.Raw(event.data_json),  # the bytes that were emitted: key order and digits survive
-        date_time=event.date_time,
-        sender=event.sender,
-        server_url=event.server_url,
-    )
+    fields["event"] = event_responses.Event(**_fields_of(event))
     return responses.Report(**fields)
+
+
+def present_logged_event(event: Event, accepted_at: float) -> event_responses.LoggedEvent:
+    """Return an event of the log."""
+    return event_responses.LoggedEvent(**_fields_of(event), accepted_at=rfc3339(accepted_at))
+
+
+def _fields_of(event: Event) -> dict[str, Any]:
+    return {
+        "id": event.id,
+        "event": event.kind,
+        "instance": event.instance,
+        "data": msgspec.Raw(event.data_json),  # the bytes that were emitted: key order and digits survive
+        "date_time": event.date_time,
+        "sender": event.sender,
+        "server_url": event.server_url,
+    }

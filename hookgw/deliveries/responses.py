@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from hookgw.events.responses import Event
+from hookgw.events.responses import Event, LoggedEvent
 from hookgw.kernel.schema_parts import Time
 from hookgw.records.deliveries import DeliveryState
 from hookgw.web.responses import Count
@@ -81,6 +81,20 @@ class DeliveryPage(Struct, frozen=True, kw_only=True):
 
     deliveries: list[Delivery]
     cursor: str | None
+
+
+class EventReport(Struct, frozen=True, kw_only=True):
+    """An event of the log, and what became of it.
+
+    Attributes:
+        event: the event with its payload.
+        deliveries: those that it made, the newest first; of more than 1,000, or more than 2 MiB, the newest.
+        note: says that there are none, and why.
+    """
+
+    event: LoggedEvent
+    deliveries: list[Delivery]
+    note: str | UnsetType = UNSET
 
 
 class Replayed(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from hookgw.kernel.schema_parts import Time
 from hookgw.web.responses import Backlog, Count
@@ -88,3 +88,32 @@ class Event(Struct, frozen=True, kw_only=True):
     date_time: Time
     sender: str | None
     server_url: str | None
+
+
+class LoggedEvent(Event, frozen=True, kw_only=True):
+    """An event of the log.
+
+    Attributes:
+        accepted_at: when it was accepted, which is the order of the log.
+    """
+
+    accepted_at: Time = field(name="acceptedAt")
+
+
+class EventPage(Struct, frozen=True, kw_only=True):
+    """A page of the log of events.
+
+    Attributes:
+        events: the events on this page. A search that takes long ends early, and a page ends after 256 KiB of
+            `data`: then they are fewer than `limit`, perhaps none, and there is a `cursor`.
+        cursor: selects the next page; ``null`` on the last page. After a restore, it is refused with 409.
+        from_: the log has all events that were accepted since then, and perhaps earlier ones.
+        indexed_until: what was accepted later is not in this list yet, because there is much to index.
+        searched_until: how far a search came that took long: to events that were accepted then.
+    """
+
+    events: list[LoggedEvent]
+    cursor: str | None
+    from_: Time = field(name="from")
+    indexed_until: Time | UnsetType = field(name="indexedUntil", default=UNSET)
+    searched_until: Time | UnsetType = field(name="searchedUntil", default=UNSET)

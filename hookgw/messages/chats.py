@@ -19,10 +19,12 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.records.chats import HIDDEN, NUMBER, jids_of, plain_jid
 from hookgw.records.events import Event
+from hookgw.store import EventQuery, LoggedEvent
 
 SEARCH_SECONDS = 1.0
 """Seconds after which a search returns what it has found."""
 MOST_PAGES = 50
+PAGE_EVENTS = 1_000
 """Pages of events that a search reads."""
 MOST_FOUND = 1_000
 """A search ends after the page of events on which it has found this many chats or contacts."""
@@ -301,14 +303,16 @@ async def search_events(
         StorageUnavailable: the disk refuses.
     """
 
-    def take_all(events: list[Event]) -> Generator[None, None, None]:
-        for event in events:
-            yield from take(event)
+    def take_all(events: list[LoggedEvent]) -> Generator[None, None, None]:
+        for one in events:
+            yield from take(one.event)
 
     deadline = trio.current_time() + SEARCH_SECONDS
     cursor = None
     for _ in range(MOST_PAGES):
-        page = await history.list_events(instance, kinds, cursor)
+        page = await history.list_events(
+            EventQuery(instance=instance, kinds=kinds, cursor=cursor, limit=PAGE_EVENTS)
+        )
         await run_in_slices(instance, take_all(page.events))
         cursor = page.cursor
         if cursor is None or is_enough() or trio.current_time() >= deadline:

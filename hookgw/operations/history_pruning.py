@@ -28,8 +28,9 @@ async def prune_history(
 ) -> None:
     """Keep the history within ``storage.retention`` and ``storage.history_limit``, until cancelled.
 
-    Ids of events are kept for ``events.dedupe``, within ``events.dedupe_limit``, and entries of the audit for
-    ``storage.audit``. One node is responsible at a time.
+    Events that no registration wants are kept as long, within ``events.log_limit``. Ids of events are kept
+    for ``events.dedupe``, within ``events.dedupe_limit``, and entries of the audit for ``storage.audit``. One
+    node is responsible at a time.
     """
     while True:
         # Not at once: a start has better things to do with the disk.
@@ -43,6 +44,7 @@ async def prune_history(
                 limit=storage.history_limit,
                 ids_before=now - events.dedupe,
                 ids_limit=events.dedupe_limit,
+                log_limit=events.log_limit,
             )
             await store.prune_audit(before=now - storage.audit, most=MOST_OF_INSTANCE)
         except StorageUnavailable as error:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -83,8 +85,27 @@ class _Payload(msgspec.Struct):
     remoteJidAlt: Any = None  # noqa: N815
     chatId: Any = None  # noqa: N815
     id: Any = None
+    keyId: Any = None  # noqa: N815
+    fromMe: Any = None  # noqa: N815
+    participant: Any = None
+    participantAlt: Any = None  # noqa: N815
 
 
+class _Key(msgspec.Struct, gc=False):
+    remoteJid: str  # noqa: N815 -- the names in the payload
+    fromMe: bool = False  # noqa: N815
+    id: str = ""
+    remoteJidAlt: str | None = None  # noqa: N815
+    participant: str | None = None
+    participantAlt: str | None = None  # noqa: N815
+
+
+class _Message(msgspec.Struct, gc=False):
+    key: _Key
+
+
+_decode_message = msgspec.json.Decoder(_Message, float_hook=float).decode
+_remembered_plain_jid = lru_cache(maxsize=10_000)(plain_jid)
 _Value = str | bool | int | float | None
 # float: msgspec's own takes 20 µs for a number such as 1.5e300.
 _Entry = _Payload | list[Any] | _Value
@@ -107,6 +128,75 @@ def chats_in(data_json: bytes) -> tuple[str, ...]:
         return tuple(dict.fromkeys(chat for entry in decoded if (chat := _chat_of(entry))))
     chat = _chat_of(decoded) if isinstance(decoded, _Payload) else ""
     return (chat,) if chat else ()
+
+
+class Subjects(NamedTuple):
+    """What a payload is about, each name once: of a list, those of its entries in order.
+
+    Attributes:
+        chats: as :func:`chats_in` returns them.
+        senders: who wrote or did it, by the plain names of :func:`jids_of`.
+        messages: the network's ids of messages.
+    """
+
+    chats: tuple[str, ...] = ()
+    senders: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+
+
+def subjects_in(data_json: bytes | memoryview, account: str | None) -> Subjects:
+    """Return the chats, senders and messages that a payload is about.
+
+    The sender is the ``participant``; or else the account itself, of what is ``fromMe``; or else the chat.
+
+    Args:
+        account: the one that the instance is connected as, if that is known.
+    """
+    # Nearly all payloads: a message with the plain name of its chat. It takes half the time of the others.
+    with suppress(msgspec.ValidationError):
+        key = _decode_message(data_json).key
+        jid = key.remoteJid
+        if jid and not (key.remoteJidAlt or key.participantAlt):
+            sender = key.participant or (account if key.fromMe else jid)
+            return Subjects(
+                (_remembered_plain_jid(jid),),
+                (_remembered_plain_jid(sender),) if sender else (),
+                (key.id,) if key.id else (),
+            )
+    try:
+        decoded = _decode(data_json)
+    except msgspec.ValidationError:
+        return Subjects()
+    if not isinstance(decoded, list):
+        return Subjects(*((name,) if name else () for name in _subjects_of(decoded, account)))
+    found = [_subjects_of(entry, account) for entry in decoded]
+    return Subjects(*(tuple(dict.fromkeys(filter(None, names))) for names in zip(*found, strict=True)))
+
+
+def _subjects_of(entry: Any, account: str | None) -> tuple[str, str, str]:
+    """Return the chat, the sender and the message of a payload, or of an entry of a list."""
+    chat = _chat_of(entry)
+    if not isinstance(entry, _Payload):
+        return chat, chat, ""
+    key = entry.key
+    if isinstance(key, dict):
+        message, from_me = key.get("id"), key.get("fromMe")
+        named = key if "participant" in key else None
+    else:
+        message, from_me = entry.keyId or entry.id, entry.fromMe
+        named = None
+    if named is None and entry.participant is not None:
+        named = {"participant": entry.participant, "participantAlt": entry.participantAlt}
+    senders = jids_of(named, "participant") if named else ()
+    if senders:
+        sender = senders[0]
+    elif from_me is True:
+        sender = plain_jid(account) if account else ""
+    else:
+        sender = chat
+    if not isinstance(message, str) or (message == entry.id and "@" in message):
+        message = ""
+    return chat, sender, message
 
 
 def split_by_chat(data_json: bytes) -> dict[str, bytes]:

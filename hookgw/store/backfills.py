@@ -1,11 +1,12 @@
 """Backfills in every engine: a search beside the commits, then a commit that looks again.
 
-The cursor of a search is the number of the last event that it looked at: numbers have the order in which
-events were accepted.
+The search goes through the log (:mod:`hookgw.store.log`): first its entries, then the events without entries.
+A cursor has the place of the last event that it looked at, and how many deliveries were made.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -14,7 +15,7 @@ from typing import Generic, NamedTuple, Protocol
 import msgspec
 
 from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import Conflict
+from hookgw.kernel.errors import Conflict, Invalid
 from hookgw.records.audit import AuditEntry
 from hookgw.records.deliveries import Position
 from hookgw.records.event_filters import EventFilter
@@ -23,13 +24,19 @@ from hookgw.records.jobs import BackfillScope, Job
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Registration
 from hookgw.store import steps
+from hookgw.store.commits.changes import CountedTransaction
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx
+from hookgw.store.log import Place
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import BackfillQuery, BackfillStep, Missed, MissedPart, seconds
 from hookgw.store.searches import LAST
 from hookgw.store.shelves import ShelvedRecords
-from hookgw.store.steps import cursor_number, end_of_search
+
+BEGIN: Place = (-(2**62), 0)
+"""Before every event."""
+# Numbers of 18 digits always fit 64-bit integers. Those of transactions are negative after a restore.
+_CURSOR = re.compile(r"(-?[0-9]{1,19})\.([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
 
 READ_EVENTS = 50
 """At most this many payloads are in memory at a time."""
@@ -40,28 +47,39 @@ OTHER_STORAGE = (
 )
 
 
-class Place(NamedTuple):
-    """Where the deliveries of a backfill have their place in the lanes.
+class Reserved(NamedTuple):
+    """The place in the lanes that is kept free for the deliveries of a backfill.
 
     Attributes:
         first: the engine's number of the place; what it counts is the engine's own business.
         newest: the number of the newest event that can have been missed.
         barrier: the position behind the place.
+        generation: of the log at the call: another one means that the storage was copied or restored.
     """
 
     first: int
     newest: int
     barrier: Position
+    generation: str
 
 
 class MissedEvent(NamedTuple):
-    """An event that a search has found; ``dead`` is the number of its dead letter, if it has one."""
+    """An event that a search has found.
 
-    seq: int
+    Attributes:
+        place: where it is in the log.
+        dead: the number of its dead letter, if it has one.
+    """
+
+    place: Place
     id: str
     time: int
     size: int
     dead: int | None
+
+    @property
+    def seq(self) -> int:
+        return self.place[1]
 
 
 class BackfillStatements(Protocol[C_contra]):
@@ -71,19 +89,19 @@ class BackfillStatements(Protocol[C_contra]):
         self,
         connection: C_contra,
         query: BackfillQuery,
-        place: Place | None,
+        reserved: Reserved | None,
         *,
-        after: int,
+        after: Place,
         limit: int,
         rows: int,
-    ) -> tuple[list[MissedEvent], int, int | None]:
-        """Find missed events behind a number, at most ``limit``, looking at ``rows`` events at most.
+    ) -> tuple[list[MissedEvent], Place | None]:
+        """Find missed events behind a place, at most ``limit``, looking at ``rows`` events at most.
 
-        ``place`` tells dead letters of before a backfill from its own; ``None`` if there is none yet.
-        The conditions on payloads are not checked.
+        ``reserved`` tells dead letters of before a backfill from its own; ``None`` if there is none yet. The
+        conditions on payloads are not checked.
 
         Returns:
-            The events in order, how many were looked at, and the last number among those.
+            The events in order, and behind which place the search goes on; ``None`` at the end.
         """
 
     def read_events(
@@ -118,18 +136,23 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         """
 
     @abstractmethod
-    def _place(self, barrier: str) -> Place | None:
-        """Return the place that the text of a barrier names; ``None`` if it is none of this storage."""
+    def _read_barrier(self, barrier: str) -> Reserved | None:
+        """Return the place that the text of a barrier names; ``None`` if it is none of this engine."""
 
     @abstractmethod
     def _making(
-        self, query: BackfillQuery, rule: LaneRule, place: Place, found: Sequence[MissedEvent], at: float
+        self,
+        query: BackfillQuery,
+        rule: LaneRule,
+        reserved: Reserved,
+        found: Sequence[MissedEvent],
+        made: int,
+        at: float,
     ) -> Callable[[Tx], int]:
-        """Return what makes deliveries of missed events, unless there are some by now, and counts them."""
+        """Return what makes deliveries of missed events, unless there are some by now, and counts them.
 
-    def _is_valid(self, transaction: Tx, place: Place) -> bool:  # noqa: ARG002
-        """Return whether a place is one of this storage, as far as only the storage itself knows."""
-        return True
+        ``made`` is how many positions the steps before have given.
+        """
 
     async def begin_backfill(
         self,
@@ -141,9 +164,8 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         audit: Sequence[AuditEntry] = (),
     ) -> Job:
         def store(transaction: Tx, barrier: str) -> Job:
-            begun = msgspec.structs.replace(
-                job, backfill=msgspec.structs.replace(_scope(job), barrier=barrier)
-            )
+            text = f"{barrier}.{_generation(transaction)}"
+            begun = msgspec.structs.replace(job, backfill=msgspec.structs.replace(_scope(job), barrier=text))
             self._records.write_job(transaction, begun)
             if registration is None:
                 self._records.write_audit(transaction, audit)
@@ -154,68 +176,70 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         return await self._reserve(store)
 
     def backfill_barrier(self, job: Job) -> Position:
-        return self._known_place(job).barrier
+        return self._reserved(job).barrier
 
-    def _known_place(self, job: Job) -> Place:
-        place = self._place(_scope(job).barrier)
-        if place is None:
+    def _reserved(self, job: Job) -> Reserved:
+        reserved = self._read_barrier(_scope(job).barrier)
+        if reserved is None:
             raise Conflict(OTHER_STORAGE)
-        return place
+        return reserved
 
     async def find_missed(self, query: BackfillQuery, cursor: str | None) -> MissedPart:
-        after = 0 if cursor is None else cursor_number(cursor)
+        after, _ = _read_cursor(cursor)
         found, last = await self._find(query, None, after, steps.REPLAY_STEP)
         missed = [Missed(one.id, seconds(one.time)) for one in found]
         return MissedPart(
             len(missed),
             missed[0] if missed else None,
             missed[-1] if missed else None,
-            None if last is None else str(last),
+            None if last is None else _cursor(last, 0),
         )
 
     async def backfill_step(
         self, query: BackfillQuery, rule: LaneRule, job: Job, *, count: int, size: int
     ) -> BackfillStep:
-        place, at = self._known_place(job), self._clock.steady()
-        after = 0 if job.cursor is None else cursor_number(job.cursor)
+        reserved, at = self._reserved(job), self._clock.steady()
+        after, number = _read_cursor(job.cursor)
         # Beside the commits: a search with filters may walk through the whole log, in many steps.
-        found, last = await self._find(query, place, after, min(count, steps.REPLAY_STEP))
+        found, last = await self._find(query, reserved, after, min(count, steps.REPLAY_STEP))
         total = 0
-        for number, one in enumerate(found):
+        for place, one in enumerate(found):
             total += one.size
-            if number and total > size:
-                found, last = found[:number], found[number - 1].seq
+            if place and total > size:
+                found, last = found[:place], found[place - 1].place
                 break
-        cursor = None if last is None else str(last)
-        make_deliveries = self._making(query, rule, place, found, at)
+        cursor = None if last is None else _cursor(last, number + len(found))
+        make_deliveries = self._making(query, rule, reserved, found, number, at)
 
-        def make(transaction: Tx) -> int:
-            if not self._is_valid(transaction, place):
+        def make(transaction: Tx) -> BackfillStep:
+            if _generation(transaction) != reserved.generation:
                 raise Conflict(OTHER_STORAGE)
+            stored = self._records.read_job(transaction, job.id)
+            if stored is not None and stored.cursor != job.cursor:
+                # The step is done already, and its answer was lost. Positions are counted from its cursor.
+                return BackfillStep(stored.done - job.done, stored.cursor)
             made = make_deliveries(transaction)
             advanced = job.advanced(made, cursor)
             self._records.write_job(transaction, advanced if cursor else advanced.ended(at))
-            return made
+            return BackfillStep(made, cursor)
 
-        return BackfillStep(await self._commits.call(make), cursor)
+        return await self._commits.call(make)
 
     async def _find(
-        self, query: BackfillQuery, place: Place | None, after: int, limit: int
-    ) -> tuple[list[MissedEvent], int | None]:
-        rows = steps.SEARCH_ROWS
+        self, query: BackfillQuery, reserved: Reserved | None, after: Place, limit: int
+    ) -> tuple[list[MissedEvent], Place | None]:
         filters = [
             EventFilter(conditions, with_files=query.with_files) for conditions in query.filters if conditions
         ]
 
-        def find(connection: C) -> tuple[list[MissedEvent], int | None]:
-            found, looked_at, last = self._sql.look(
-                connection, query, place, after=after, limit=limit, rows=rows
+        def find(connection: C) -> tuple[list[MissedEvent], Place | None]:
+            found, last = self._sql.look(
+                connection, query, reserved, after=after, limit=limit, rows=steps.SEARCH_ROWS
             )
-            end = end_of_search([one.seq for one in found], limit, after, last, is_end=looked_at < rows)
             if filters:
                 meets = self._meeting(connection, query.instance, found, filters)
                 found = [one for one in found if one.seq in meets]
-            return found, end
+            return found, last
 
         return await self._reader.run(find)
 
@@ -232,9 +256,29 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         return meets
 
 
-def newest_of(place: Place | None) -> int:
+def newest_of(reserved: Reserved | None) -> int:
     """Return the number of the newest event that a search looks at."""
-    return LAST if place is None else place.newest
+    return LAST if reserved is None else reserved.newest
+
+
+def _generation(transaction: CountedTransaction) -> str:
+    # The same table in every engine; see log.py.
+    return str(transaction.connection.execute("SELECT generation FROM log_state").fetchone()[0])
+
+
+def _cursor(place: Place, made: int) -> str:
+    return f"{place[0]}.{place[1]}.{made}"
+
+
+def _read_cursor(text: str | None) -> tuple[Place, int]:
+    """Return the place behind which a search begins, and how many positions were given."""
+    if text is None:
+        return BEGIN, 0
+    match = _CURSOR.fullmatch(text)
+    if match is None:
+        raise Invalid("cursor must be the cursor of the step before.")
+    xid, seq, made = map(int, match.groups())
+    return (xid, seq), made
 
 
 def _scope(job: Job) -> BackfillScope:

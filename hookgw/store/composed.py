@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx
+from hookgw.store.history import SteppedHistory
+from hookgw.store.log import SteppedLog
 from hookgw.store.protocol.backfills import Backfills
-from hookgw.store.protocol.history import History
 from hookgw.store.protocol.outbox import Outbox
 from hookgw.store.protocol.pending_changes import PendingChanges
 from hookgw.store.protocol.records import Records
@@ -17,7 +18,8 @@ from hookgw.store.protocol.store import AuditLog, Backups
 class Parts(NamedTuple):
     outbox: Outbox
     changes: PendingChanges
-    history: History
+    history: SteppedHistory[Any, Any]
+    log: SteppedLog[Any, Any]
     records: Records
     audit: AuditLog
     backups: Backups
@@ -32,7 +34,7 @@ class ComposedStore(Generic[Tx]):
     """
 
     def __init__(self, commits: GroupCommit[Tx], parts: Parts) -> None:
-        outbox, changes, history, records, audit, backups, backfills = parts
+        outbox, changes, history, log, records, audit, backups, backfills = parts
         self._commits = commits
         self.check_open = commits.check_open
         self.statistics = commits.statistics
@@ -67,7 +69,9 @@ class ComposedStore(Generic[Tx]):
         self.list_deliveries = history.list_deliveries
         self.find_delivery = history.find_delivery
         self.find_content = history.find_content
-        self.list_events = history.list_events
+        self.list_events = log.list_events
+        self.find_event = log.find_event
+        self.index_log = log.index
         self.tally = history.tally
         self.newest = history.newest
         self.enforce_retention = history.enforce_retention

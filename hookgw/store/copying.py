@@ -58,6 +58,8 @@ TABLES = (
         2,
     ),
     Table("bodies", ("seq", "body"), 1),
+    # From when on the logs of instances are whole; of all of them, under an empty name.
+    Table("logs", ("instance", "at"), 1),
     Table("audit", ("seq", "at", "instance", "instance_id", "action", "entry"), 1),
 )
 
@@ -146,7 +148,7 @@ class TableRows(ABC):
                 self._connection.execute(statement)
             self._has_places = True
         source = self.sources[table.name]
-        conditions, given = [source.where], list[Any]()
+        conditions, given = [f"({source.where})"], list[Any]()
         for bound, sign in ((after, ">"), (until, "<=")):
             if bound is not None:
                 marks = ", ".join([self.mark] * len(bound))

@@ -21,6 +21,7 @@ from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.holdings import BEFORE_ALL, Counted, HistoryExcess, Oldest, measure
+from hookgw.store.log import SteppedLog
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import (
     NO_LIMIT,
@@ -28,7 +29,6 @@ from hookgw.store.records import (
     DeliveryQuery,
     DeliveryReport,
     DeliverySummary,
-    EventPage,
     MinuteTally,
     Tally,
 )
@@ -84,10 +84,6 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
         self, connection: C_contra, instance: str, event_id: str
     ) -> tuple[str, bytes] | None: ...
 
-    def list_events(
-        self, connection: C_contra, instance: str, kinds: Collection[str], before: int
-    ) -> EventPage: ...
-
     def tally(
         self,
         connection: C_contra,
@@ -109,9 +105,6 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
             after: where the former step ended; 0 at first.
             limit: the most deliveries, and the most events.
         """
-
-    def prune_unheard(self, transaction: Tx_contra, before: float, limit: int) -> tuple[int, int]:
-        """Remove events without a delivery, but for their ids; return how many, and what that changes."""
 
     def count_held(self, connection: C_contra, given: dict[str, int]) -> Counted:
         """Count what instances hold; see :func:`~hookgw.store.holdings.measure`."""
@@ -173,20 +166,22 @@ class SteppedHistory(ABC, Generic[C, Tx]):
         background: ConnectionReader[C],
         clock: Clock,
         statements: HistoryStatements[C, Tx],
+        log: SteppedLog[C, Tx],
     ) -> None:
         self._commits = commits
         self._lists = lists
         self._background = background
         self._clock = clock
         self._sql = statements
+        self._log = log
 
     @abstractmethod
-    async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:
+    async def _remove_excess(self, limit: int, rest: int, now: float) -> int:
         """Remove the oldest deliveries of the instances that hold most until the history fits.
 
         Args:
             limit: the most bytes of the history.
-            remembered: the bytes of the ids, which are not part of it.
+            rest: the bytes of the ids, and of what only the log has, which are not part of it.
             now: what finished later stays.
         """
 
@@ -230,14 +225,6 @@ class SteppedHistory(ABC, Generic[C, Tx]):
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
         return await self._lists.run(partial(self._sql.find_content, instance=instance, event_id=event_id))
 
-    async def list_events(
-        self, instance: str, kinds: Collection[str], *, cursor: str | None = None
-    ) -> EventPage:
-        before = searches.LAST if cursor is None else int(cursor)
-        return await self._lists.run(
-            partial(self._sql.list_events, instance=instance, kinds=kinds, before=before)
-        )
-
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
         found: dict[float, MinuteTally] = {}
         count = partial(self._sql.tally, instance=instance, since=since, without_global=without_global)
@@ -255,7 +242,13 @@ class SteppedHistory(ABC, Generic[C, Tx]):
         return await self._lists.run(partial(self._sql.newest, instances=instances))
 
     async def enforce_retention(
-        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+        self,
+        *,
+        before: float,
+        limit: int,
+        ids_before: float = math.inf,
+        ids_limit: int = NO_LIMIT,
+        log_limit: int = NO_LIMIT,
     ) -> int:
         now = self._clock.steady()
         removed, pruned = 0, Pruned(1, 0)
@@ -264,6 +257,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
             pruned = await self._commits.call(prune)
             removed += pruned.removed
             await trio.sleep(PRUNE_REST)
+        unwanted, logged = await self._log.enforce_limit(log_limit)
         forgotten = Forgotten(1, 0)
         while forgotten.size:
             forget = partial(self._sql.forget_ids, before=ids_before, after=forgotten.last, limit=FORGET_STEP)
@@ -272,7 +266,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
         remembered = await self._background.run(self._sql.remembered_bytes)
         if remembered > ids_limit:
             remembered -= await self._forget_excess(ids_limit)
-        return removed + await self._remove_excess(limit, remembered, now)
+        return removed + unwanted + await self._remove_excess(limit, remembered + logged, now)
 
     async def _forget_excess(self, limit: int) -> int:
         """Remove the oldest ids of the instances that hold most until all fit; return the bytes freed."""
@@ -288,21 +282,6 @@ class SteppedHistory(ABC, Generic[C, Tx]):
             last = found[-1]
             await trio.sleep(PRUNE_REST)
         return freed
-
-    async def _remove_unheard(self, now: float, is_enough: Callable[[int], Awaitable[bool]]) -> int:
-        """Remove events without a delivery, as :meth:`_remove_in_turn` does with deliveries.
-
-        Nobody loses anything with these: their ids are kept.
-        """
-        removed, count = 0, 1
-        while count:
-            prune = partial(self._sql.prune_unheard, before=now, limit=PRUNE_STEP)
-            count, size = await self._commits.call(prune)
-            removed += count
-            await trio.sleep(PRUNE_REST)
-            if await is_enough(size):
-                break
-        return removed
 
     async def _remove_in_turn(
         self, kept: float, now: float, is_enough: Callable[[int], Awaitable[bool]]

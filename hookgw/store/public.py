@@ -13,6 +13,7 @@ from hookgw.store.fleet import *
 from hookgw.store.history import *
 from hookgw.store.history_rows import *
 from hookgw.store.holdings import *
+from hookgw.store.log import *
 from hookgw.store.persons import *
 from hookgw.store.protocol.outbox import *
 from hookgw.store.records import *

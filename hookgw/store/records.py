@@ -213,11 +213,61 @@ class Tally(msgspec.Struct, frozen=True):
     is_complete: bool = True
 
 
-class EventPage(msgspec.Struct, frozen=True):
-    """Events, the newest first, and what the next part begins with; ``None`` after the last one."""
+class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events of the log to list. What is ``None``, or empty, does not filter.
 
-    events: list[Event]
+    Attributes:
+        chat, sender: by any spelling of the name; of a number without an ``@``, both that name and the person
+            on WhatsApp.
+        message: the network's id of a message.
+        text: events with this text in their payload, in the spelling of JSON.
+        since, until: of events accepted at or after ``since``, and before ``until``.
+        is_oldest_first: in the order of the log; otherwise the newest come first.
+        cursor: from the page before; ``None`` for the first page.
+    """
+
+    instance: str
+    kinds: tuple[str, ...] = ()
+    chat: str | None = None
+    sender: str | None = None
+    message: str | None = None
+    text: str | None = None
+    since: float | None = None
+    until: float | None = None
+    is_oldest_first: bool = False
     cursor: str | None = None
+    limit: int = 100
+
+
+class LoggedEvent(msgspec.Struct, frozen=True):
+    """An event of the log, and when it was accepted."""
+
+    event: Event
+    accepted_at: float
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Events of the log, and what the next page begins with; ``None`` after the last one.
+
+    Attributes:
+        begins_at: the log has all events that were accepted since then; of earlier ones, some may be missing.
+        reached: of events that were accepted later, the list has none: the index is behind. Usually ``None``.
+        searched: when the last event that a search looked at was accepted, if it ended early.
+    """
+
+    events: list[LoggedEvent]
+    cursor: str | None = None
+    begins_at: float = 0.0
+    reached: float | None = None
+    searched: float | None = None
+
+
+class EventReport(msgspec.Struct, frozen=True):
+    """An event of the log with its deliveries, the newest first; at most 1,000 of them."""
+
+    event: Event
+    accepted_at: float
+    deliveries: list[DeliverySummary]
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):

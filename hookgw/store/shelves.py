@@ -198,6 +198,10 @@ class ShelvedRecords(Generic[C, Tx]):
     def write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
         self._sql.write_audit(transaction, entries)
 
+    def read_job(self, transaction: Tx, job_id: str) -> Job | None:
+        """Return a job as it is stored, with what the transaction has changed so far."""
+        return self._shelves(transaction).jobs.get(job_id)
+
     def write_job(self, transaction: Tx, job: Job | None) -> None:
         """Store a job, if there is one, with whatever else the transaction changes."""
         if job is not None:

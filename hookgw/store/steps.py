@@ -46,6 +46,9 @@ REPLAY_STEP = 1_000
 # How many deliveries one step of a search looks at, whether they match or not: other reads wait meanwhile.
 SEARCH_ROWS = 20_000
 
+# Begins the cursors of an erasure that looks at events without deliveries: their place, and a number.
+_UNWANTED = "u"
+
 # At most this many walks remember where their next step begins; the others start over.
 MOST_WALKS = 1_000
 
@@ -163,6 +166,22 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
         deliveries alone.
         """
 
+    def find_unwanted(
+        self, connection: C_contra, instance: str, value: str, *, after: tuple[int, int], newest: int
+    ) -> tuple[list[int], tuple[int, int] | None]:
+        """Find the next events without deliveries, as :meth:`find_concerned` does.
+
+        Args:
+            after: the time of acceptance and the number of the last event of the former step.
+            newest: no event with a higher number.
+
+        Returns:
+            The numbers of the events, and where the next step begins.
+        """
+
+    def find_events(self, connection: C_contra, events: Collection[int]) -> list[int]:
+        """Return which of some events are there, with more than their ids."""
+
     def find_deliveries(self, connection: C_contra, events: Collection[int]) -> list[ErasedDelivery]:
         """Return all deliveries of events, and lock them where others may write."""
 
@@ -235,9 +254,13 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         """Return the moment of this call, once all settlements that were requested before can be read."""
         return await self._now()
 
+    @abstractmethod
+    async def _newest_event(self) -> int:
+        """Return a number that is at least that of every event stored so far."""
+
     def _read_place(self, cursor: str) -> tuple[int, Now]:
-        after, _, now = cursor.partition("-")
-        return cursor_number(after), self._sql.read_now(now)
+        after, _, rest = cursor.partition("-")
+        return cursor_number(after), self._sql.read_now(rest.partition("-")[0])
 
     async def park_cursor(self) -> str:
         return str(await self._now())
@@ -286,7 +309,8 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         return await self._commits.call(drop)
 
     async def cancel_cursor(self) -> str:
-        return f"0-{await self._now()}"
+        # The number of the event is for erasures.
+        return f"0-{await self._now()}-{await self._newest_event()}"
 
     async def cancel_step(
         self,
@@ -355,9 +379,23 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
     async def find_concerned(
         self, instance: str, value: str, cursor: str, *, pending: bool = False
     ) -> Concerned:
-        after, now = self._read_place(cursor)
+        *_, newest = cursor.split("-", 2)
+        if cursor.startswith(_UNWANTED):
+            at, _, after = cursor.removeprefix(_UNWANTED).partition("-")[0].partition(".")
+            look = partial(self._sql.find_unwanted, instance=instance, value=value)
+            place = cursor_number(at), cursor_number(after)
+            found, last = await self._reader.run(
+                partial(look, after=place, newest=cursor_number(newest.rpartition("-")[2]))
+            )
+            return Concerned(found, None if last is None else f"{_UNWANTED}{last[0]}.{last[1]}-{newest}")
+        number, now = self._read_place(cursor)
         find = partial(self._sql.find_concerned, instance=instance, value=value, pending=pending)
-        return await self._reader.run(partial(find, after=after, now=now))
+        page = await self._reader.run(partial(find, after=number, now=now))
+        if cursor.count("-") < 2:  # of a job of an earlier version: there was no such event
+            return page
+        if page.cursor is not None:
+            return Concerned(page.events, f"{page.cursor}-{newest}")
+        return page if pending else Concerned(page.events, f"{_UNWANTED}0.0-{newest}")
 
     async def erase(
         self,
@@ -374,8 +412,8 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
             rows = self._sql.find_deliveries(connection, events)
             left = {row.event for row in rows if row.seq in in_flight}
             gone = [row for row in rows if row.event not in left]
-            removed = {row.event for row in gone}
-            if gone:
+            removed = set(self._sql.find_events(connection, events)) - left
+            if removed:
                 transaction.count_finished(
                     weigh(
                         (row.registration, row.instance, row.size) for row in gone if row.state == "pending"

@@ -129,6 +129,15 @@ class Backfills:
         """
         return await self._jobs.wait(await self._begin(instance, label, asked))
 
+    async def backfill_missed(self, instance: str, label: str) -> Job:
+        """Send what a registration has missed while it was disabled last; see :meth:`backfill`."""
+        registration = self._get(instance, label)
+        if registration.disabled_at is None:
+            raise Conflict("hookgw does not know when the webhook was disabled, or it never was.")
+        scope = missed_scope(registration)
+        asked = BackfillRequest(since=registration.disabled_at, until=scope.until)
+        return await self.backfill(instance, label, asked)
+
     @completes
     async def _begin(self, instance: str, label: str, asked: BackfillRequest) -> RunningJob:
         # At once: a step of the former one may hold the lock for long.

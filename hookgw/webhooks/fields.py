@@ -67,7 +67,7 @@ class AskedFields(NamedTuple):
     enabled: bool
 
 
-class Missed(Struct, frozen=True, kw_only=True):
+class MissedCount(Struct, frozen=True, kw_only=True):
     """What a registration has missed while it was disabled.
 
     Attributes:
@@ -479,7 +479,7 @@ AFTER = (
     ),
     Shown(
         "missed",
-        Missed | None,
+        MissedCount | None,
         "what it has missed, if this call has enabled it; `null` if nobody knows since when it was disabled.",
         is_optional=True,
     ),

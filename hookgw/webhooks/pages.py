@@ -89,6 +89,8 @@ class WebhookForms:
             ("pause", self.pause),
             ("resume", self.resume),
             ("cancel", self.cancel),
+            ("backfill", self.backfill),
+            ("backfill/cancel", self.cancel_backfill),
             ("test", self.test),
             ("rotate", self.rotate),
             ("secret", self.secret),
@@ -184,6 +186,11 @@ class WebhookForms:
         if registration is None and error is None:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
         now = None if registration is None else await self._now(registration)
+        backfill, missed = None, None
+        if registration is not None:
+            backfill = self._gateway.jobs.backfill_of(registration.id)
+            if backfill is None:
+                missed = await self._gateway.backfills.missed_while_disabled(registration)
         return await self._site.render(
             "webhook.html",
             200 if error is None else error.status,
@@ -192,6 +199,8 @@ class WebhookForms:
             path=_path(instance, label),
             registration=registration,
             now=now,
+            backfill=backfill,
+            missed=missed,
             live=f"/live/webhook/{quote(instance)}/{quote(label)}",
             webhook=self.values(instance, form, label),
             kinds=[kind for kind in self._gateway.catalog if not kind.operational],
@@ -242,6 +251,28 @@ class WebhookForms:
             return await self._page(instance, label, error=Conflict(job.error))
         return self._site.redirect(
             _path(instance, label), done="cancelling" if job.is_running else "cancelled"
+        )
+
+    async def backfill(self, instance: str, label: str) -> Response:
+        """Send what the webhook has missed while it was disabled; enable it with that if it still is."""
+        await self._site.form()
+        gateway = self._gateway
+        registration = gateway.registrations.get(instance, label)
+        try:
+            if registration.enabled:
+                is_running = (await gateway.backfills.backfill_missed(instance, label)).is_running
+            else:
+                change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
+                stored = await gateway.registrations.update(instance, label, change, backfill=True)
+                is_running = stored.job is not None
+        except HookgwError as error:
+            return await self._page(instance, label, error=error)
+        return self._site.redirect(_path(instance, label), done="backfilling" if is_running else "backfilled")
+
+    async def cancel_backfill(self, instance: str, label: str) -> Response:
+        await self._site.form()
+        return await self._done(
+            instance, label, "backfill_ended", self._gateway.backfills.cancel(instance, label)
         )
 
     async def pause(self, instance: str, label: str) -> Response:

@@ -9,7 +9,7 @@ import msgspec
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Fields, as_bool, as_object, list_of
 from hookgw.kernel.json_moments import as_moment, check_range
-from hookgw.records.event_filters import Condition
+from hookgw.records.event_filters import Condition as StoredCondition
 from hookgw.records.events import Catalog
 from hookgw.webhooks.filters import read_filter
 
@@ -30,7 +30,7 @@ class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     until: float | None = None
     kinds: tuple[str, ...] = ()
-    filter: tuple[Condition, ...] = ()
+    filter: tuple[StoredCondition, ...] = ()
     dead: bool = False
     dry_run: bool = False
 
@@ -44,7 +44,7 @@ def parse_backfill(body: Any, catalog: Catalog, *, now: float) -> BackfillReques
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
 
-    def check_filter(value: Any, where: str) -> tuple[Condition, ...]:
+    def check_filter(value: Any, where: str) -> tuple[StoredCondition, ...]:
         return read_filter(fields, value, where)
 
     asked = BackfillRequest(

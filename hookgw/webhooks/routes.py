@@ -23,7 +23,7 @@ from hookgw.web.request_body import json_response, read_optional_json, read_pars
 from hookgw.web.server.response_memory import LIST, ONE
 from hookgw.webhooks import lane_responses, responses
 from hookgw.webhooks.change import RegistrationChange, parse_grace, parse_registration, unmask_change
-from hookgw.webhooks.fields import Missed, Showing, state_of
+from hookgw.webhooks.fields import MissedCount, Showing, state_of
 from hookgw.webhooks.lane_responses import present_attempt, present_lane
 from hookgw.webhooks.requests import parse_backfill, take_backfill
 from hookgw.webhooks.responses import (
@@ -50,7 +50,6 @@ _UPDATE_BODY = json_body(
     another_URL={"url": _URL},
     other_kinds={"events": ["MESSAGES_UPSERT"]},
     disabled={"enabled": False},
-    enabled_with_what_it_missed={"enabled": True, "backfill": True},
 )
 _BACKFILL_BODY = json_body(
     "BackfillRequest",
@@ -319,11 +318,11 @@ def _after() -> tuple[str, str]:
     raise wrong_cursor()
 
 
-def _missed(stored: StoredRegistration) -> Missed | None:
+def _missed(stored: StoredRegistration) -> MissedCount | None:
     found, since = stored.missed, stored.registration.disabled_at
     if found is None or since is None:
         return None
-    return Missed(count=found.count, since=rfc3339(since), complete=found.is_complete)
+    return MissedCount(count=found.count, since=rfc3339(since), complete=found.is_complete)
 
 
 def _backfilled(job: Job) -> responses.Backfilled:

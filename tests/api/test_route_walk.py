@@ -39,6 +39,7 @@ FILLED = {
     "name": "dlv_1",
     "key_name": "default",
     "job_id": "job_1",
+    "event_id": "e-1",
     "rest": "notes",
     "part": "data",
     "below": "messages-upsert",

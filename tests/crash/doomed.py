@@ -22,13 +22,14 @@ from hookgw import Delivery, DeliveryState, Event
 from hookgw.command import main
 from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
-from hookgw.records import LaneRule, Settlement
+from hookgw.records import LaneRule, Position, Settlement
 from hookgw.store import CommitGroup, GroupCommit, ShelvedRecords, steps
 from hookgw.store.postgresql import Writer
+from hookgw.store.postgresql import backfills as postgresql_backfills
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import history as postgresql_history
 from hookgw.store.postgresql import pending_changes as postgresql_pending_changes
-from hookgw.store.sqlite import database, erase, history, pending_changes, schema
+from hookgw.store.sqlite import backfills, database, erase, history, pending_changes, schema
 
 
 def die(*_: object) -> None:
@@ -63,6 +64,22 @@ def replay() -> None:
     steps.REPLAY_STEP = 100
     for module in (pending_changes, postgresql_pending_changes):
         _make_deadly(module, "requeue", after=1)
+
+
+def backfill() -> None:
+    """One step of a backfill is on disk, the second one is in the middle of its transaction."""
+    steps.REPLAY_STEP = 100
+    for module in (backfills, postgresql_backfills):
+        _make_deadly(module, "make", after=1)
+
+
+def backfill_call() -> None:
+    """The call of a backfill is on disk, and nobody has heard of it."""
+
+    def doomed(self: Dispatcher, registration: str, position: Position) -> None:
+        die()
+
+    Dispatcher.set_barrier = doomed  # type: ignore[method-assign]
 
 
 def erasure() -> None:
@@ -236,7 +253,19 @@ def _rows_of(result: Any) -> int:
 MOMENTS: dict[str, Callable[..., None]] = {
     moment.__name__: moment
     for moment in (
-        *(dispatch, settle, replay, erasure, prune, repartition, parking, state, commit),
+        *(
+            dispatch,
+            settle,
+            replay,
+            backfill,
+            backfill_call,
+            erasure,
+            prune,
+            repartition,
+            parking,
+            state,
+            commit,
+        ),
         *(creation, upgrade, former_chats),
     )
 }

@@ -197,6 +197,54 @@ async def test_during_a_replay(tmp_path: Path, storage: Storage) -> None:
         assert list(dict.fromkeys(arrived)) == ids(events)
 
 
+async def has_missed(stage: Stage) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Let a webhook miss events, and then have others pending."""
+    missed, later = batch(250), [event(f"later{number}") for number in range(10)]
+    await stage.register()
+    await stage.call("PATCH", "/webhook/set/shop", {"enabled": False})
+    await stage.call("POST", "/event/emit/shop", missed)
+    return missed, later
+
+
+async def test_during_a_backfill(tmp_path: Path, storage: Storage) -> None:
+    """Each step is whole or not at all, the next start goes on with it, and nothing newer passes it."""
+    async with staged(tmp_path, storage) as stage:
+        await stage.start("backfill")
+        missed, later = await has_missed(stage)
+        await stage.call("PATCH", "/webhook/set/shop", {"enabled": True})
+        stage.receiver.default = answer(503)
+        await stage.call_in_vain("/webhook/backfill/shop", {"since": LONG_AGO})
+        await stage.target.died()
+        assert storage.peek("SELECT count(*) FROM deliveries") == [(100,)]
+        await stage.start()
+        await stage.call("POST", "/event/emit/shop", later)
+        stage.receiver.default = answer()
+        await stage.drained()
+        assert await stage.deliveries("delivered") == ids([*missed, *later])
+        (job,) = await stage.call("GET", "/job/list")
+        assert (job["kind"], job["state"], job["done"]) == ("backfill", "done", len(missed))
+        arrived = [request.event_id for request in stage.receiver.requests]
+        assert list(dict.fromkeys(arrived)) == ids([*missed, *later])
+
+
+async def test_after_the_commit_of_a_backfill_that_enables(tmp_path: Path, storage: Storage) -> None:
+    """The webhook is enabled, and what it has missed comes before anything newer; or neither is so."""
+    async with staged(tmp_path, storage) as stage:
+        await stage.start("backfill_call")
+        missed, later = await has_missed(stage)
+        with pytest.raises(httpx.HTTPError):
+            await stage.call("PATCH", "/webhook/set/shop", {"enabled": True, "backfill": True})
+        await stage.target.died()
+        await stage.start()
+        assert (await stage.call("GET", "/webhook/find/shop"))["enabled"]
+        await stage.call("POST", "/event/emit/shop", later)
+        await stage.drained()
+        # The first look at what is pending may come before the first step.
+        while len(stage.receiver.requests) < len(missed) + len(later):  # noqa: ASYNC110
+            await trio.sleep(LOOK_AGAIN)
+        assert [request.event_id for request in stage.receiver.requests] == ids([*missed, *later])
+
+
 async def test_during_an_erasure(tmp_path: Path, storage: Storage) -> None:
     """Each step is whole or not at all, and the next start erases the rest before it sends anything."""
     events, step = batch(253), 100

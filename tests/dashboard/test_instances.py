@@ -274,6 +274,27 @@ class TestAWebhook:
         await browser.submit(page, f"{page}/enable")
         assert gateway.registrations.get("loja1").enabled
 
+    @pytest.mark.parametrize("enables_first", [True, False])
+    async def test_what_was_missed_is_sent(
+        self, browser: Browser, gateway: Gateway, page: str, enables_first: bool
+    ) -> None:
+        assert "what it missed" not in (await browser.get(page)).text
+        await browser.submit(page, f"{page}/disable")
+        await emit(gateway)
+        shown = (await browser.get(page)).text
+        assert 'Enable, and send what it missed (<data value="1">1</data>)</button>' in shown
+        if enables_first:
+            await browser.submit(page, f"{page}/enable")
+            shown = (await browser.get(page)).text
+            assert '>Send what it missed (<data value="1">1</data>)</button>' in shown
+        sent = await browser.submit(page, f"{page}/backfill")
+        assert sent.headers["location"].endswith("?done=backfilled")
+        assert gateway.registrations.get("loja1").enabled
+        assert gateway.backlog.of_instance("loja1")[0] == 1
+        assert "what it missed" not in (await browser.get(page)).text
+        refused = await browser.submit(page, f"{page}/backfill/cancel")
+        assert "No backfill of this webhook is under way." in refused.text
+
     async def test_pending_deliveries_are_cancelled_after_a_look(
         self, browser: Browser, gateway: Gateway, page: str
     ) -> None:

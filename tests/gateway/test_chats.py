@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from trio.testing import MockClock
 from hookgw import Event
 from hookgw.core import LONG_WORK, SLICE, LongWork
 from hookgw.messages import MOST_MESSAGE, MOST_PAGES, Chat, ChatQuery, ChatSearch, Contact
-from hookgw.store import EventPage
+from hookgw.store import EventPage, EventQuery, LoggedEvent
 
 
 class History:
@@ -26,12 +25,12 @@ class History:
         self._seconds = seconds
         self.pages = 0
 
-    async def list_events(self, instance: str, kinds: Collection[str], cursor: str | None) -> EventPage:
+    async def list_events(self, query: EventQuery) -> EventPage:
         self.pages += 1
         await trio.sleep(self._seconds)
-        start = int(cursor or 0)
+        start = int(query.cursor or 0)
         end = start + self._size
-        events = [event for event in self._events[start:end] if event.kind in kinds]
+        events = [LoggedEvent(event, 0) for event in self._events[start:end] if event.kind in query.kinds]
         return EventPage(events, str(end) if end < len(self._events) else None)
 
 

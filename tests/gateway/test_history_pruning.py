@@ -28,10 +28,14 @@ class FakeStore:
         self.refuses = refuses
         self.calls: list[tuple[float, float, int]] = []
         self.ids: list[tuple[float, int]] = []
+        self.log_limits: list[int] = []
         self.audits: list[tuple[float, int]] = []
 
-    async def enforce_retention(self, *, before: float, limit: int, ids_before: float, ids_limit: int) -> int:
+    async def enforce_retention(
+        self, *, before: float, limit: int, ids_before: float, ids_limit: int, log_limit: int
+    ) -> int:
         await trio.lowlevel.checkpoint()
+        self.log_limits.append(log_limit)
         self.calls.append((trio.current_time(), before, limit))
         self.ids.append((ids_before, ids_limit))
         if self.refuses:
@@ -64,6 +68,7 @@ async def test_the_bounds_are_those_of_the_settings_every_minute(autojump_clock:
     assert [(round(before - start), limit) for before, limit in store.ids] == [
         (minute - 7200, 2**21) for minute in (60, 120, 180)
     ]
+    assert store.log_limits == [EVENTS.log_limit] * 3
     assert [(round(before - start), most) for before, most in store.audits] == [
         (minute - 1800, MOST_OF_INSTANCE) for minute in (60, 120, 180)
     ]

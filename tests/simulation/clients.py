@@ -12,15 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
+from msgspec import UNSET
 
 from hookgw import Event, HookgwError, Registration
 from hookgw.deliveries import Replay
 from hookgw.kernel import Rate
 from hookgw.records import Cancellation, JobKind, Ordering, RetryOptions
-from hookgw.webhooks import RegistrationChange, body_of
+from hookgw.webhooks import BackfillRequest, RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
-from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued, Skipped
+from tests.simulation.history import (
+    Accepted,
+    Backfilled,
+    Backfilling,
+    Cancelled,
+    Changed,
+    Known,
+    Record,
+    Refused,
+    Requeued,
+    Skipped,
+)
 from tests.simulation.operators import PERSONS, Operators
 from tests.simulation.scenario import GLOBAL_KEY, KINDS, PULLED
 
@@ -50,6 +62,9 @@ class Clients:
         self._chance = chance
         self._events = 0
         self._emitted: list[tuple[str, str]] = []
+        # The instance and the kind of each event that was answered with 202.
+        self._stored: dict[str, tuple[str, str]] = {}
+        self._backfills = 0
         self._versions = 0
         self._creations = 0
         self._calls_left = 0
@@ -150,6 +165,7 @@ class Clients:
             self._cancel: 0.3,
             self._skip: 1.5,
             self._rotate: 0.2,
+            self._backfill: self._world.scenario.backfills,
             self._look: 1 if self._world.api is not None else 0,
             self._operators.delete_instance: self._world.scenario.deletions,
             self._operators.erase: self._world.scenario.erasures,
@@ -242,6 +258,7 @@ class Clients:
         after = self.wanting(instance, kind)
         same = {key for key, found in before.items() if after.get(key) == found}
         new = [number for number, is_new in enumerate(stored) if is_new]
+        self._stored |= {ids[number]: (instance, kind) for number in new}
         if new:
             self._note(
                 Accepted,
@@ -274,6 +291,7 @@ class Clients:
     def forget(self, instance: str) -> None:
         """Forget the events of an instance that was deleted: they are unknown to the next one of its name."""
         self._emitted = [one for one in self._emitted if one[1] != instance]
+        self._stored = {event: one for event, one in self._stored.items() if one[0] != instance}
         self._keys.pop(instance, None)
 
     def locks_of(self, instance: str) -> list[trio.Lock]:
@@ -402,6 +420,46 @@ class Clients:
 
     async def _resume(self, found: Registration | None = None) -> None:
         await self._change_one("resume", found or self._choose())
+
+    async def _backfill(self) -> None:
+        """Let a registration have what it has missed; enable it with that if it is disabled."""
+        found, world = self._choose(), self._world
+        if found is None:
+            return
+        instance, label = found.instance, found.label
+        async with self._changing(instance, label):
+            found = world.gateway.registrations.find(instance, label)
+            if found is None:
+                return
+            self._backfills += 1
+            call = {"number": self._backfills, "began": world.now, "registration": world.name_of(found)}
+            self._note(Backfilling, **call)
+            owed: tuple[str, ...] = ()
+            is_answered = False
+            if found.enabled:
+                dead = self._chance.random() < 0.15
+                if dead:
+                    self._note(Requeued, began=world.now, what="backfill", instance=instance)
+                kinds = found.events
+                owed = tuple(
+                    event
+                    for event, (of, kind) in self._stored.items()
+                    if of == instance and (not kinds or kind in kinds)
+                )
+                asked = BackfillRequest(since=0.0, dead=dead)
+                make = partial(world.gateway.backfills.backfill, instance, label, asked)
+                is_answered = await self.attempt("backfill", make, world.name_of(found))
+            else:
+
+                async def enable() -> None:
+                    nonlocal is_answered
+                    change = RegistrationChange(is_set=False, url=UNSET, events=UNSET, enabled=True)
+                    await world.gateway.registrations.update(instance, label, change, backfill=True)
+                    is_answered = True
+
+                await self._change("set", world.name_of(found), enable)
+            if is_answered and not world.is_over:
+                self._note(Backfilled, events=owed, **call)
 
     async def _rotate(self) -> None:
         await self._change_one("rotate", self._choose())

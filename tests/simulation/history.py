@@ -239,6 +239,33 @@ class Requeued(Record, frozen=True, kw_only=True):
     events: tuple[str, ...] = ()
 
 
+class Backfilling(Record, frozen=True, kw_only=True):
+    """A registration is about to get what it has missed. The call may have effects until the end of the run.
+
+    Attributes:
+        number: of the call in the run.
+        began: when the call begins.
+    """
+
+    number: int
+    began: float
+    registration: str
+
+
+class Backfilled(Record, frozen=True, kw_only=True):
+    """A backfill was answered: it is stored, and may still go on.
+
+    Attributes:
+        number, began, registration: as before the call.
+        events: those that it owes the registration: accepted before the call, and of its kinds.
+    """
+
+    number: int
+    began: float
+    registration: str
+    events: tuple[str, ...]
+
+
 class Removed(Record, frozen=True, kw_only=True):
     """An instance was deleted, or that was tried.
 

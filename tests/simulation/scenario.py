@@ -73,6 +73,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     backups: float
     api: float
     master_keys: tuple[str, ...]
+    backfills: float
 
 
 def scenario_of(seed: int, folder: Path) -> Scenario:
@@ -153,6 +154,7 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         backups=more.choice((0, 0, 0, 1)),
         api=more.choice((0, 0, 0, 0.6)),
         master_keys=more.choice(((), (), (), (), (), (), MASTER_KEYS[:1], MASTER_KEYS)),
+        backfills=more.choice((0, 0, 1, 3)),
     )
 
 

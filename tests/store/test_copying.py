@@ -128,6 +128,7 @@ async def test_there_and_back(path: Path, server: Server, monkeypatch: pytest.Mo
         "deliveries": 5,
         "attempts": 4,
         "bodies": 3,
+        "logs": 2,
         "audit": 1,
     }
     back = path.with_name("back.db")
@@ -150,7 +151,7 @@ async def check_it_goes_on(store: Store, cursors: tuple[str, str | None]) -> Non
     query = CancelQuery(instance="shop", registrations=("reg_1",))
     step = await store.cancel_step(query, "off", cursors[0])
     assert step.counts == {"reg_1": 3}
-    assert (await store.park_step("reg_1", "off", cursors[0].partition("-")[2])).count == 0
+    assert (await store.park_step("reg_1", "off", cursors[0].split("-")[1])).count == 0
     assert (await store.replay_step(ReplayQuery(instance="shop"), {"reg_1": RULE}, cursors[1])).count == 3
     await store.record_audit([AuditEntry(at=AT + 1, action="key.create", actor=Actor(kind=ActorKind.HOOKGW))])
 

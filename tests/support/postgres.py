@@ -28,6 +28,8 @@ _EMPTY = """
         FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = '{schema}' LOOP
             IF name = 'shards' THEN
                 UPDATE shards SET generation = NULL, epoch = 0 WHERE generation IS NOT NULL OR epoch <> 0;
+            ELSIF name = 'log_state' THEN
+                UPDATE log_state SET generation = '', home = '', xid = -1, seq = -1, is_whole = false;
             ELSIF name <> 'hookgw_schema' THEN
                 EXECUTE format('DELETE FROM %I', name);
             END IF;

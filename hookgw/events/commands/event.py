@@ -1,18 +1,46 @@
-"""``hookgw event``: events that hookgw has stored."""
+"""``hookgw event``: the log of events, and what removes a person from it."""
 
 from __future__ import annotations
+
+import json
 
 import click
 
 from hookgw.command.client import Client, server_options
+from hookgw.command.fields import PAGE, read_time
 from hookgw.command.job import follow_aloud
-from hookgw.command.names import instance_argument
-from hookgw.command.output import counted, json_option, say, show_json, show_warnings
+from hookgw.command.names import complete_kinds, instance_argument
+from hookgw.command.output import (
+    Column,
+    counted,
+    json_option,
+    say,
+    show_fields,
+    show_json,
+    show_table,
+    show_warnings,
+    table_options,
+)
+
+_LISTED = {
+    "acceptedAt": Column("accepted", least=None, is_time=True),
+    "event": Column("kind", least=12),
+    "id": Column("id", least=None),
+    "data": Column("data", least=16),
+}
+"""The columns of the list, by the field of an event."""
+_DELIVERED = {
+    "id": Column("delivery", least=None),
+    "state": Column("state", least=None),
+    "label": Column("label", least=8),
+    "finishedAt": Column("finished", least=None, is_time=True),
+    "reason": Column("reason", least=16, wraps=True),
+}
 
 
 @click.group()
 def event() -> None:
-    """Erase a person's data from the stored events."""
+    """List and find events of the log, or erase a person's data from it."""
 
 
 @event.command()
@@ -46,3 +74,75 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
     else:
         show_warnings({"warnings": warnings})
         say(f"Erased {counted(events, 'event')} with {counted(deliveries, 'delivery', 'deliveries')}.")
+
+
+@event.command("list")
+@instance_argument()
+@click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=read_time,
+    help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
+)
+@click.option("--until", metavar="TIME", callback=read_time, help="Only events accepted until then.")
+@click.option("--chat", help="Only events about this chat: the network's name of it, or a number.")
+@click.option("--sender", help="Only events by this sender: the network's name, or a number.")
+@click.option("--id", "id", help="Only events about the message with this id of the network.")
+@click.option("--text", help="Only events with this text in their data; case counts.")
+@click.option("--order", type=click.Choice(["newest", "oldest"]), help="Which come first; newest by default.")
+@click.option("--limit", type=PAGE, help="Events per page.")
+@click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
+@server_options
+@table_options
+def list_(client: Client, instance: str, wide: bool, as_json: bool, **query: str | int | None) -> None:
+    """List INSTANCE's events, whether a webhook wanted them or not."""
+    page = client.page("events", "event", "list", instance, query=query)
+    if as_json:
+        show_json(page)
+        return
+    rows = [
+        [found["acceptedAt"], found["event"], found["id"], json.dumps(found["data"], ensure_ascii=False)]
+        for found in page["events"]
+    ]
+    show_table(tuple(_LISTED.values()), rows, wide=wide)
+    # To standard error, so that a pipe gets only the table.
+    if page.get("indexedUntil"):
+        say(f"Events accepted after {page['indexedUntil']} are not listed yet. Try again soon.", err=True)
+    if page.get("searchedUntil"):
+        say(f"The search came to events of {page['searchedUntil']}.", err=True)
+    if page["cursor"]:
+        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+    else:
+        say(f"The log is complete since {page['from']}.", err=True)
+
+
+@event.command()
+@instance_argument()
+@click.argument("event_id", metavar="ID")
+@server_options
+@table_options
+def find(client: Client, instance: str, event_id: str, wide: bool, as_json: bool) -> None:
+    """Show an event and the deliveries that it made."""
+    found = client.call("GET", "event", "find", instance, event_id)
+    if as_json:
+        show_json(found)
+        return
+    one = found["event"]
+    show_fields(
+        {
+            "event": one["id"],
+            "kind": one["event"],
+            "happened": one["date_time"],
+            "accepted": one["acceptedAt"],
+            "sender": one["sender"],
+            # As JSON on one line, so that it can be copied into `hookgw emit --data`.
+            "data": json.dumps(one["data"], ensure_ascii=False),
+        }
+    )
+    say()
+    if found["deliveries"]:
+        rows = ([delivery[name] for name in _DELIVERED] for delivery in found["deliveries"])
+        show_table(tuple(_DELIVERED.values()), rows, wide=wide)
+    else:
+        say(found["note"])

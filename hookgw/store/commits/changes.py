@@ -17,12 +17,14 @@ class Changes(msgspec.Struct, frozen=True):
     """What a commit has changed so far. It is immutable, so that a failed job is undone by its old value.
 
     Attributes:
+        events: how many were appended.
         pending: how many more deliveries are pending.
         requeued: how many finished deliveries are pending again, by lane key.
         change: of what is pending, without appended deliveries.
     """
 
     rows: int = 0
+    events: int = 0
     pending: int = 0
     requeued: Mapping[str, int] = {}
     change: PendingChange = {}
@@ -55,7 +57,12 @@ class CountedTransaction:
         """Count what was appended. The listener gets these deliveries themselves, not their number."""
         rows, pending = self.changes.rows, self.changes.pending
         # Not per registration: dispatch counts the deliveries themselves.
-        self.changes = replace(self.changes, rows=rows + events + deliveries, pending=pending + deliveries)
+        self.changes = replace(
+            self.changes,
+            rows=rows + events + deliveries,
+            events=self.changes.events + events,
+            pending=pending + deliveries,
+        )
 
     def count_rows(self, count: int) -> None:
         self.changes = replace(self.changes, rows=self.changes.rows + count)

@@ -100,6 +100,7 @@ class GroupCommit(Generic[Tx]):
 
     Attributes:
         failing: why the disk refuses; ``None`` while it works.
+        events: how many were appended since the store was opened.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class GroupCommit(Generic[Tx]):
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self.failing: StorageUnavailable | None = None
+        self.events = 0
         self._writer = writer
         self._observer = observer
         self._listener: StoreListener = _NOBODY
@@ -339,6 +341,7 @@ class GroupCommit(Generic[Tx]):
         if not committed.is_empty:
             self._commits += 1
             self._rows += changes.rows
+            self.events += changes.events
             self._pending += changes.pending
             self._last = committed
         self._settlements -= sum(len(group.settlements) for group in groups)

@@ -17,8 +17,9 @@ from psycopg import Connection
 from hookgw.records.events import Event
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
-from hookgw.store.backfills import READ_EVENTS, MissedEvent, Place, SteppedBackfills, newest_of
+from hookgw.store.backfills import READ_EVENTS, MissedEvent, Reserved, SteppedBackfills, newest_of
 from hookgw.store.commits.changes import weigh
+from hookgw.store.log import Place
 from hookgw.store.new_lanes import lanes_by_rule
 from hookgw.store.postgresql.append import position
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
@@ -31,25 +32,35 @@ from hookgw.store.searches import LAST, in_time
 __all__ = ["look", "read_events"]
 
 _ENGINE = "xid"
-# Below all numbers that the sequence gives, and in the order of events.
+# Below all numbers that the sequence gives.
 _BELOW = -(2**62)
 
-# What the row itself says comes first. An event without a payload is one that was not kept.
-_IS_MISSED = "instance = %(instance)s AND heard >= 0 AND octet_length(data) > 0"
+# An event without a payload is one that was not kept.
+_IS_KEPT = "e.instance = %(instance)s AND e.heard >= 0 AND octet_length(e.data) > 0"
 # If deliveries of an event were pruned while another one is left, nobody knows whose they were.
-_HAS_NONE = """heard = (SELECT count(*) FROM deliveries d WHERE d.event = events.seq)
-    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.event = events.seq
-    AND d.registration = %(registration)s AND NOT (%(dead)s AND d.state = 'dead' AND d.xid < %(first)s))"""
+_HAS_NONE = """e.heard = (SELECT count(*) FROM deliveries d WHERE d.event = e.seq)
+    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.event = e.seq
+        AND d.registration = %(registration)s
+        AND NOT (%(dead)s AND d.state = 'dead' AND d.xid < %(first)s))"""
+# As the searches of the log: see log.py. What is not settled is looked at, too: whatever commits from now on
+# has its deliveries.
+_ENTRIES = """SELECT l.xid, l.seq, {conditions} AS matches FROM log l
+    CROSS JOIN LATERAL (SELECT * FROM events WHERE events.seq = l.seq OFFSET 0) e
+    WHERE (l.instance, l.xid, l.seq) > (%(instance)s, %(after_xid)s, %(after)s)
+        AND (l.instance, l.xid, l.seq) <= (%(instance)s, %(end_xid)s, %(end)s)
+    ORDER BY l.instance, l.xid, l.seq LIMIT %(rows)s"""
+_TAIL = """SELECT e.xid, e.seq, {conditions} AS matches FROM events e
+    WHERE e.heard >= 0 AND (e.xid, e.seq) > (%(after_xid)s, %(after)s)
+    ORDER BY e.xid, e.seq LIMIT %(rows)s"""
 _LOOK = """
-WITH looked_at AS MATERIALIZED (
-    SELECT seq, {conditions} AS matches FROM events
-    WHERE seq > %(after)s AND seq <= %(newest)s ORDER BY seq LIMIT %(rows)s
-)
-SELECT count(*), max(seq), ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT %(limit)s)
-FROM looked_at"""
-_FOUND = """SELECT e.seq, e.id, e.time, octet_length(e.data), (
+WITH looked_at AS MATERIALIZED ({source})
+SELECT (SELECT count(*) FROM looked_at),
+    (SELECT ARRAY[xid, seq] FROM looked_at ORDER BY xid DESC, seq DESC LIMIT 1),
+    ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY xid, seq LIMIT %(limit)s)"""
+_FOUND = """SELECT e.xid, e.seq, e.id, e.time, octet_length(e.data), (
         SELECT max(d.seq) FROM deliveries d WHERE d.event = e.seq AND d.registration = %s)
-    FROM events e WHERE e.seq = ANY(%s) ORDER BY e.seq"""
+    FROM events e WHERE e.seq = ANY(%s) ORDER BY e.xid, e.seq"""
+_INDEXED = "SELECT xid, seq FROM log_state"
 _READ = """SELECT seq, id, kind, time, data, sender, server_url FROM events
     WHERE seq = ANY(%s) AND octet_length(data) > 0"""
 _NAMES = "SELECT seq, id FROM events WHERE seq = ANY(%s)"
@@ -59,58 +70,74 @@ _PAYLOADS = "SELECT seq, data FROM events WHERE seq = ANY(%s)"
 # Dead letters that were pruned since leave events as those without any.
 _LOCK_DEAD = "SELECT seq FROM deliveries WHERE seq = ANY(%s) AND state = 'dead' ORDER BY seq FOR UPDATE"
 _LOCK = "SELECT FROM events WHERE seq = ANY(%s) ORDER BY seq FOR UPDATE"
-_STILL_MISSED = f"""SELECT seq, octet_length(data) FROM events
-    WHERE seq = ANY(%(found)s) AND {_IS_MISSED} AND {_HAS_NONE} ORDER BY seq"""  # noqa: S608
+_STILL_MISSED = f"""SELECT e.seq, octet_length(e.data) FROM events e
+    WHERE e.seq = ANY(%(found)s) AND {_IS_KEPT} AND {_HAS_NONE}"""  # noqa: S608
 _ADD = """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, state, accepted_at, size,
         xid, position, queued_at, attempts, failures, next_at)
     SELECT nextval('delivery_numbers'), e.seq, e.instance, e.kind, %(registration)s, given.lane, 'pending',
-        e.accepted_at, octet_length(e.data), %(xid)s, %(below)s::bigint + e.seq, %(at)s, 0, 0, 0
-    FROM unnest(%(events)s::bigint[], %(lanes)s::text[]) AS given (event, lane)
+        e.accepted_at, octet_length(e.data), %(xid)s, given.position, %(at)s, 0, 0, 0
+    FROM unnest(%(events)s::bigint[], %(lanes)s::text[], %(positions)s::bigint[])
+        AS given (event, lane, position)
     JOIN events e ON e.seq = given.event"""
 # Events without a delivery are pruned by themselves.
 _COUNT_HEARD = "UPDATE events SET heard = heard + 1 WHERE seq = ANY(%s)"
 _AGAIN = """UPDATE deliveries SET state = 'pending', lane = given.lane, xid = %(xid)s,
-        position = %(below)s::bigint + given.event, queued_at = %(at)s, failures = 0, next_at = 0,
+        position = given.position, queued_at = %(at)s, failures = 0, next_at = 0,
         finished_at = NULL, reason = NULL
-    FROM unnest(%(seqs)s::bigint[], %(events)s::bigint[], %(lanes)s::text[]) AS given (seq, event, lane)
+    FROM unnest(%(seqs)s::bigint[], %(lanes)s::text[], %(positions)s::bigint[])
+        AS given (seq, lane, position)
     WHERE deliveries.seq = given.seq"""
 _NEWEST_EVENT = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM event_numbers"
-# A number that this server has not reached is that of another one; see restored.py.
-_IS_OWN = "SELECT %s < pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 
 
-def _given(query: BackfillQuery, place: Place | None, instance: int) -> dict[str, Any]:
+def _given(query: BackfillQuery, reserved: Reserved | None, instance: int) -> dict[str, Any]:
     return {
         "instance": instance,
         "registration": sought(query.registration),
         "dead": query.dead,
-        "first": LAST if place is None else place.first,
+        "first": LAST if reserved is None else reserved.first,
     }
 
 
 def look(
     connection: Connection,
     query: BackfillQuery,
-    place: Place | None,
+    reserved: Reserved | None,
     *,
-    after: int,
+    after: Place,
     limit: int,
     rows: int,
-) -> tuple[list[MissedEvent], int, int | None]:
+) -> tuple[list[MissedEvent], Place | None]:
     instance = instance_number(connection, query.instance)
     if instance is None:
-        return [], 0, None
-    times, given = in_time(query, "%({})s")
-    conditions = [_IS_MISSED, *times]
+        return [], None
+    times, given = in_time(query, "%({})s", "e.accepted_at")
+    conditions = [_IS_KEPT, "e.seq <= %(newest)s", *times]
     if query.kinds:
-        conditions.append("kind = ANY(%(kinds)s)")
+        conditions.append("e.kind = ANY(%(kinds)s)")
         given["kinds"] = [sought(kind) for kind in query.kinds]
-    given |= _given(query, place, instance)
-    given |= {"after": after, "newest": newest_of(place), "limit": limit, "rows": rows}
-    statement = _LOOK.format(conditions=" AND ".join([*conditions, _HAS_NONE]))
-    count, last, seqs = one_row(connection, statement, given)
-    rows_found = connection.execute(_FOUND, (given["registration"], seqs)).fetchall() if seqs else []
-    return [MissedEvent(*row) for row in rows_found], count, last
+    indexed: Place = one_row(connection, _INDEXED)[:2]
+    wanted = " AND ".join([*conditions, _HAS_NONE])
+    given |= _given(query, reserved, instance) | {"newest": newest_of(reserved)}
+    given |= {"end_xid": indexed[0], "end": indexed[1]}
+    found: list[MissedEvent] = []
+    begin, left = after, rows
+    for source, end in ((_ENTRIES, indexed), (_TAIL, None)):
+        if end is not None and begin >= end:
+            continue
+        given |= {"after_xid": begin[0], "after": begin[1], "limit": limit - len(found), "rows": left}
+        statement = _LOOK.format(source=source.format(conditions=wanted))
+        count, last, seqs = one_row(connection, statement, given)
+        if seqs:
+            lines = connection.execute(_FOUND, (given["registration"], seqs))
+            found += [MissedEvent((xid, seq), *more) for xid, seq, *more in lines]
+        if len(found) == limit:
+            return found, found[-1].place if found else after
+        left -= count
+        if not left:
+            return found, (last[0], last[1])
+        begin = end or begin
+    return found, None
 
 
 def read_events(connection: Connection, instance: str, seqs: Sequence[int]) -> Iterator[tuple[int, Event]]:
@@ -137,39 +164,42 @@ class PostgresqlBackfills(SteppedBackfills[Connection, Transaction]):
 
         return await self._commits.call(reserve)
 
-    def _place(self, barrier: str) -> Place | None:
-        engine, *numbers = barrier.split(".")
-        if engine != _ENGINE:
-            return None
-        xid, newest = map(int, numbers)
-        return Place(xid, newest, position(xid, 0))
-
-    def _is_valid(self, transaction: Transaction, place: Place) -> bool:
-        return one_row(transaction.connection, _IS_OWN, (place.first,)) == (True,)
+    def _read_barrier(self, barrier: str) -> Reserved | None:
+        match barrier.split("."):
+            case [engine, xid, newest, generation] if engine == _ENGINE:
+                return Reserved(int(xid), int(newest), position(int(xid), 0), generation)
+        return None
 
     def _making(
-        self, query: BackfillQuery, rule: LaneRule, place: Place, found: Sequence[MissedEvent], at: float
+        self,
+        query: BackfillQuery,
+        rule: LaneRule,
+        reserved: Reserved,
+        found: Sequence[MissedEvent],
+        made: int,
+        at: float,
     ) -> Callable[[Transaction], int]:
-        return lambda transaction: _make(transaction, query, rule, place, found, at)
+        return lambda transaction: make(transaction, query, rule, reserved, found, made, at)
 
 
-def _make(
+def make(
     transaction: Transaction,
     query: BackfillQuery,
     rule: LaneRule,
-    place: Place,
+    reserved: Reserved,
     found: Sequence[MissedEvent],
+    made: int,
     at: float,
 ) -> int:
     connection = transaction.connection
     instance = instance_number(connection, query.instance)
     if instance is None or not found:
         return 0
-    seqs = [one.seq for one in found]
     letters = [one.dead for one in found if one.dead is not None]
     dead = {seq for (seq,) in connection.execute(_LOCK_DEAD, (letters,))} if letters else set()
+    seqs = [one.seq for one in found]
     connection.execute(_LOCK, (seqs,))
-    given = {"found": seqs, **_given(query, place, instance)}
+    given = {"found": seqs, **_given(query, reserved, instance)}
     sizes: dict[int, int] = dict(connection.execute(_STILL_MISSED, given).fetchall())
     if not sizes:
         return 0
@@ -184,22 +214,22 @@ def _make(
     # Later rules of re-partitions count in its place; see repartition.py.
     now = newest_rules(connection, {rule.registration: rule})[rule.registration]
     lanes = lanes_by_rule(dict.fromkeys(sizes, now), read_names, read_payloads)
-    given = {
-        "registration": sought(query.registration),
-        "xid": place.first,
-        "below": _BELOW,
-        "at": micros(at),
-    }
-    added = [one.seq for one in found if one.seq in sizes and one.dead not in dead]
-    if added:
-        connection.execute(_ADD, {**given, "events": added, "lanes": [lanes[seq] for seq in added]})
-        connection.execute(_COUNT_HEARD, (added,))
-    again = {one.dead: one.seq for one in found if one.seq in sizes and one.dead in dead}
-    if again:
-        events = list(again.values())
-        connection.execute(
-            _AGAIN, {**given, "seqs": list(again), "events": events, "lanes": [lanes[seq] for seq in events]}
-        )
+    # Those of skipped events stay unused: the order of the others is all that counts.
+    places = {one: _BELOW + number for number, one in enumerate(found, made) if one.seq in sizes}
+    common = {"registration": sought(query.registration), "xid": reserved.first, "at": micros(at)}
+    for statement, key, chosen in (
+        (_ADD, "events", [one for one in places if one.dead not in dead]),
+        (_AGAIN, "seqs", [one for one in places if one.dead in dead]),
+    ):
+        if chosen:
+            rows = {
+                key: [one.seq if key == "events" else one.dead for one in chosen],
+                "lanes": [lanes[one.seq] for one in chosen],
+                "positions": [places[one] for one in chosen],
+            }
+            connection.execute(statement, common | rows)
+    added = [one.seq for one in places if one.dead not in dead]
+    connection.execute(_COUNT_HEARD, (added,))
     weight = weigh((query.registration, query.instance, size) for size in sizes.values())
     transaction.count_requeued(Counter(lanes.values()), weight)
     transaction.count_rows(len(sizes))

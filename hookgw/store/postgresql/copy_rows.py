@@ -22,6 +22,7 @@ _EVENTS = Source(
     where="t.heard >= 0",
     size="octet_length(t.data)",
 )
+_LOG = "coalesce((SELECT name FROM instance_numbers WHERE number = t.instance), '')"
 _SOURCES = {
     "records": Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
     "events": _EVENTS,
@@ -38,6 +39,13 @@ _SOURCES = {
         key=("t.delivery", "t.number"),
     ),
     "bodies": Source("t.seq, t.body", "bodies", size="octet_length(t.body)"),
+    "logs": Source(
+        f"{_LOG}, t.at",
+        "log_begins",
+        key=(_LOG,),
+        # That of all logs means nothing if they are not whole.
+        where="t.instance <> 0 OR (SELECT is_whole FROM log_state)",
+    ),
     "audit": Source("t.seq, t.at, t.instance, t.instance_id, t.action, t.entry", "audit"),
 }
 # With an index, or each page would go through all of them.
@@ -49,14 +57,15 @@ _PLACES = (
 )
 _COPY = {
     "records": "COPY shelves (shelf, key, value) FROM STDIN",
-    "events": """COPY events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
-        FROM STDIN""",
+    "events": """COPY events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard,
+        xid) FROM STDIN""",
     # Before every transaction of this server, as after a restore; see restored.py.
     "deliveries": """COPY deliveries (seq, event, instance, kind, registration, lane, state, accepted_at,
         size, position, queued_at, attempts, failures, next_at, finished_at, reason, xid) FROM STDIN""",
     "attempts": """COPY attempts (delivery, number, at, duration, outcome, status, error, answer, url)
         FROM STDIN""",
     "bodies": "COPY bodies (seq, body) FROM STDIN",
+    "logs": "COPY log_begins (instance, at) FROM STDIN",
     "audit": "COPY audit (seq, at, instance, instance_id, action, entry) FROM STDIN",
 }
 _COPY["ids"] = _COPY["events"]
@@ -68,6 +77,7 @@ _NUMBERS = """SELECT (SELECT last_value FROM event_numbers), (SELECT last_value 
 _SET_NUMBERS = """SELECT setval('event_numbers', greatest(1, %s)),
     setval('delivery_numbers', greatest(1, %s)),
     setval(pg_get_serial_sequence('audit', 'seq'), greatest(1, %s))"""
+_SET_WHOLE = "UPDATE log_state SET is_whole = EXISTS (SELECT FROM log_begins WHERE instance = 0)"
 _ALIVE = f"""SELECT name FROM nodes
     WHERE heartbeat_at > clock_timestamp() - interval '{DEAD_AFTER} s' LIMIT 1"""  # noqa: S608 - a constant
 _IS_USED = "SELECT EXISTS (SELECT FROM shelves) OR EXISTS (SELECT FROM events)"
@@ -102,16 +112,22 @@ class DatabaseRows(TableRows):
             instances: dict[str, int] = {}
             if table.name in ("events", "ids", "deliveries"):
                 instances = self._numbers_of({row[2 if table.name == "deliveries" else 1] for row in rows})
+            if table.name == "logs":
+                instances = {"": 0, **self._numbers_of({row[0] for row in rows if row[0]})}
             with cursor.copy(_COPY[table.name]) as copy:
                 for row in map(self.as_stored, rows):
                     if table.name == "deliveries":
                         # A finished delivery has no place in a lane.
                         place = row[9] or row[0]
                         copy.write_row((*row[:2], instances[row[2]], *row[3:9], place, *row[10:], 0))
+                    elif table.name == "logs":
+                        copy.write_row((instances[row[0]], row[1]))
                     elif instances:
-                        copy.write_row((row[0], instances[row[1]], *row[2:]))
+                        copy.write_row((row[0], instances[row[1]], *row[2:], 0))
                     else:
                         copy.write_row(row)
+            if table.name == "logs":
+                self._connection.execute(_SET_WHOLE)
 
     def as_stored(self, row: Row) -> Row:
         return tuple(sought(value) if isinstance(value, str) else value for value in row)

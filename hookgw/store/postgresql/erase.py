@@ -34,6 +34,8 @@ logger = structlog.get_logger("hookgw.store")
 # A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
 ROWS = 500
 SEARCH_BYTES = 8 * 2**20
+# Or at so many times as many events without deliveries, of all instances.
+UNWANTED_ROWS = 10
 
 # Seconds for each table, and for what may still read erased rows.
 SCRUB_PATIENCE = 20.0
@@ -68,7 +70,27 @@ _FIND = """
         CROSS JOIN LATERAL (SELECT seq, data FROM events WHERE events.seq = one.event OFFSET 0) e
         WHERE position(%(part)s::bytea IN e.data) > 0 OR position(%(escape)s::bytea IN e.data) > 0)
     FROM chosen"""
+# The same of events without deliveries, which no index has by instance. Erasures are few.
+_FIND_UNWANTED = """
+    WITH looked_at AS MATERIALIZED (
+        SELECT accepted_at, seq FROM events WHERE heard = 0 AND (accepted_at, seq) > (%(at)s, %(after)s)
+        ORDER BY accepted_at, seq LIMIT %(rows)s
+    ),
+    ours AS MATERIALIZED (
+        SELECT l.accepted_at, l.seq, e.size FROM looked_at l CROSS JOIN LATERAL (
+            SELECT instance, octet_length(data) AS size FROM events WHERE events.seq = l.seq OFFSET 0) e
+        WHERE e.instance = %(instance)s AND l.seq <= %(newest)s
+    ),
+    summed AS (SELECT *, sum(size) OVER (ORDER BY accepted_at, seq) - size AS before_it FROM ours),
+    chosen AS MATERIALIZED (SELECT accepted_at, seq FROM summed WHERE before_it < %(bytes)s)
+    SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM ours), (SELECT count(*) FROM chosen),
+        (SELECT ARRAY[accepted_at, seq] FROM looked_at ORDER BY accepted_at DESC, seq DESC LIMIT 1),
+        (SELECT ARRAY[accepted_at, seq] FROM chosen ORDER BY accepted_at DESC, seq DESC LIMIT 1),
+        ARRAY(SELECT e.seq FROM chosen c
+            CROSS JOIN LATERAL (SELECT seq, data FROM events WHERE events.seq = c.seq OFFSET 0) e
+            WHERE position(%(part)s::bytea IN e.data) > 0 OR position(%(escape)s::bytea IN e.data) > 0)"""
 _PAYLOADS = "SELECT seq, data FROM events WHERE seq = ANY(%s)"
+_EVENTS = "SELECT seq FROM events WHERE seq = ANY(%s) AND heard >= 0"
 _DELIVERIES = """SELECT d.event, d.seq, d.state, d.registration, i.name, d.size
     FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
     WHERE d.event = ANY(%s) ORDER BY d.seq FOR UPDATE OF d"""
@@ -81,23 +103,47 @@ def find_concerned(
     if number is None:
         return Concerned([], None)
     named = person(value)
-    given = {
-        "instance": number,
+    given = {**_sought(number, named), "after": after, "newest": now.newest, "rows": ROWS}
+    looked_at, chosen, last, events = one_row(connection, _FIND.format(source=_SOURCES[pending]), given)
+    is_end = looked_at < ROWS and chosen == looked_at
+    return Concerned(_concerned(connection, events, named), None if is_end else f"{last}-{now}")
+
+
+def find_unwanted(
+    connection: Connection, instance: str, value: str, *, after: tuple[int, int], newest: int
+) -> tuple[list[int], tuple[int, int] | None]:
+    number = instance_number(connection, instance)
+    if number is None:
+        return [], None
+    named, rows = person(value), UNWANTED_ROWS * ROWS
+    given = {**_sought(number, named), "at": after[0], "after": after[1], "newest": newest, "rows": rows}
+    looked_at, ours, chosen, last, last_chosen, events = one_row(connection, _FIND_UNWANTED, given)
+    if chosen < ours:
+        last = last_chosen
+    elif looked_at < rows:
+        last = None
+    return _concerned(connection, events, named), None if last is None else (last[0], last[1])
+
+
+def _sought(instance: int, named: Person) -> dict[str, Any]:
+    return {
+        "instance": instance,
         "part": named.part.encode("utf-8", "surrogatepass"),
         "escape": named.escape.encode(),
-        "after": after,
-        "newest": now.newest,
-        "rows": ROWS,
         "bytes": SEARCH_BYTES,
     }
-    looked_at, chosen, last, events = one_row(connection, _FIND.format(source=_SOURCES[pending]), given)
-    found = []
-    if events:
-        # Together no more than the bytes above, or one payload.
-        payloads = connection.execute(_PAYLOADS, (events,))
-        found = sorted(seq for seq, data in payloads if concerns(data, named))
-    is_end = looked_at < ROWS and chosen == looked_at
-    return Concerned(found, None if is_end else f"{last}-{now}")
+
+
+def _concerned(connection: Connection, events: list[int], named: Person) -> list[int]:
+    """Return which of some events concern a person. Together they have no more bytes than a search."""
+    if not events:
+        return []
+    payloads = connection.execute(_PAYLOADS, (events,))
+    return sorted(seq for seq, data in payloads if concerns(data, named))
+
+
+def find_events(connection: Connection, events: Collection[int]) -> list[int]:
+    return [seq for (seq,) in connection.execute(_EVENTS, (list(events),))]
 
 
 def concerns(data: bytes, named: Person) -> bool:
@@ -125,7 +171,7 @@ def find_deliveries(connection: Connection, events: Collection[int]) -> list[Era
 def remove_events(
     connection: Connection, seqs: Collection[int], events: Collection[int], named: Person
 ) -> None:
-    remove(connection, seqs, events)
+    remove(connection, seqs, events, is_pruned=False)
     forget_ids_with(connection, events, named)
 
 
@@ -160,7 +206,7 @@ def remove_dead_rows(server: Server) -> bool:
                 return False
             time.sleep(_HOLDERS_INTERVAL)
         try:
-            for table in ("events", "deliveries", "attempts", "bodies"):
+            for table in ("events", "log", "deliveries", "attempts", "bodies"):
                 connection.execute(f"VACUUM {table}")
         except (LockNotAvailable, QueryCanceled):
             notices.append("another transaction has locked a table")

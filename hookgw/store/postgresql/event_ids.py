@@ -28,6 +28,14 @@ _IS_GENERATED = "id || '' ~ '^msg_[0-9a-f]{32}$'"
 _LOCK = "SELECT FROM events WHERE seq = ANY(%s) ORDER BY seq FOR UPDATE"
 _WITHOUT_DELIVERIES = """seq = ANY(%(events)s)
     AND NOT EXISTS (SELECT FROM deliveries d WHERE d.event = events.seq)"""
+# A run that is being written has the entries of events that go now. Its writer does not wait for this.
+_LOCK_LOG = "SELECT FROM log_state FOR SHARE"
+# In one order on all nodes, as always.
+_BEGIN_BEHIND = f"""INSERT INTO log_begins SELECT instance, max(accepted_at) + 1 FROM events
+    WHERE {_WITHOUT_DELIVERIES} AND octet_length(data) > 0 GROUP BY instance ORDER BY instance
+    ON CONFLICT (instance) DO UPDATE SET at = greatest(log_begins.at, excluded.at)"""  # noqa: S608
+_REMOVE_ENTRIES = f"""DELETE FROM log WHERE (instance, xid, seq) IN (
+    SELECT instance, xid, seq FROM events WHERE {_WITHOUT_DELIVERIES})"""  # noqa: S608
 _REMOVE_GENERATED = f"DELETE FROM events WHERE {_WITHOUT_DELIVERIES} AND {_IS_GENERATED}"  # noqa: S608
 _KEEP_IDS = f"""UPDATE events SET data = '', sender = NULL, server_url = NULL, heard = -({_BYTES})
     WHERE {_WITHOUT_DELIVERIES}"""  # noqa: S608
@@ -46,10 +54,17 @@ _FORGET_WITH = "DELETE FROM events WHERE seq = ANY(%s) AND heard < 0 AND strpos(
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0)::bigint FROM events WHERE heard < 0"
 
 
-def keep_ids(connection: Connection, events: Collection[int]) -> None:
-    """Reduce events that have no delivery any more to their ids."""
+def keep_ids(connection: Connection, events: Collection[int], *, is_pruned: bool = True) -> None:
+    """Reduce events that have no delivery any more to their ids.
+
+    The log of their instances begins behind what is pruned. What was erased is no gap in it.
+    """
     numbers = list(events)
     connection.execute(_LOCK, (numbers,))
+    connection.execute(_LOCK_LOG)
+    if is_pruned:
+        connection.execute(_BEGIN_BEHIND, {"events": numbers})
+    connection.execute(_REMOVE_ENTRIES, {"events": numbers})
     connection.execute(_REMOVE_GENERATED, {"events": numbers})
     connection.execute(_KEEP_IDS, {"events": numbers})
 

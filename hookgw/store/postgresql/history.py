@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.history import Pruned, SteppedHistory
-from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
+from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of_summary, summary_of
 from hookgw.store.holdings import ROW_BYTES
 from hookgw.store.postgresql.database import one_moment
 from hookgw.store.postgresql.event_ids import (
@@ -37,11 +37,11 @@ from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.tally import newest, tally
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, EventPage, micros
+from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, DeliverySummary, micros
 
 # HistoryStatements; some have modules of their own.
 __all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
-__all__ += ["last_attempt", "list_events", "newest", "oldest_ids", "prune", "prune_unheard", "remove_oldest"]
+__all__ += ["last_attempt", "newest", "oldest_ids", "prune", "remove_oldest"]
 __all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 _SUMMARY = """d.seq, e.id, d.kind, i.name, e.time, d.registration, d.lane, d.state, d.reason,
@@ -71,26 +71,6 @@ _CONTENT = """SELECT kind, data FROM events
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer, url
     FROM attempts WHERE delivery = %s ORDER BY number DESC LIMIT %s"""
-_LOOKED_AT = """WITH looked_at AS MATERIALIZED (
-        SELECT {columns} FROM deliveries d
-        WHERE (d.instance, d.seq) < (%(instance)s, %(before)s) AND d.instance >= %(instance)s
-        ORDER BY d.instance DESC, d.seq DESC LIMIT %(rows)s
-    )"""
-_EVENTS = f"""{_LOOKED_AT.format(columns="d.seq, d.event, d.size, d.kind = ANY(%(kinds)s) AS matches")},
-    matching AS (
-        SELECT event, min(seq) AS seq, max(size) AS size FROM looked_at WHERE matches GROUP BY event
-    ),
-    -- An event's deliveries follow one another, so that those of two events do not mix.
-    summed AS (
-        SELECT event, seq, sum(size) OVER (ORDER BY seq DESC) - size AS before_it FROM matching
-    )
-    SELECT (SELECT count(*) FROM looked_at), (SELECT min(seq) FROM looked_at),
-        (SELECT count(*) FROM matching), array_agg(event ORDER BY seq DESC), min(seq)
-    FROM summed WHERE before_it < %(bytes)s"""  # noqa: S608 - only the texts above are in it
-_PAYLOADS = """SELECT e.id, e.kind, e.time, e.data, e.sender, e.server_url
-    FROM unnest(%s::bigint[]) WITH ORDINALITY AS wanted (seq, place) JOIN events e ON e.seq = wanted.seq
-    ORDER BY wanted.place"""
-
 # The time of the last one of the former step is where the next one begins: the server would otherwise go
 # through the entries of removed deliveries each time, which stay in the index until it is cleaned up.
 _OLD = """SELECT seq, event, finished_at FROM deliveries
@@ -113,7 +93,10 @@ _USUAL = """SELECT coalesce(avg(
 _FORGET_INSTANCES = """DELETE FROM instance_numbers WHERE strpos(name, ' ') > 0
     AND age(xmin) > 10000 + pg_snapshot_xmax(pg_current_snapshot())::text::bigint
         - pg_snapshot_xmin(pg_current_snapshot())::text::bigint
-    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.instance = instance_numbers.number)"""
+    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.instance = instance_numbers.number)
+    AND NOT EXISTS (SELECT FROM log l WHERE l.instance = instance_numbers.number)"""
+_FORGET_BEGINS = """DELETE FROM log_begins b WHERE instance <> 0
+    AND NOT EXISTS (SELECT FROM instance_numbers WHERE number = b.instance)"""
 
 # Finished deliveries that are measured at a time: others read in between.
 MEASURED_ROWS = 200_000
@@ -192,10 +175,7 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
             ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY seq DESC LIMIT %(wanted)s)
         FROM looked_at"""  # noqa: S608 - only the texts above are in it
     count, last, seqs = one_row(connection, statement, given)
-    lines = connection.execute(_SUMMARIES, (seqs,)).fetchall() if seqs else []
-    return searches.SearchPart(
-        [summary_of(_row(line)) for line in lines], count, last, time.perf_counter() - started
-    )
+    return searches.SearchPart(summaries(connection, seqs), count, last, time.perf_counter() - started)
 
 
 def find_delivery(
@@ -238,23 +218,10 @@ def last_attempt(connection: Connection, seq: int) -> Attempt | None:
     return None if row is None else attempt_of(*row)
 
 
-def list_events(connection: Connection, instance: str, kinds: Collection[str], before: int) -> EventPage:
-    number = instance_number(connection, instance)
-    if number is None:
-        return EventPage([])
-    given = {
-        "instance": number,
-        "kinds": [sought(kind) for kind in kinds],
-        "before": before,
-        "rows": searches.EVENT_ROWS,
-        "bytes": searches.EVENT_BYTES,
-    }
-    looked_at, last, matching, chosen, last_chosen = one_row(connection, _EVENTS, given)
-    rows = connection.execute(_PAYLOADS, (chosen,)).fetchall() if chosen else []
-    events = [event_of(instance, *row) for row in rows]
-    if chosen and len(chosen) < matching:
-        return EventPage(events, str(last_chosen))
-    return EventPage(events, str(last) if looked_at == searches.EVENT_ROWS else None)
+def summaries(connection: Connection, seqs: Sequence[int]) -> list[DeliverySummary]:
+    """Return deliveries as lists show them, the newest first."""
+    lines = connection.execute(_SUMMARIES, (list(seqs),)).fetchall() if seqs else []
+    return [summary_of(_row(line)) for line in lines]
 
 
 def _row(line: tuple[Any, ...]) -> DeliveryRow:
@@ -277,16 +244,9 @@ def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pr
     return Pruned(len(rows) + len(unheard), last)
 
 
-def prune_unheard(transaction: Transaction, before: float, limit: int) -> tuple[int, int]:
-    rows = transaction.connection.execute(_OLD_UNHEARD, (micros(before), limit)).fetchall()
-    if rows:
-        keep_ids(transaction.connection, [seq for (seq,) in rows])
-    transaction.count_rows(len(rows))
-    return len(rows), 0
-
-
 def _forget_instances(transaction: Transaction) -> None:
     transaction.count_rows(transaction.connection.execute(_FORGET_INSTANCES).rowcount)
+    transaction.connection.execute(_FORGET_BEGINS)
 
 
 class PostgresqlHistory(SteppedHistory[Connection, Transaction]):
@@ -295,15 +255,21 @@ class PostgresqlHistory(SteppedHistory[Connection, Transaction]):
     _measure_at = -math.inf
 
     async def enforce_retention(
-        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+        self,
+        *,
+        before: float,
+        limit: int,
+        ids_before: float = math.inf,
+        ids_limit: int = NO_LIMIT,
+        log_limit: int = NO_LIMIT,
     ) -> int:
         removed = await super().enforce_retention(
-            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit
+            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit, log_limit=log_limit
         )
         await self._commits.call(_forget_instances)
         return removed
 
-    async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:  # noqa: ARG002 -- measured apart
+    async def _remove_excess(self, limit: int, rest: int, now: float) -> int:  # noqa: ARG002 -- measured apart
         used = await self._measure()
         if used <= limit:
             return 0
@@ -314,9 +280,8 @@ class PostgresqlHistory(SteppedHistory[Connection, Transaction]):
             size -= freed
             return size <= 0
 
-        removed = await self._remove_unheard(now, is_enough)
-        count, _ = await self._remove_in_turn(limit / used, now, is_enough)
-        return removed + count
+        removed, _ = await self._remove_in_turn(limit / used, now, is_enough)
+        return removed
 
     async def _measure(self) -> float:
         """Return about how many bytes the history takes; 0 if it was measured not long ago."""

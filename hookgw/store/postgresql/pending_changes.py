@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule
 from hookgw.store.postgresql.cancel import cancel, cancel_one, find_pending
 from hookgw.store.postgresql.dead_letters import drop_oldest, park
-from hookgw.store.postgresql.erase import find_concerned, find_deliveries, remove_events
+from hookgw.store.postgresql.erase import (
+    find_concerned,
+    find_deliveries,
+    find_events,
+    find_unwanted,
+    remove_events,
+)
+from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.moments import Moment, read_now, take_moment
 from hookgw.store.postgresql.repartition import repartition
 from hookgw.store.postgresql.requeue import find_finished, reopen, requeue, resend
@@ -18,7 +26,10 @@ from hookgw.store.steps import SteppedChanges
 
 # PendingStatements, from several modules.
 __all__ = ["cancel", "cancel_one", "drop_oldest", "find_concerned", "find_deliveries", "find_finished"]
-__all__ += ["find_pending", "park", "read_now", "remove_events", "reopen", "repartition"]
+__all__ += ["find_events", "find_pending", "find_unwanted", "park", "read_now", "remove_events"]
+__all__ += ["reopen", "repartition"]
+
+_NEWEST_EVENT = "SELECT last_value FROM event_numbers"
 
 
 class PostgresqlPendingChanges(SteppedChanges[Connection, Transaction, Moment, Mapping[int, LaneRule]]):
@@ -26,6 +37,10 @@ class PostgresqlPendingChanges(SteppedChanges[Connection, Transaction, Moment, M
 
     async def _now(self) -> Moment:
         return await self._commits.call(take_moment)
+
+    async def _newest_event(self) -> int:
+        # After the moment: numbers that are given meanwhile may be counted to it.
+        return int((await self._reader.run(partial(one_row, statement=_NEWEST_EVENT)))[0])
 
     def _requeuing(self, found: Mapping[int, LaneRule], at: float) -> Callable[[Transaction], int]:
         return lambda transaction: len(requeue(transaction, found, at))

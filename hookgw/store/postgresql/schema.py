@@ -15,6 +15,9 @@ would need a cache on every node that a rename or a removal by another node make
 numbers, in ``instance_numbers``: when an instance is removed, one row is renamed, not all of its deliveries.
 Statements look the numbers up; no node remembers them.
 
+*The log.* Its order is ``(xid, seq)``, for the same reason. Events get their ``xid`` by default, so that
+nodes of an earlier version, which do not know it, write it, too.
+
 *Sequences.* ``event_numbers`` and ``delivery_numbers`` give numbers to all nodes. A delivery that is sent
 again keeps its ``seq`` and gets a new ``xid`` and ``position``; until then ``position`` equals ``seq``.
 
@@ -33,7 +36,7 @@ from hookgw.store.postgresql.record_changes import CHANGES
 
 logger = structlog.get_logger("hookgw.store")
 
-VERSION = 5
+VERSION = 6
 OLDEST_VERSION = 5
 """The first schema that had an engine for PostgreSQL."""
 
@@ -48,6 +51,34 @@ SETTLED = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 
 XID = "pg_current_xact_id()::text::bigint"
 """SQL: the number of this transaction."""
+
+LOG_ORDER = "CREATE INDEX log_order ON events (xid, seq) WHERE heard >= 0"
+# ``home`` says where these tables are: after a restore they are elsewhere. See restored.py.
+LOG = (
+    """CREATE TABLE log (
+        instance bigint NOT NULL,
+        xid bigint NOT NULL,
+        seq bigint NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        accepted_at bigint NOT NULL,
+        chat bigint NOT NULL,
+        sender bigint NOT NULL,
+        message bigint NOT NULL,
+        unwanted bigint NOT NULL,
+        PRIMARY KEY (instance, xid, seq)
+    )""",
+    "CREATE TABLE log_begins (instance bigint PRIMARY KEY, at bigint NOT NULL)",
+    """CREATE TABLE log_state (
+        only_one boolean PRIMARY KEY CHECK (only_one),
+        generation text NOT NULL,
+        home text NOT NULL,
+        xid bigint NOT NULL,
+        seq bigint NOT NULL,
+        is_whole boolean NOT NULL
+    )""",
+    "INSERT INTO log_state VALUES (true, '', '', -1, -1, false)",
+)
+_SINCE_6 = {"log", "log_begins", "log_state"}
 
 # Texts are compared by their bytes, as in the data file: it is faster, and the same on every server.
 SCHEMA: tuple[str, ...] = (
@@ -68,8 +99,10 @@ SCHEMA: tuple[str, ...] = (
         sender text,
         server_url text,
         heard integer NOT NULL,
+        xid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
         UNIQUE (id, instance)
     )""",
+    LOG_ORDER,
     "CREATE INDEX unheard ON events (accepted_at, seq) WHERE heard = 0",
     "CREATE INDEX remembered ON events (accepted_at, heard, seq) WHERE heard < 0",
     """CREATE TABLE deliveries (
@@ -171,6 +204,7 @@ SCHEMA: tuple[str, ...] = (
         PRIMARY KEY (generation, number)
     )""",
     "CREATE TABLE hookgw_schema (version integer NOT NULL)",
+    *LOG,
 )
 
 
@@ -236,6 +270,20 @@ def set_aside(connection: Connection, schema: str) -> str | None:
     return aside
 
 
+def _upgrade(connection: Connection, missing: list[str], place: str) -> list[str]:
+    """Bring tables of version 5 to version 6; return the tables that are missing then."""
+    if connection.execute("SELECT version FROM hookgw_schema").fetchone() != (5,):
+        return missing
+    # All that was accepted before comes first, in the order of the numbers.
+    connection.execute("ALTER TABLE events ADD COLUMN xid bigint NOT NULL DEFAULT 0")
+    connection.execute(f"ALTER TABLE events ALTER COLUMN xid SET DEFAULT {XID}")
+    for statement in (LOG_ORDER, *LOG):
+        connection.execute(statement)
+    connection.execute("UPDATE hookgw_schema SET version = %s", (VERSION,))
+    logger.info("tables migrated", database=place, schema=VERSION)
+    return []
+
+
 def migrate(connection: Connection, schema: str, place: str, *, copying: bool = False) -> None:
     """Bring a database to the present schema; an empty one gets all of it. One node does it, others wait.
 
@@ -248,6 +296,8 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
         missing = missing_tables(connection)
+        if not {*missing} - _SINCE_6 and "log" in missing:
+            missing = _upgrade(connection, missing, place)
         if 0 < len(missing) < len(_NAMES):
             raise StartError(
                 f"Tables of hookgw are missing in the schema {schema} of {place}: {', '.join(missing)}.",

@@ -23,7 +23,8 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership, SharedBacklog
-from hookgw.store.postgresql import audit, backfills, history, outbox, pending_changes, shelves
+from hookgw.store.log import SteppedLog
+from hookgw.store.postgresql import audit, backfills, history, log, outbox, pending_changes, shelves
 from hookgw.store.postgresql.backfills import PostgresqlBackfills
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
@@ -45,6 +46,7 @@ from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.held import HeldWatch
 from hookgw.store.postgresql.history import PostgresqlHistory
 from hookgw.store.postgresql.identity import find
+from hookgw.store.postgresql.log import begin_log
 from hookgw.store.postgresql.nodes import Nodes, forget_member
 from hookgw.store.postgresql.outbox import PostgresqlOutbox, count_pending
 from hookgw.store.postgresql.pending_changes import PostgresqlPendingChanges
@@ -192,14 +194,14 @@ async def open_store(
     connections = make_connections(server)
     sessions = connections.sessions()
     try:
-        opened = await threads.run(partial(_open, server, connections, keys))
+        opened = await threads.run(partial(_open, server, connections, keys, keep_unwanted, clock.steady()))
         feed = opened.feed
         failures = ReadFailures()
         writer = Writer(connections.writer, feed, keep_history=keep_history, keep_unwanted=keep_unwanted)
         commits: GroupCommit[Transaction] = GroupCommit(
             writer,
             observer or SilentObserver(),
-            on_committed=lambda: feed_task.committed(),
+            on_committed=lambda: committed(),
             pending=opened.pending,
             unusable=failures.current,
             threads=threads,
@@ -213,6 +215,7 @@ async def open_store(
         backlogs = PostgresqlBacklogs(server, background, threads)
         sessions += [nodes.session, backlogs.session]
         records = ShelvedRecords(commits, background, opened.cipher, shelves)
+        events = SteppedLog(commits, lists, background, log)
         parts = Parts(
             PostgresqlOutbox(
                 commits,
@@ -225,12 +228,18 @@ async def open_store(
                 lambda: held.found,
             ),
             PostgresqlPendingChanges(commits, background, clock, records, pending_changes),
-            PostgresqlHistory(commits, lists, background, clock, history),
+            PostgresqlHistory(commits, lists, background, clock, history, events),
+            events,
             records,
             SteppedAudit(commits, lists, background, audit),
             _NoBackups(server),
             PostgresqlBackfills(commits, background, clock, records, backfills),
         )
+
+        def committed() -> None:
+            feed_task.committed()
+            events.committed()
+
         readers = (lanes, lists, background)
         store = PostgresqlStore(commits, parts, server, writer, feed, nodes, backlogs, threads, readers)
         # To the end: a call that never returns would keep the store from closing.
@@ -243,6 +252,7 @@ async def open_store(
                     nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
                     nursery.start_soon(feed_task.run)
                     nursery.start_soon(held.run)
+                    nursery.start_soon(events.run)
                     nursery.start_soon(store.run_listener, feed_task.wake, threads)
                     nursery.start_soon(_follow_switches, server, nodes, commits, threads)
                     try:
@@ -346,13 +356,16 @@ class _Opened(NamedTuple):
     feed: Feed
 
 
-def _open(server: Server, connections: DatabaseConnections, keys: MasterKeys) -> _Opened:
+def _open(
+    server: Server, connections: DatabaseConnections, keys: MasterKeys, keep_unwanted: bool, now: float
+) -> _Opened:
     def prepare(connection: psycopg.Connection) -> _Opened:
         check_server(connection, server.place)
         migrate(connection, server.schema, server.place)
         if behind := raise_sequences(connection):
             logger.warning("sequences were behind their tables and were raised", sequences=behind)
         renumber_restored(connection, server.schema, server.place)
+        begin_log(connection, now, is_whole=keep_unwanted)
         cipher = reencrypt(connection, server.schema, keys, server.place)
         feed = Feed()
         feed.start(connection)

@@ -6,7 +6,16 @@ import math
 from collections.abc import Collection
 from typing import Protocol
 
-from hookgw.store.records import NO_LIMIT, DeliveryPage, DeliveryQuery, DeliveryReport, EventPage, Tally
+from hookgw.store.records import (
+    NO_LIMIT,
+    DeliveryPage,
+    DeliveryQuery,
+    DeliveryReport,
+    EventPage,
+    EventQuery,
+    EventReport,
+    Tally,
+)
 
 
 class History(Protocol):
@@ -28,14 +37,23 @@ class History(Protocol):
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
         """Return the kind and the payload of an instance's event; ``None`` if its payload is not stored."""
 
-    async def list_events(
-        self, instance: str, kinds: Collection[str], *, cursor: str | None = None
-    ) -> EventPage:
-        """Return events of an instance with their payloads, the newest first.
+    async def list_events(self, query: EventQuery) -> EventPage:
+        """Return events of an instance's log.
 
-        Only events with deliveries are kept with their payloads. A page is what can be read quickly: it may
-        be empty and have a cursor. An event may occur again on the next page.
+        Events that nobody wants are in it if the store was opened so. A page is what can be read quickly: it
+        may be empty and have a cursor. No event occurs twice, also while others are accepted.
+
+        Raises:
+            Conflict: the cursor is of a log that a backup has replaced since.
         """
+
+    async def find_event(
+        self, instance: str, event_id: str, *, without_global: bool = False
+    ) -> EventReport | None:
+        """Return an event of an instance's log, by its id, with its deliveries."""
+
+    async def index_log(self) -> None:
+        """Write the index of the log for all events so far, which is otherwise done behind the commits."""
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
         """Count an instance's deliveries by minute, of events accepted since a time; a bounded search."""
@@ -47,7 +65,13 @@ class History(Protocol):
         """
 
     async def enforce_retention(
-        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+        self,
+        *,
+        before: float,
+        limit: int,
+        ids_before: float = math.inf,
+        ids_limit: int = NO_LIMIT,
+        log_limit: int = NO_LIMIT,
     ) -> int:
         """Remove what is too old, and then the oldest until the history fits its size.
 
@@ -61,11 +85,13 @@ class History(Protocol):
         Args:
             before: deliveries that finished before this time go with their attempts, and events without
                 any delivery; in seconds since the epoch.
-            limit: the most bytes that the history may use beside the outbox, the records, the audit and the
-                ids.
+            limit: the most bytes that the history may use beside the outbox, the records, the audit, the ids
+                and what only the log has.
             ids_before: ids of events that were accepted before this time go, unless the event is still in the
                 history or pending; by default all.
             ids_limit: the most bytes that ids may use, about; the oldest go first.
+            log_limit: the most bytes that events without a delivery may use, about; of the instances that
+                hold most, the oldest go first.
 
         Returns:
             How many deliveries and events were removed.

@@ -17,8 +17,9 @@ from hookgw.concurrency.clock import Clock
 from hookgw.records.events import Event
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
-from hookgw.store.backfills import BackfillStatements, MissedEvent, Place, SteppedBackfills, newest_of
+from hookgw.store.backfills import BackfillStatements, MissedEvent, Reserved, SteppedBackfills, newest_of
 from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.log import Place
 from hookgw.store.new_lanes import lanes_by_rule
 from hookgw.store.records import BackfillQuery, micros, seconds
 from hookgw.store.searches import LAST, in_time
@@ -36,33 +37,38 @@ __all__ = ["look", "make", "read_events"]
 
 _ENGINE = "file"
 
-# What the row itself says comes first. Numbers below 1 are those of events of which only the id is left, and
-# an event without a payload is one that was not kept.
-_IS_MISSED = """instance = (SELECT number FROM names WHERE name = :instance) AND length(data) > 0"""
+# An event without a payload is one that was not kept.
+_IS_KEPT = "e.instance = (SELECT number FROM names WHERE name = :instance) AND length(e.data) > 0"
 # If deliveries of an event were pruned while another one is left, nobody knows whose they were.
-_HAS_NONE = """heard = (SELECT count(*) FROM deliveries d INDEXED BY deliveries_of_event
-    WHERE d.event = events.seq) AND NOT EXISTS (SELECT 1 FROM deliveries d INDEXED BY deliveries_of_event
-    WHERE d.event = events.seq AND d.registration = (SELECT number FROM names WHERE name = :registration)
+_HAS_NONE = """e.heard = (SELECT count(*) FROM deliveries d INDEXED BY deliveries_of_event
+    WHERE d.event = e.seq) AND NOT EXISTS (SELECT 1 FROM deliveries d INDEXED BY deliveries_of_event
+    WHERE d.event = e.seq AND d.registration = (SELECT number FROM names WHERE name = :registration)
         AND NOT (:dead AND d.state = 'dead' AND d.position < :first))"""
+# As the searches of the log: see log.py. CROSS JOIN fixes the order.
+_ENTRIES = """SELECT l.seq, {conditions} AS matches FROM log_runs r
+    CROSS JOIN log l ON l.run = r.run CROSS JOIN events e ON e.seq = l.seq
+    WHERE r.run > :after {times} AND l.instance = (SELECT number FROM names WHERE name = :instance)
+        AND l.seq > :after AND l.seq <= :end
+    ORDER BY r.run, l.seq LIMIT :rows"""
+_TAIL = """SELECT e.seq, {conditions} AS matches FROM events e
+    WHERE e.seq > :after AND e.seq <= :end ORDER BY e.seq LIMIT :rows"""
 _LOOK = """
-WITH looked_at AS MATERIALIZED (
-    SELECT seq, {conditions} AS matches FROM events NOT INDEXED
-    WHERE seq > :after AND seq <= :newest ORDER BY seq LIMIT :rows
-)
+WITH looked_at AS MATERIALIZED ({source})
 SELECT (SELECT count(*) FROM looked_at), (SELECT max(seq) FROM looked_at), (
-    SELECT json_group_array(json_array(e.seq, e.id, e.time, length(e.data), (
+    SELECT json_group_array(json_array(json_array(0, e.seq), e.id, e.time, length(e.data), (
         SELECT max(d.seq) FROM deliveries d INDEXED BY deliveries_of_event
         WHERE d.event = e.seq AND d.registration = (SELECT number FROM names WHERE name = :registration))))
     FROM (SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT :limit) c
     CROSS JOIN events e ON e.seq = c.seq)"""
+_INDEXED = "SELECT indexed FROM log_state"
 _READ = """SELECT e.seq, e.id, k.name, e.time, e.data, e.sender, e.server_url
     FROM events e CROSS JOIN names k ON k.number = e.kind
     WHERE e.seq IN (SELECT value FROM json_each(?)) AND length(e.data) > 0"""
 _NAMES = "SELECT seq, id FROM events WHERE seq IN (SELECT value FROM json_each(?))"
 _PAYLOADS = "SELECT seq, data FROM events WHERE seq IN (SELECT value FROM json_each(?))"
 # Found again within the commit: an event may be erased by now, or have a delivery.
-_STILL_MISSED = f"""SELECT json_group_array(seq) FROM events NOT INDEXED
-    WHERE seq IN (SELECT value FROM json_each(:found)) AND {_IS_MISSED} AND {_HAS_NONE}"""  # noqa: S608
+_STILL_MISSED = f"""SELECT json_group_array(e.seq) FROM events e NOT INDEXED
+    WHERE e.seq IN (SELECT value FROM json_each(:found)) AND {_IS_KEPT} AND {_HAS_NONE}"""  # noqa: S608
 # The others were pruned since: their events are as those without any.
 _STILL_DEAD = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'dead'"""
@@ -81,36 +87,55 @@ _numbers_of = msgspec.json.Decoder(list[int]).decode
 _found_of = msgspec.json.Decoder(list[MissedEvent]).decode
 
 
-def _given(query: BackfillQuery, place: Place | None) -> dict[str, Any]:
+def _given(query: BackfillQuery, reserved: Reserved | None) -> dict[str, Any]:
     return {
         "instance": of_instance(query.instance),
         "registration": query.registration,
         "dead": query.dead,
-        "first": LAST if place is None else place.first,
+        "first": LAST if reserved is None else reserved.first,
     }
 
 
 def look(
     connection: sqlite3.Connection,
     query: BackfillQuery,
-    place: Place | None,
+    reserved: Reserved | None,
     *,
-    after: int,
+    after: Place,
     limit: int,
     rows: int,
-) -> tuple[list[MissedEvent], int, int | None]:
-    times, given = in_time(query, ":{}")
-    conditions = [_IS_MISSED, *times]
+) -> tuple[list[MissedEvent], Place | None]:
+    times, given = in_time(query, ":{}", "e.accepted_at")
+    conditions = [_IS_KEPT, *times]
     if query.kinds:
         conditions.append(
-            "kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
+            "e.kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
         )
         given["kinds"] = _json(query.kinds)
-    given |= _given(query, place)
-    given |= {"after": after, "newest": newest_of(place), "limit": limit, "rows": rows}
-    statement = _LOOK.format(conditions=" AND ".join([*conditions, _HAS_NONE]))
-    count, last, lines = connection.execute(statement, given).fetchone()
-    return sorted(_found_of(lines)), count, last
+    wanted = " AND ".join([*conditions, _HAS_NONE])
+    newest = newest_of(reserved)
+    given |= _given(query, reserved)
+    (indexed,) = connection.execute(_INDEXED).fetchone()
+    runs = ["r.until >= :since"] * (query.since is not None) + ["r.since < :until"] * (
+        query.until is not None
+    )
+    times_of_runs = "".join(f"AND {one} " for one in runs)
+    found: list[MissedEvent] = []
+    begin, left = after[1], rows
+    for source, end in ((_ENTRIES, min(indexed, newest)), (_TAIL, newest)):
+        if begin >= end:
+            continue
+        statement = _LOOK.format(source=source.format(conditions=wanted, times=times_of_runs))
+        given |= {"after": begin, "end": end, "limit": limit - len(found), "rows": left}
+        count, last, lines = connection.execute(statement, given).fetchone()
+        found += sorted(_found_of(lines))
+        if len(found) == limit:
+            return found, found[-1].place if found else after
+        left -= count
+        if not left:
+            return found, (0, last)
+        begin = end
+    return found, None
 
 
 def read_events(
@@ -135,14 +160,14 @@ def make(
     transaction: Transaction,
     query: BackfillQuery,
     rule: LaneRule,
-    place: Place,
+    reserved: Reserved,
     found: Sequence[MissedEvent],
     numbers: int,
     at: float,
 ) -> int:
     """See :class:`BackfillStatements`; ``numbers`` is the first of as many numbers as events were found."""
     connection = transaction.connection
-    given = {"found": _json([one.seq for one in found]), **_given(query, place)}
+    given = {"found": _json([one.seq for one in found]), **_given(query, reserved)}
     missed = set(_numbers_of(connection.execute(_STILL_MISSED, given).fetchone()[0]))
     if not missed:
         return 0
@@ -161,7 +186,7 @@ def make(
     for number, one in enumerate(found, numbers):
         if one.seq not in missed:
             continue
-        lane, position = ids[lanes[one.seq]], place.first + one.seq
+        lane, position = ids[lanes[one.seq]], reserved.first + one.seq
         if one.dead not in dead:
             added.append((number, one.seq, ids[query.registration], lane, position, since))
         else:
@@ -200,18 +225,23 @@ class SqliteBackfills(SteppedBackfills[sqlite3.Connection, Transaction]):
 
         return await self._commits.call(reserve)
 
-    def _place(self, barrier: str) -> Place | None:
-        engine, *numbers = barrier.split(".")
-        if engine != _ENGINE:
-            return None
-        first, newest = map(int, numbers)
-        return Place(first, newest, first + newest + 1)
+    def _read_barrier(self, barrier: str) -> Reserved | None:
+        match barrier.split("."):
+            case [engine, first, newest, generation] if engine == _ENGINE:
+                return Reserved(int(first), int(newest), int(first) + int(newest) + 1, generation)
+        return None
 
     def _making(
-        self, query: BackfillQuery, rule: LaneRule, place: Place, found: Sequence[MissedEvent], at: float
+        self,
+        query: BackfillQuery,
+        rule: LaneRule,
+        reserved: Reserved,
+        found: Sequence[MissedEvent],
+        made: int,  # noqa: ARG002 -- positions follow from the numbers of events
+        at: float,
     ) -> Callable[[Transaction], int]:
         numbers = self._numbers.next_positions(len(found))
-        return lambda transaction: make(transaction, query, rule, place, found, numbers, at)
+        return lambda transaction: make(transaction, query, rule, reserved, found, numbers, at)
 
 
 def _json(values: Sequence[Any]) -> str:

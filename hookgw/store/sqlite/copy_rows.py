@@ -24,6 +24,7 @@ _EVENTS = Source(
     "JOIN names i ON i.number = t.instance JOIN names k ON k.number = t.kind",
     where="t.heard >= 0",
 )
+_LOG = "coalesce((SELECT substr(name, 2) FROM names WHERE number = t.instance), '')"
 _SOURCES = {
     "records": Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
     "events": _EVENTS,
@@ -45,6 +46,13 @@ _SOURCES = {
         ("t.delivery", "t.number"),
     ),
     "bodies": Source("t.seq, t.body", "bodies"),
+    "logs": Source(
+        f"{_LOG}, t.at",
+        "log_begins",
+        key=(_LOG,),
+        # That of all logs means nothing if they are not whole.
+        where="t.instance <> 0 OR (SELECT is_whole FROM log_state)",
+    ),
     "audit": Source("t.seq, t.at, t.instance, t.instance_id, t.action, t.entry", "audit"),
 }
 _PLACES = (
@@ -61,8 +69,10 @@ _INSERT = {
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
     "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "bodies": "INSERT INTO bodies VALUES (?, ?)",
+    "logs": "REPLACE INTO log_begins VALUES (?, ?)",
     "audit": "INSERT INTO audit (seq, at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?, ?)",
 }
+_SET_WHOLE = "UPDATE log_state SET is_whole = EXISTS (SELECT 1 FROM log_begins WHERE instance = 0)"
 _INSERT["ids"] = _INSERT["events"]
 
 
@@ -96,6 +106,8 @@ class FileRows(TableRows):
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._connection.executemany(_INSERT[table.name], self._encoded(table, rows))
+            if table.name == "logs":
+                self._connection.execute(_SET_WHOLE)
             self._connection.execute("COMMIT")
         except BaseException:
             self._connection.execute("ROLLBACK")
@@ -132,6 +144,9 @@ class FileRows(TableRows):
                 )
                 for row in rows
             ]
+        if table.name == "logs":
+            ids = self._names.ids({of_instance(row[0]) for row in rows if row[0]})
+            return [(ids[of_instance(row[0])] if row[0] else 0, row[1]) for row in rows]
         if table.name == "attempts":
             urls = {row[8]: of_url(row[8]) for row in rows if row[8] is not None}
             ids = self._names.ids(urls.values()) if urls else {}

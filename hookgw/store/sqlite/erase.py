@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,8 @@ from hookgw.store.steps import ErasedDelivery
 # A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
 ROWS = 500
 SEARCH_BYTES = 8 * 2**20
+# Or at so many times as many events without deliveries, of all instances.
+UNWANTED_ROWS = 10
 
 _SOURCES = {
     # Written out, because SQLite uses the partial index only if its condition is in the statement.
@@ -39,7 +42,25 @@ WITH looked_at AS MATERIALIZED (
 ),
 summed AS (SELECT seq, event, sum(size) OVER (ORDER BY seq) - size AS before_it FROM looked_at),
 chosen AS MATERIALIZED (SELECT seq, event FROM summed WHERE before_it < :bytes)
-SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen), (SELECT max(seq) FROM chosen), (
+SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen), (SELECT max(seq) FROM chosen),
+    {concerned}"""
+# The same of events without deliveries, which no index has by instance. Erasures are few.
+_FIND_UNWANTED = """
+WITH looked_at AS MATERIALIZED (
+    SELECT accepted_at, seq FROM events INDEXED BY unheard
+    WHERE heard = 0 AND (accepted_at, seq) > (:at, :after) ORDER BY accepted_at, seq LIMIT :rows
+),
+ours AS MATERIALIZED (
+    SELECT l.accepted_at, l.seq, length(e.data) AS size FROM looked_at l CROSS JOIN events e ON e.seq = l.seq
+    WHERE e.instance = (SELECT number FROM names WHERE name = :instance) AND e.seq <= :newest
+),
+summed AS (SELECT *, sum(size) OVER (ORDER BY accepted_at, seq) - size AS before_it FROM ours),
+chosen AS MATERIALIZED (SELECT accepted_at, seq, seq AS event FROM summed WHERE before_it < :bytes)
+SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM ours), (SELECT count(*) FROM chosen),
+    (SELECT json_array(accepted_at, seq) FROM looked_at ORDER BY accepted_at DESC, seq DESC LIMIT 1),
+    (SELECT json_array(accepted_at, seq) FROM chosen ORDER BY accepted_at DESC, seq DESC LIMIT 1),
+    {concerned}"""
+_CONCERNED = """(
     SELECT json_group_array(DISTINCT c.event) FROM chosen c CROSS JOIN events e ON e.seq = c.event
     WHERE (instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:escape AS BLOB)))
         AND CASE WHEN json_valid(CAST(e.data AS TEXT)) THEN EXISTS (
@@ -49,6 +70,8 @@ SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen), (SELECT 
                 OR (t.type = 'text' AND t.atom GLOB :begin
                     AND EXISTS (SELECT 1 FROM json_each(:others) WHERE t.atom GLOB value)))
         ELSE instr(e.data, CAST(:part AS BLOB)) END)"""
+_EVENTS = """SELECT json_group_array(seq) FROM events
+    WHERE seq IN (SELECT value FROM json_each(?)) AND heard >= 0"""
 _DELIVERIES = """
     SELECT json_group_array(json_array(d.event, d.seq, d.state, r.name, substr(i.name, 2), d.size))
     FROM deliveries d INDEXED BY deliveries_of_event
@@ -57,29 +80,50 @@ _DELIVERIES = """
     WHERE d.event IN (SELECT value FROM json_each(?))"""
 
 _numbers_of = msgspec.json.Decoder(list[int]).decode
+_place_of = msgspec.json.Decoder(tuple[int, int]).decode
 _deliveries_of = msgspec.json.Decoder(list[ErasedDelivery]).decode
 
 
 def find_concerned(
     connection: sqlite3.Connection, instance: str, value: str, *, after: int, now: int, pending: bool
 ) -> Concerned:
-    sought = person(value)
-    given = {
-        "instance": of_instance(instance),
-        "value": sought.value,
-        "begin": sought.others[0] if sought.others else None,
-        "others": msgspec.json.encode(sought.others[1:]).decode(),
-        "part": sought.part,
-        "escape": sought.escape,
-        "after": after,
-        "newest": now,
-        "rows": ROWS,
-        "bytes": SEARCH_BYTES,
-    }
-    row = connection.execute(_FIND.format(source=_SOURCES[pending]), given).fetchone()
+    given = {**_sought(instance, value), "after": after, "newest": now, "rows": ROWS}
+    statement = _FIND.format(source=_SOURCES[pending], concerned=_CONCERNED)
+    row = connection.execute(statement, given).fetchone()
     looked_at, chosen, last, events = row
     is_end = looked_at < ROWS and chosen == looked_at
     return Concerned(_numbers_of(events), None if is_end else f"{last}-{now}")
+
+
+def find_unwanted(
+    connection: sqlite3.Connection, instance: str, value: str, *, after: tuple[int, int], newest: int
+) -> tuple[list[int], tuple[int, int] | None]:
+    rows = UNWANTED_ROWS * ROWS
+    given = {**_sought(instance, value), "at": after[0], "after": after[1], "newest": newest, "rows": rows}
+    row = connection.execute(_FIND_UNWANTED.format(concerned=_CONCERNED), given).fetchone()
+    looked_at, ours, chosen, last, last_chosen, events = row
+    if chosen < ours:
+        last = last_chosen
+    elif looked_at < rows:
+        last = None
+    return _numbers_of(events), None if last is None else _place_of(last)
+
+
+def _sought(instance: str, value: str) -> dict[str, Any]:
+    named = person(value)
+    return {
+        "instance": of_instance(instance),
+        "value": named.value,
+        "begin": named.others[0] if named.others else None,
+        "others": msgspec.json.encode(named.others[1:]).decode(),
+        "part": named.part,
+        "escape": named.escape,
+        "bytes": SEARCH_BYTES,
+    }
+
+
+def find_events(connection: sqlite3.Connection, events: Collection[int]) -> list[int]:
+    return _numbers_of(connection.execute(_EVENTS, (_json(events),)).fetchone()[0])
 
 
 def find_deliveries(connection: sqlite3.Connection, events: Collection[int]) -> list[ErasedDelivery]:
@@ -89,7 +133,7 @@ def find_deliveries(connection: sqlite3.Connection, events: Collection[int]) -> 
 def remove_events(
     connection: sqlite3.Connection, seqs: Collection[int], events: Collection[int], named: Person
 ) -> None:
-    remove(connection, _json(seqs), _json(events))
+    remove(connection, _json(seqs), _json(events), is_pruned=False)
     forget_ids_with(connection, _json(events), named)
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from hookgw.store.history import Forgotten
 from hookgw.store.holdings import Oldest
+from hookgw.store.log import BLANK
 from hookgw.store.persons import Person
 from hookgw.store.records import micros
 from hookgw.store.searches import LAST
@@ -34,6 +35,17 @@ _WITHOUT_DELIVERIES = """seq IN (SELECT value FROM json_each(:events))
 _BLANK = f"""UPDATE events SET data = zeroblob(length(data)),
     sender = CAST(zeroblob(length(CAST(sender AS BLOB))) AS TEXT) WHERE {_WITHOUT_DELIVERIES}"""  # noqa: S608
 _REMOVE_GENERATED = f"DELETE FROM events WHERE {_WITHOUT_DELIVERIES} AND {_IS_GENERATED}"  # noqa: S608
+# Without deliveries they are of the log alone. Its index has their entries; see log.py.
+_ENTRIES = f"""(run, instance, seq) IN (
+    SELECT (SELECT min(run) FROM log_runs WHERE run >= events.seq), instance, seq FROM events
+    WHERE {_WITHOUT_DELIVERIES})"""  # noqa: S608
+_BLANK_ENTRIES = f"""UPDATE log SET chat = iif(chat < {BLANK}, chat, {BLANK}),
+    sender = iif(sender < {BLANK}, sender, {BLANK}), message = iif(message < {BLANK}, message, {BLANK})
+    WHERE {_ENTRIES}"""  # noqa: S608
+_REMOVE_ENTRIES = f"DELETE FROM log WHERE {_ENTRIES}"  # noqa: S608
+_BEGIN_BEHIND = f"""INSERT INTO log_begins SELECT instance, max(accepted_at) + 1 FROM events
+    WHERE {_WITHOUT_DELIVERIES} AND length(data) GROUP BY instance
+    ON CONFLICT (instance) DO UPDATE SET at = max(at, excluded.at)"""  # noqa: S608
 # SQLite does not join the pages of rows that shrink. So these rows get numbers below all others, where they
 # lie close together, and the pages of the payloads become free.
 _KEEP_IDS = f"""UPDATE events SET seq = seq - {_BELOW}, data = x'', sender = NULL, server_url = NULL,
@@ -61,8 +73,15 @@ _oldest_of = msgspec.json.Decoder(list[Oldest]).decode
 _sizes_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
-def keep_ids(connection: sqlite3.Connection, events: str) -> int:
-    """Reduce events that have no delivery any more to their ids; return the bytes that these take."""
+def keep_ids(connection: sqlite3.Connection, events: str, *, is_pruned: bool = True) -> int:
+    """Reduce events that have no delivery any more to their ids; return the bytes that these take.
+
+    The log of their instances begins behind what is pruned. What was erased is no gap in it.
+    """
+    if is_pruned:
+        connection.execute(_BEGIN_BEHIND, {"events": events})
+    connection.execute(_BLANK_ENTRIES, {"events": events})
+    connection.execute(_REMOVE_ENTRIES, {"events": events})
     connection.execute(_BLANK, {"events": events})
     connection.execute(_REMOVE_GENERATED, {"events": events})
     connection.execute(_KEEP_IDS, {"events": events})

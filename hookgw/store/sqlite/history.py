@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 import time
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -17,8 +15,9 @@ from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history import HistoryStatements, Pruned, SteppedHistory
-from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
-from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, EventPage, micros
+from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of_summary, summary_of
+from hookgw.store.log import SteppedLog
+from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, micros
 from hookgw.store.sqlite import holders
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.event_ids import (
@@ -38,7 +37,7 @@ from hookgw.store.sqlite.transaction import Transaction
 
 # HistoryStatements; some have modules of their own.
 __all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
-__all__ += ["last_attempt", "list_events", "newest", "oldest_ids", "prune", "prune_unheard", "remove_oldest"]
+__all__ += ["last_attempt", "newest", "oldest_ids", "prune", "remove_oldest"]
 __all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
@@ -99,42 +98,12 @@ _NEEDED = """SELECT
     + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)
     + (SELECT coalesce(sum(length(entry) + 120), 0) FROM audit)"""
 
-# Row by row, each step would wait for Python's lock, so this is one row. The payload is a text in it.
-_EVENTS = """
-    WITH looked_at AS MATERIALIZED (
-        SELECT seq, kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))
-            AS matches
-        FROM deliveries INDEXED BY history
-        WHERE instance = (SELECT number FROM names WHERE name = :instance) AND seq < :before
-        ORDER BY seq DESC LIMIT :rows
-    ),
-    matching AS MATERIALIZED (
-        SELECT d.event AS event, min(d.seq) AS seq, max(d.size) AS size FROM looked_at l
-        CROSS JOIN deliveries d ON d.seq = l.seq WHERE l.matches GROUP BY d.event
-    ),
-    -- An event's deliveries follow one another, so that those of two events do not mix.
-    summed AS (SELECT event, seq, sum(size) OVER (ORDER BY seq DESC) - size AS before_it FROM matching),
-    chosen AS MATERIALIZED (SELECT event, seq FROM summed WHERE before_it < :bytes)
-    SELECT (SELECT count(*) FROM looked_at), (SELECT min(seq) FROM looked_at),
-        (SELECT count(*) FROM matching), (SELECT count(*) FROM chosen), (SELECT min(seq) FROM chosen),
-        (SELECT json_group_array(json(line)) FROM (
-            SELECT json_array(e.id, k.name, e.time, CAST(e.data AS TEXT), e.sender, e.server_url) AS line
-            FROM chosen c CROSS JOIN events e ON e.seq = c.event CROSS JOIN names k ON k.number = e.kind
-            ORDER BY c.seq DESC))"""
-
-
-class _EventRow(msgspec.Struct, array_like=True):
-    id: str
-    kind: str
-    time: int
-    data: str
-    sender: str | None
-    server_url: str | None
-
+SUMMARIES = f"""SELECT json_group_array(json(line)) FROM (SELECT {_SUMMARY} AS line
+    FROM json_each(?) c CROSS JOIN deliveries d ON d.seq = c.value {_JOINS} ORDER BY d.seq DESC)"""  # noqa: S608
+"""SQL: the summaries of deliveries, whose numbers come as a JSON array, the newest first."""
 
 _row_of = msgspec.json.Decoder(DeliveryRow).decode
-_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
-_event_rows_of = msgspec.json.Decoder(list[_EventRow]).decode
+delivery_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
 
 
 def search_deliveries(  # noqa: C901 -- reads once from top to bottom
@@ -196,7 +165,7 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
                 SELECT {_SUMMARY} AS line FROM chosen c
                 CROSS JOIN deliveries d ON d.seq = c.seq {_JOINS} ORDER BY d.seq DESC))"""  # noqa: S608 - only the texts above are in it
     count, last, lines = connection.execute(statement, given).fetchone()
-    found = [summary_of(row) for row in _rows_of(lines)]
+    found = [summary_of(row) for row in delivery_rows_of(lines)]
     return searches.SearchPart(found, count, last, time.perf_counter() - started)
 
 
@@ -233,27 +202,6 @@ def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:
     return None if row is None else attempt_of(*row)
 
 
-def list_events(
-    connection: sqlite3.Connection, instance: str, kinds: Collection[str], before: int
-) -> EventPage:
-    given = {
-        "instance": of_instance(instance),
-        "kinds": json.dumps(list(kinds)),
-        "before": before,
-        "rows": searches.EVENT_ROWS,
-        "bytes": searches.EVENT_BYTES,
-    }
-    row = connection.execute(_EVENTS, given).fetchone()
-    looked_at, last, matching, chosen, last_chosen, lines = row
-    events = [
-        event_of(instance, one.id, one.kind, one.time, one.data.encode(), one.sender, one.server_url)
-        for one in _event_rows_of(lines)
-    ]
-    if chosen < matching:
-        return EventPage(events, str(last_chosen))
-    return EventPage(events, str(last) if looked_at == searches.EVENT_ROWS else None)
-
-
 def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pruned:
     given = {"after": after, "end": micros(before), "rows": limit, "bytes": holders.PRUNE_BYTES}
     row: tuple[str, str, int, int, int] = transaction.connection.execute(_OLD, given).fetchone()
@@ -268,13 +216,6 @@ def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pr
         keep_ids(transaction.connection, events)
     transaction.count_rows(count + unheard)
     return Pruned(count + unheard, last if count else after)
-
-
-def prune_unheard(transaction: Transaction, before: float, limit: int) -> tuple[int, int]:
-    given = {"end": micros(before), "rows": limit}
-    events, count = transaction.connection.execute(_OLD_UNHEARD, given).fetchone()
-    transaction.count_rows(count)
-    return count, keep_ids(transaction.connection, events) if count else 0
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
@@ -295,20 +236,26 @@ class SqliteHistory(SteppedHistory[sqlite3.Connection, Transaction]):
         background: Reader,
         clock: Clock,
         statements: HistoryStatements[sqlite3.Connection, Transaction],
+        log: SteppedLog[sqlite3.Connection, Transaction],
     ) -> None:
-        super().__init__(commits, lists, background, clock, statements)
+        super().__init__(commits, lists, background, clock, statements, log)
         self._names = NamePruning(commits, background)
 
     async def enforce_retention(
-        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+        self,
+        *,
+        before: float,
+        limit: int,
+        ids_before: float = math.inf,
+        ids_limit: int = NO_LIMIT,
+        log_limit: int = NO_LIMIT,
     ) -> int:
         await self._names.prune_if_due()
         return await super().enforce_retention(
-            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit
+            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit, log_limit=log_limit
         )
 
-    async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:
-        rest = remembered
+    async def _remove_excess(self, limit: int, rest: int, now: float) -> int:
         if (used := await self._background.run(used_bytes)) <= limit + rest:
             return 0
         # Once for each call, as it walks through the index of the outbox.
@@ -319,7 +266,7 @@ class SqliteHistory(SteppedHistory[sqlite3.Connection, Transaction]):
             rest, used = rest + ids, await self._background.run(used_bytes)
             return used <= limit + rest
 
-        removed, is_any_left = await self._remove_unheard(now, is_enough), True
+        removed, is_any_left = 0, True
         while used > limit + rest and is_any_left:  # else the rest is pending, or its pages are partly free
             count, is_any_left = await self._remove_in_turn(limit / (used - rest), now, is_enough)
             removed += count

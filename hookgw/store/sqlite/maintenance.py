@@ -17,12 +17,19 @@ import msgspec
 
 from hookgw.config.folders import make_folder, sync_folder
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
+from hookgw.store.log import ENTRY_BYTES
 from hookgw.store.sqlite.backup import PAGE_BYTES, Target, check_space, open_existing
 from hookgw.store.sqlite.database import keep_private, start_errors
 from hookgw.store.sqlite.event_ids import remembered_bytes
 from hookgw.store.sqlite.file_lock import has_foreign_log, hold_lock, log_of
 from hookgw.store.sqlite.leftovers import kept_copies, leftovers, remove_leftovers, spare_of
-from hookgw.store.sqlite.schema import APPLICATION_ID, OLDEST_VERSION, VERSION, note_overwritten
+from hookgw.store.sqlite.schema import (
+    APPLICATION_ID,
+    OLDEST_VERSION,
+    VERSION,
+    begin_generation,
+    note_overwritten,
+)
 
 # Names that rows refer to, by table.
 _NAMED = {"events": ("instance", "kind"), "deliveries": ("instance", "kind", "registration", "lane")}
@@ -104,6 +111,10 @@ def check_file(path: Path) -> FileReport:
         if pending != walked:
             problems.append(f"The index of the outbox has {pending} pending deliveries, the table {walked}.")
         problems += _dangling(count)
+        if version >= 6:
+            lost = count("SELECT count(*) FROM log l LEFT JOIN events e ON e.seq = l.seq WHERE e.seq IS NULL")
+            if lost:
+                problems.append(f"{lost} entries of the log have no event.")
         return FileReport(
             file=str(path),
             schema=version,
@@ -173,6 +184,10 @@ def measure_file(path: Path) -> list[Usage]:
             ids = (row("SELECT count(*), 0 FROM events WHERE heard < 0")[0], remembered_bytes(connection))
         if version >= 5:
             audit = row("SELECT count(*), coalesce(sum(length(entry) + 120), 0) FROM audit")
+        logged = (0, 0)
+        if version >= 6:
+            entries, unwanted = row("SELECT count(*), coalesce(sum(unwanted), 0) FROM log")
+            logged = entries, unwanted + entries * ENTRY_BYTES
         records = row("SELECT count(*), coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves")
         names = row("SELECT count(*), coalesce(sum(2 * length(name) + 40), 0) FROM names")
         finished = row("SELECT count(*), 0 FROM deliveries WHERE state <> 'pending'")[0]
@@ -183,6 +198,7 @@ def measure_file(path: Path) -> list[Usage]:
             "records": records,
             "names": names,
             "audit": audit,
+            "log": logged,
         }
         used = (pages - free) * PAGE_BYTES
         history = max(0, used - sum(size for _, size in parts.values()))
@@ -318,6 +334,10 @@ def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], No
         target.check_space(source.execute("PRAGMA page_count").fetchone()[0])
         target.copy(source, on_progress)
         target.size()
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        # No file beside it, which a kill would leave; the copy is worth nothing then.
+        connection.execute("PRAGMA journal_mode = MEMORY").fetchall()
+        begin_generation(connection)
     with copy.open("rb") as file:
         os.fsync(file.fileno())
     with start_errors(backup, is_backup=True), closing(_open_backup(copy)) as connection:

@@ -58,6 +58,8 @@ _ATTEMPTS = """SELECT count(*), max(place), delivery, number, json_group_array(D
     FROM (SELECT *, row_number() OVER (ORDER BY delivery, number) AS place FROM (
         SELECT delivery, number, url FROM attempts WHERE (delivery, number) > (?, ?)
         ORDER BY delivery, number LIMIT ?))"""
+# Of instances without events: the number may be given to another one.
+_REMOVE_BEGINS = "DELETE FROM log_begins WHERE instance IN (SELECT value FROM json_each(?))"
 _REMOVE = "DELETE FROM names WHERE number IN (SELECT value FROM json_each(?))"
 
 _numbers_of = msgspec.json.Decoder(set[int]).decode
@@ -142,5 +144,6 @@ def remove_names(transaction: Transaction, numbers: list[int]) -> int:
     used = transaction.names.used_since_walk_began()
     free = msgspec.json.encode([number for number in numbers if number not in used]).decode()
     removed = transaction.connection.execute(_REMOVE, (free,)).rowcount
+    transaction.connection.execute(_REMOVE_BEGINS, (free,))
     transaction.count_rows(removed)
     return removed

@@ -12,7 +12,13 @@ from hookgw.store.records import ReplayQuery
 from hookgw.store.sqlite.cancel import cancel, cancel_one, find_pending
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.dead_letters import drop_oldest, park
-from hookgw.store.sqlite.erase import find_concerned, find_deliveries, remove_events
+from hookgw.store.sqlite.erase import (
+    find_concerned,
+    find_deliveries,
+    find_events,
+    find_unwanted,
+    remove_events,
+)
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, reopen, requeue, resend
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
@@ -22,7 +28,8 @@ from hookgw.store.steps import PendingStatements, SteppedChanges, cursor_number
 
 # PendingStatements, from several modules.
 __all__ = ["cancel", "cancel_one", "drop_oldest", "find_concerned", "find_deliveries", "find_finished"]
-__all__ += ["find_pending", "park", "read_now", "remove_events", "reopen", "repartition"]
+__all__ += ["find_events", "find_pending", "find_unwanted", "park", "read_now", "remove_events"]
+__all__ += ["reopen", "repartition"]
 
 # The rules of so many re-partitions are remembered, the newest ones: a search for deliveries to replay, which
 # compares them, sees fewer re-partitions begin.
@@ -53,6 +60,9 @@ class SqlitePendingChanges(SteppedChanges[sqlite3.Connection, Transaction, int, 
 
     async def _now(self) -> int:
         return self._numbers.newest
+
+    async def _newest_event(self) -> int:
+        return self._numbers.newest_event
 
     async def _begin_replay(self) -> int:
         newest = self._numbers.newest

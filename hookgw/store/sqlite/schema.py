@@ -19,6 +19,11 @@ that were not sent.
 concerns, by name, because entries outlast the instance, and by id, because a later instance may have the same
 name. They are ``NULL`` for what concerns no instance. ``entry`` is a JSON object.
 
+``events`` is the log, in the order of ``seq``. ``heard`` says how many deliveries an event got: with 0,
+nobody wanted it, and its payload is kept all the same, or is empty if it was accepted before schema 6 or
+with ``events.keep: wanted``. Whoever makes a delivery of an event later raises its ``heard`` in the same
+commit: pruning takes events with 0 for unwanted.
+
 A file has the table ``overwritten`` if all that was ever removed from it was overwritten: it was created, or
 rewritten, by a version of hookgw that does so. Other files have none, and are the same otherwise, so this has
 no number of its own.
@@ -45,7 +50,7 @@ logger = structlog.get_logger("hookgw.store")
 APPLICATION_ID = 0x686B6777
 """``hkgw``: distinguishes a data file of ours from any other SQLite file."""
 
-VERSION = 5
+VERSION = 6
 OLDEST_VERSION = 2
 """The oldest schema that is migrated."""
 
@@ -70,6 +75,34 @@ AUDIT = (
     )""",
     "CREATE INDEX audited ON audit (at)",
     "CREATE INDEX audited_instances ON audit (instance, at) WHERE instance IS NOT NULL",
+)
+
+# Names the log, so that a cursor of another one is known; twelve digits.
+_GENERATION = "lower(hex(randomblob(6)))"
+# The index of the log of events: see log.py. It is written behind the commits, in sorted runs: the entries of
+# one instance lie together in each, and a new run goes behind all others.
+LOG = (
+    """CREATE TABLE log (
+        run INTEGER NOT NULL,
+        instance INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        kind INTEGER NOT NULL,
+        accepted_at INTEGER NOT NULL,
+        chat INTEGER NOT NULL,
+        sender INTEGER NOT NULL,
+        message INTEGER NOT NULL,
+        unwanted INTEGER NOT NULL,
+        PRIMARY KEY (run, instance, seq)
+    ) WITHOUT ROWID""",
+    "CREATE TABLE log_runs (run INTEGER PRIMARY KEY, since INTEGER NOT NULL, until INTEGER NOT NULL)",
+    "CREATE TABLE log_begins (instance INTEGER PRIMARY KEY, at INTEGER NOT NULL)",
+    """CREATE TABLE log_state (
+        only INTEGER PRIMARY KEY CHECK (only = 1),
+        generation TEXT NOT NULL,
+        indexed INTEGER NOT NULL,
+        is_whole INTEGER NOT NULL
+    )""",
+    f"INSERT INTO log_state VALUES (1, {_GENERATION}, 0, 0)",  # noqa: S608
 )
 
 SCHEMA: tuple[str, ...] = (
@@ -135,6 +168,7 @@ SCHEMA: tuple[str, ...] = (
     ) WITHOUT ROWID""",
     "CREATE TABLE probe (only INTEGER PRIMARY KEY CHECK (only = 1), writes INTEGER NOT NULL)",
     *AUDIT,
+    *LOG,
 )
 
 
@@ -195,6 +229,12 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         _keep_all(path)
 
 
+def begin_generation(connection: sqlite3.Connection) -> None:
+    """Refuse cursors of the log from now on: a backup takes the place of what they were made for."""
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'log_state'").fetchone():
+        connection.execute(f"UPDATE log_state SET generation = {_GENERATION}")  # noqa: S608
+
+
 def note_overwritten(connection: sqlite3.Connection) -> None:
     """Note in a data file that all that was removed is overwritten: it is new, or was just rewritten."""
     connection.execute("CREATE TABLE IF NOT EXISTS overwritten (only INTEGER PRIMARY KEY)")
@@ -211,7 +251,10 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
         migrate_lanes(connection)
     if version < 4:
         connection.execute(REMEMBERED)
-    for statement in (*AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
+    if version < 5:
+        for statement in (*AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
+            connection.execute(statement)
+    for statement in LOG:
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 

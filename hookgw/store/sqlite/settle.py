@@ -171,17 +171,17 @@ def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChan
     return {(registration, instance): (count, size) for registration, instance, count, size in found}
 
 
-def remove(connection: sqlite3.Connection, seqs: str, events: str) -> int:
+def remove(connection: sqlite3.Connection, seqs: str, events: str, *, is_pruned: bool = True) -> int:
     """Remove deliveries, and of those of their events that no other delivery needs, all but the ids.
 
-    Their bytes are overwritten. The numbers come as JSON arrays.
+    Their bytes are overwritten. The numbers come as JSON arrays. ``is_pruned`` as in :func:`keep_ids`.
 
     Returns:
         The bytes that the ids take.
     """
     for statement in _REMOVE:
         connection.execute(statement, {"seqs": seqs})
-    return keep_ids(connection, events)
+    return keep_ids(connection, events, is_pruned=is_pruned)
 
 
 def make_due(connection: sqlite3.Connection, registration: str) -> int:

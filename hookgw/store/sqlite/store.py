@@ -21,9 +21,10 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import SharedStore
+from hookgw.store.log import SteppedLog
 from hookgw.store.protocol.store import Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
-from hookgw.store.sqlite import audit, backfills, history, outbox, pending_changes, shelves
+from hookgw.store.sqlite import audit, backfills, history, log, outbox, pending_changes, shelves
 from hookgw.store.sqlite.backfills import SqliteBackfills
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
@@ -36,6 +37,7 @@ from hookgw.store.sqlite.database import (
 )
 from hookgw.store.sqlite.file_watch import FileWatch
 from hookgw.store.sqlite.history import SqliteHistory
+from hookgw.store.sqlite.log import begin_log
 from hookgw.store.sqlite.outbox import SqliteOutbox, count_pending
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
 from hookgw.store.sqlite.reencrypt import reencrypt
@@ -106,7 +108,7 @@ async def open_store(
     """
     observer = observer or SilentObserver()
     # In a thread: a migration or an encryption may take many seconds.
-    opened = await threads.run(partial(_open, path, keys))
+    opened = await threads.run(partial(_open, path, keys, keep_unwanted, clock.steady()))
     connections = opened.connections
     try:
         # One connection writes, for the commits and for the last pages of a long log, one at a time. The lock
@@ -125,7 +127,7 @@ async def open_store(
             ),
             observer,
             in_use=writing,
-            on_committed=checkpoints.committed,
+            on_committed=lambda: committed(),
             pending=opened.pending,
             unusable=lambda: file.lost or failures.current(),
             threads=threads,
@@ -136,21 +138,29 @@ async def open_store(
         backup = OnlineBackup(connections.writer, in_use, path, threads)
         watch = FileWatch(file, commits, backup, observer, threads)
         records = SqliteRecords(commits, background, opened.cipher, shelves, opened.numbers)
+        events = SteppedLog(commits, lists, background, log)
         parts = Parts(
             SqliteOutbox(commits, lanes, background, clock, records, outbox, opened.numbers),
             SqlitePendingChanges(commits, background, clock, records, pending_changes, opened.numbers),
-            SqliteHistory(commits, lists, background, clock, history),
+            SqliteHistory(commits, lists, background, clock, history, events),
+            events,
             records,
             SteppedAudit(commits, lists, background, audit),
             backup,
             SqliteBackfills(commits, background, clock, records, backfills, opened.numbers),
         )
+
+        def committed() -> None:
+            checkpoints.committed()
+            events.committed()
+
         store = SqliteStore(commits, parts, checkpoints, background, path)
         async with trio.open_nursery() as nursery:
             is_closing = False
             nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
             nursery.start_soon(run_essential, "The task of checkpoints", None, checkpoints.run)
             nursery.start_soon(run_essential, "The watch of the data file", None, watch.run)
+            nursery.start_soon(run_essential, "The index of the log", None, events.run)
             try:
                 yield store
             finally:
@@ -172,11 +182,12 @@ class _Opened(NamedTuple):
     resources: ExitStack
 
 
-def _open(path: Path, keys: MasterKeys) -> _Opened:
+def _open(path: Path, keys: MasterKeys, keep_unwanted: bool, now: float) -> _Opened:
     with ExitStack() as stack:
         connections = stack.enter_context(open_database(path))
         with start_errors(path):
             cipher = reencrypt(connections.writer, keys, path)
+            begin_log(connections.writer, now, is_whole=keep_unwanted)
             numbers = last_numbers(connections.writer)
             pending = count_pending(connections.writer)
         return _Opened(connections, numbers, pending, cipher, stack.pop_all())

@@ -127,12 +127,14 @@ async def test_every_example_works(
     refused |= {"storageBackup": 409, "instanceRestartPut": 409}
     refused |= {
         "jobFind": 404,
+        "eventFind": 404,
         "deliveryFind": 404,
         "deliveryResend": 404,
         "deliveryPull": 409,
         "deliveryAck": 409,
         "deliveryCancelOne": 404,
         "webhookPublicKey": 409,
+        "webhookBackfillDelete": 409,
     }
     async with open_client(app, nursery) as stranger:
         refused |= {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation.history import History, Violation
 from tests.simulation.invariants import (
     accounting,
+    backfills,
     backups,
     blocking,
     ending,
@@ -28,7 +29,7 @@ from tests.simulation.invariants.index import Index
 
 CHECKS = (
     *(kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending),
-    *(erasing, backups, operational, blocking, metrics, known, skipped, pulled),
+    *(erasing, backups, operational, blocking, metrics, known, skipped, backfills, pulled),
 )
 
 

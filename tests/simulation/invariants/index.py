@@ -13,6 +13,8 @@ from tests.simulation.history import (
     Accepted,
     Answered,
     Arrived,
+    Backfilled,
+    Backfilling,
     Changed,
     Committed,
     Ended,
@@ -201,6 +203,15 @@ class Index:
             and (not one.events or event in one.events)
             for one in self._requeues
         )
+
+    @cached_property
+    def backfills(self) -> dict[str, list[tuple[Backfilling, float]]]:
+        """The backfills of each registration, and when each was answered; infinity if it was not."""
+        answers = {one.number: one.at for one in self.history.of(Backfilled)}
+        found: dict[str, list[tuple[Backfilling, float]]] = defaultdict(list)
+        for one in self.history.of(Backfilling):
+            found[one.registration].append((one, answers.get(one.number, float("inf"))))
+        return found
 
     def was_accepted_anew(self, event: str, instance: str, since: float, until: float) -> bool:
         """Return whether an id may be that of another event since a time.

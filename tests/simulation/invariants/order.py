@@ -1,11 +1,16 @@
-"""The first arrivals of each registration are in order of acceptance: all, or per key of its ordering."""
+"""The first arrivals of each registration are in order of acceptance: all, or per key of its ordering.
+
+What a backfill sends has the place of its call: behind what was accepted before that, and before what was
+accepted after its answer. Among itself, it is in order of acceptance.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from tests.simulation.history import Dead, Violation
+from tests.simulation.history import Accepted, Dead, Violation
 from tests.simulation.invariants.index import Index
 
 
@@ -20,44 +25,84 @@ def check(index: Index) -> Iterator[Violation]:
         orderings = index.orderings[registration]
         if "none" in orderings:
             continue
-        newest: dict[tuple[str, ...], tuple[float, int, str, float]] = {}
+        newest: dict[tuple[str, ...], _Place] = {}
         for _, at, event in sorted(arrivals):
-            accepted = index.accepted.get(event)
-            # An event whose call was not answered has no known place. One that was given up before its first
-            # attempt, as plugins make it, may be there again after a kill.
+            place = _place_of(index, registration, event, at)
+            # One that was given up before its first attempt, as plugins make it, may be there again after a
+            # kill.
             if (
-                accepted is None
-                or index.was_requeued(event, accepted.instance, at)
+                place is None
+                or index.was_requeued(event, place.accepted.instance, at)
                 or (event, registration) in given_up
-                or (index.rules.alters and index.was_killed(accepted.at, at))
+                or (index.rules.alters and index.was_killed(place.accepted.at, at))
             ):
                 continue
-            place = accepted.events.index(event)
+            accepted = place.accepted
             keys: list[tuple[str, ...]] = [(accepted.instance,) if orderings - {"url"} else ()]
             if "chat" in orderings:
-                keys = [(accepted.instance, chat) for chat in accepted.chats[place].split()]
+                chats = accepted.chats[accepted.events.index(event)]
+                keys = [(accepted.instance, chat) for chat in chats.split()]
             for key in keys:
                 # Of the arrivals so far, the one whose call began last.
                 before = newest.get(key)
                 # What a plugin gave up may be there again, too, if the disk refused that until the stop.
-                is_back = before is not None and index.rules.alters and index.was_lost(before[3], at)
-                if (
-                    before is not None
-                    and not is_back
-                    and (
-                        accepted.at < before[0]
-                        or (accepted.began == before[0] and _same(index, event, before))
-                    )
-                ):
+                is_back = before is not None and index.rules.alters and index.was_lost(before.arrived, at)
+                if before is not None and not is_back and _belongs_before(place, before):
                     yield Violation(
                         "order",
-                        f"{registration} got {before[2]} before {event}, which was accepted before it",
-                        frozenset({registration, event, before[2]}),
+                        f"{registration} got {before.event} before {event}, which was accepted before it",
+                        frozenset({registration, event, before.event}),
                     )
-                newest[key] = max(before or (-1.0, -1, "", 0.0), (accepted.began, place, event, at))
+                if before is None or before.rank <= place.rank:
+                    newest[key] = place
 
 
-def _same(index: Index, event: str, before: tuple[float, int, str, float]) -> bool:
-    """Return whether an event came before another one in the same call."""
-    accepted = index.accepted[event]
-    return accepted is index.accepted[before[2]] and accepted.events.index(event) < before[1]
+class _Place(NamedTuple):
+    """Where an event belongs among the arrivals of a registration.
+
+    Attributes:
+        began, ended: between these times it got its place: by the call that stored it, or by a backfill.
+        backfill: the number of that; 0 for none.
+        accepted: the call that stored it.
+        arrived: when it arrived first.
+    """
+
+    event: str
+    began: float
+    ended: float
+    backfill: int
+    accepted: Accepted
+    arrived: float
+
+    @property
+    def rank(self) -> tuple[float, float, int]:
+        return (
+            self.began,
+            self.accepted.began if self.backfill else 0.0,
+            self.accepted.events.index(self.event),
+        )
+
+
+def _place_of(index: Index, registration: str, event: str, at: float) -> _Place | None:
+    """Return the place of an event that arrived at a time; ``None`` if it has no known one."""
+    accepted = index.accepted.get(event)
+    if accepted is None:  # its call was not answered
+        return None
+    began = [(call, end) for call, end in index.backfills.get(registration, ()) if call.began <= at]
+    if registration in accepted.wanted or not began:
+        return _Place(event, accepted.began, accepted.at, 0, accepted, at)
+    # Any of several backfills may have sent it; and if the registration may have wanted it, perhaps none.
+    if registration in accepted.maybe or len(began) > 1:
+        return None
+    [(call, end)] = began
+    return _Place(event, call.began, end, call.number, accepted, at)
+
+
+def _belongs_before(place: _Place, before: _Place) -> bool:
+    """Return whether an event certainly belongs before another one, which arrived before it."""
+    if place.backfill != before.backfill:
+        return place.ended < before.began
+    if place.accepted is before.accepted:
+        return place.rank < before.rank
+    # Of one backfill, and of none: in order of acceptance.
+    return place.accepted.at < before.accepted.began

@@ -16,7 +16,17 @@ import pytest
 
 from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
-from hookgw.store import Store, StoreObserver, audit_entries, history, new_lanes, open_store, searches, steps
+from hookgw.store import (
+    Store,
+    StoreObserver,
+    audit_entries,
+    history,
+    log,
+    new_lanes,
+    open_store,
+    searches,
+    steps,
+)
 from hookgw.store.postgresql import Server
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import open_store as open_postgresql_store
@@ -68,6 +78,8 @@ class _Sizes:
         self._monkeypatch.setattr(history, "PRUNE_STEP", size)
         self._monkeypatch.setattr(history, "FORGET_STEP", size)
         self._monkeypatch.setattr(audit_entries, "STEP", size)
+        self._monkeypatch.setattr(log, "PRUNE_STEP", size)
+        self._monkeypatch.setattr(log, "INDEX_ROWS", size)
         if payload is not None:
             self._monkeypatch.setattr(new_lanes, "MOST_READ", payload)
 

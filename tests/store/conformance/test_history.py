@@ -409,61 +409,6 @@ async def test_deliveries_to_registrations_of_the_configuration_can_be_left_out(
         assert await store.find_delivery("shop", name, without_global=True) is None
 
 
-# Events with their payloads.
-
-
-async def all_events(store: Store, *kinds: str, instance: str = "shop") -> list[str]:
-    """Read every page; return the ids, without those of events that occur again."""
-    ids: dict[str, None] = {}
-    cursor, pages = None, 0
-    while True:
-        page = await store.list_events(instance, kinds, cursor=cursor)
-        ids |= dict.fromkeys(event.id for event in page.events)
-        cursor, pages = page.cursor, pages + 1
-        assert pages < 100
-        if cursor is None:
-            return list(ids)
-
-
-async def test_events_of_some_kinds_the_newest_first(store: Store, seqs: list[int]) -> None:
-    assert await all_events(store, "MESSAGES_UPSERT") == ["e2", "e1"]
-    assert await all_events(store, "MESSAGES_UPSERT", "CONNECTION_UPDATE") == ["e5", "e4", "e3", "e2", "e1"]
-    assert await all_events(store, "NO_SUCH") == []
-    assert await all_events(store) == []
-    assert await all_events(store, "MESSAGES_UPSERT", instance="other") == ["foreign"]
-    assert await all_events(store, "MESSAGES_UPSERT", instance="nobody") == []
-
-
-async def test_an_event_has_its_payload_and_time(store: Store) -> None:
-    kept = event("e1", data='{"text": "é \\"x\\"", "n": 1.50}')
-    await store.append([Append(kept, (("reg_1", LANE),))])
-    page = await store.list_events("shop", ["MESSAGES_UPSERT"])
-    assert (page.events, page.cursor) == ([kept], None)
-
-
-async def test_an_event_with_many_deliveries_is_listed_once(store: Store) -> None:
-    targets = tuple((f"reg_{n}", f"reg_{n}:0") for n in range(5))
-    await store.append([Append(event("e1"), targets), Append(event("e2"), targets)])
-    page = await store.list_events("shop", ["MESSAGES_UPSERT"])
-    assert [one.id for one in page.events] == ["e2", "e1"]
-
-
-async def test_a_page_of_events_is_limited_in_bytes_and_in_rows(store: Store) -> None:
-    large = '"' + "x" * 100_000 + '"'
-    await store.append([Append(event(f"l{n}", data=large), (("reg_1", LANE),)) for n in range(8)])
-    await store.append([Append(event("huge", data='"' + "x" * 2**20 + '"'), (("reg_1", LANE),))])
-    await store.append([Append(event(f"s{n}"), (("reg_1", LANE),)) for n in range(2_500)])
-    page = await store.list_events("shop", ["MESSAGES_UPSERT"])
-    assert 1 <= len(page.events) <= 1_000
-    assert page.cursor is not None
-    newest_first = [
-        *(f"s{n}" for n in reversed(range(2_500))),
-        "huge",
-        *(f"l{n}" for n in reversed(range(8))),
-    ]
-    assert await all_events(store, "MESSAGES_UPSERT") == newest_first
-
-
 @pytest.mark.parametrize("keep_unwanted", [True, False])
 async def test_the_content_of_an_event(engine: Engine, keep_unwanted: bool) -> None:
     async with engine.open(keep_unwanted=keep_unwanted) as store:

@@ -8,10 +8,11 @@ import psycopg
 import pytest
 
 from hookgw.concurrency import Clock
-from hookgw.kernel import StartError
+from hookgw.kernel import Conflict, StartError
+from hookgw.store import Append, EventPage, EventQuery
 from hookgw.store.postgresql import SCHEMA_VERSION as VERSION
 from hookgw.store.postgresql import Server, migrate, open_store, raise_sequences, set_aside
-from tests.store.support import LANE, ids_of, to
+from tests.store.support import LANE, event, ids_of, to
 from tests.support.postgres import PostgresServer
 
 
@@ -81,6 +82,72 @@ async def test_deliveries_from_another_server_keep_their_order(
     async with open_store(database, clock=Clock()) as store:
         await store.append(to("e5"))
         assert await ids_of(store, LANE) == ["e3", "e1", "e2", "e4", "e5"]
+
+
+def log_ids(page: EventPage) -> list[str]:
+    return [one.event.id for one in page.events]
+
+
+async def test_a_log_from_another_server_keeps_its_order_and_refuses_cursors(
+    database: Server, connection: psycopg.Connection
+) -> None:
+    query = EventQuery(instance="shop", is_oldest_first=True)
+    async with open_store(database, clock=Clock()) as store:
+        for name in ("e1", "e2", "e3"):
+            await store.append([Append(event(name), ())])
+        await store.index_log()
+        cursor = (await store.list_events(EventQuery(instance="shop", limit=1))).cursor
+    # As a dump has it: the last event was committed first, by a server that has made many transactions more.
+    connection.execute("UPDATE events SET xid = 1000000000000 - seq")
+    connection.execute("UPDATE log_state SET xid = 1000000000000")
+    for _ in range(2):
+        async with open_store(database, clock=Clock()) as store:
+            with pytest.raises(Conflict):
+                await store.list_events(EventQuery(instance="shop", cursor=cursor))
+            assert log_ids(await store.list_events(query))[:3] == ["e3", "e2", "e1"]
+            await store.append([Append(event("e4"), ())])
+            await store.index_log()
+            page = await store.list_events(query)
+            assert log_ids(page) == ["e3", "e2", "e1", "e4"]
+            first = await store.list_events(EventQuery(instance="shop", is_oldest_first=True, limit=1))
+            rest = EventQuery(instance="shop", is_oldest_first=True, cursor=first.cursor)
+            assert log_ids(await store.list_events(rest)) == ["e2", "e1", "e4"]
+
+
+async def test_a_log_that_was_restored_into_the_same_server_refuses_cursors(
+    database: Server, connection: psycopg.Connection
+) -> None:
+    async with open_store(database, clock=Clock()) as store:
+        await store.append([Append(event(name), ()) for name in ("e1", "e2")])
+        cursor = (await store.list_events(EventQuery(instance="shop", limit=1))).cursor
+    # A dump is restored by making the tables anew.
+    connection.execute("ALTER TABLE log_state RENAME TO former")
+    connection.execute("CREATE TABLE log_state (LIKE former INCLUDING ALL)")
+    connection.execute("INSERT INTO log_state SELECT * FROM former")
+    connection.execute("DROP TABLE former")
+    async with open_store(database, clock=Clock()) as store:
+        with pytest.raises(Conflict):
+            await store.list_events(EventQuery(instance="shop", cursor=cursor))
+
+
+async def test_tables_of_version_5(database: Server, connection: psycopg.Connection) -> None:
+    query = EventQuery(instance="shop", is_oldest_first=True)
+    async with open_store(database, clock=Clock()) as store:
+        await store.append(to("e1", "e2"))
+    connection.execute("DROP TABLE log, log_begins, log_state")
+    connection.execute("ALTER TABLE events DROP COLUMN xid")
+    connection.execute("UPDATE hookgw_schema SET version = 5")
+    async with open_store(database, clock=Clock()) as store:
+        before = await store.list_events(query)
+        assert log_ids(before) == ["e1", "e2"]
+        assert before.events[-1].accepted_at < before.begins_at
+        await store.append(to("e3"))
+        await store.index_log()
+        page = await store.list_events(query)
+        assert log_ids(page) == ["e1", "e2", "e3"]
+        assert page.events[-1].accepted_at >= page.begins_at == before.begins_at
+        assert await ids_of(store, LANE) == ["e1", "e2", "e3"]
+    assert connection.execute("SELECT version FROM hookgw_schema").fetchone() == (VERSION,)
 
 
 SEQUENCES = ("event_numbers", "delivery_numbers", "instance_numbers_number_seq", "audit_seq_seq")

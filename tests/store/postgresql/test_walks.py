@@ -10,7 +10,8 @@ from psycopg import Connection
 
 from hookgw import DeliveryState
 from hookgw.records import LaneRule, Ordering
-from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches
+from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, EventQuery, ReplayQuery, searches
+from hookgw.store.log import LogSearch, Sought
 from hookgw.store.postgresql import (
     BEGIN,
     LanePlace,
@@ -22,6 +23,7 @@ from hookgw.store.postgresql import (
     find_finished,
     find_pending,
     history,
+    log,
     newest,
     search_audit,
 )
@@ -32,6 +34,14 @@ ROWS = 3_000
 NOW = Moment(ROWS, 0, 2, 2, ())
 RULE = LaneRule("reg_1", 0, Ordering.URL, 1)
 START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
+
+
+def log_search(**query: Any) -> LogSearch:
+    asked = EventQuery(instance="shop", chat="a@b.c", text="x", kinds=("CALL",), **query)
+    return LogSearch(asked, Sought.of(asked), (0, 9), (9, ROWS), 20, 9)
+
+
+SEARCH, OLDEST = log_search(), log_search(is_oldest_first=True)
 
 
 class Explaining:
@@ -53,7 +63,7 @@ def explaining(connection: Connection) -> Explaining:
     connection.execute("INSERT INTO instance_numbers (name) VALUES ('shop'), ('other'), ('third')")
     connection.execute(
         f"""INSERT INTO events SELECT n, CASE WHEN n < {ROWS // 2} THEN 1 ELSE 2 + n % 2 END,
-            'e' || n, 'CALL', n, n, '{{}}', NULL, NULL, CASE WHEN n > {ROWS} THEN -100 ELSE 1 END
+            'e' || n, 'CALL', n, n, '{{}}', NULL, NULL, CASE WHEN n > {ROWS} THEN -100 ELSE 1 END, 1
         FROM generate_series(1, {2 * ROWS}) n"""
     )
     connection.execute(
@@ -66,6 +76,10 @@ def explaining(connection: Connection) -> Explaining:
         f"""INSERT INTO audit (at, instance, action, entry)
         SELECT n, CASE WHEN n % 3 > 0 THEN 'shop' END, 'key.create', '{{"actor":{{"kind":"hookgw"}}}}'
         FROM generate_series(1, {ROWS}) n"""
+    )
+    connection.execute(
+        """INSERT INTO log SELECT instance, xid, seq, kind, accepted_at, 0, 0, 0, 0 FROM events
+        WHERE heard >= 0"""
     )
     connection.execute("ANALYZE")
     return Explaining(connection)
@@ -82,7 +96,11 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "list of those delivered": ("history", listing(state=DeliveryState.DELIVERED)),
     "list of dead letters": ("undelivered", listing(state=DeliveryState.DEAD)),
     "list of all instances": ("deliveries_pkey", listing(instance=None)),
-    "events": ("history", lambda c: history.list_events(c, "shop", ["CALL"], 2**63 - 1)),
+    "entries of the log": ("log_pkey", lambda c: log.search_entries(c, SEARCH)),
+    "entries from the oldest": ("log_pkey", lambda c: log.search_entries(c, OLDEST)),
+    "tail of the log": ("log_order", lambda c: log.search_tail(c, SEARCH)),
+    "tail from the oldest": ("log_order", lambda c: log.search_tail(c, OLDEST)),
+    "events for the index of the log": ("log_order", lambda c: log.read_unindexed(c, 20, 2**20)),
     "tally": ("history", lambda c: tally(c, "shop", since=0, without_global=True, former=START)),
     "newest": ("history", lambda c: newest(c, ["shop", "other"])),
     "cancellation": (
@@ -154,5 +172,5 @@ def test_a_walk_goes_through_its_index(explaining: Explaining, walk: str) -> Non
     plans = "\n\n".join(plan for plan in explaining.plans if "Limit" in plan)
     assert f" using {index} on " in plans or f"Index Scan on {index} " in plans, plans
     assert "events_id_instance_key" not in "".join(explaining.plans), explaining.plans
-    for table in ("deliveries", "events", "audit"):
+    for table in ("deliveries", "events", "log", "audit"):
         assert f"Seq Scan on {table}" not in plans, plans

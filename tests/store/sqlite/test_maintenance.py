@@ -17,6 +17,7 @@ import pytest
 
 from hookgw import Conflict
 from hookgw.kernel import StartError, StorageUnavailable
+from hookgw.store import EventQuery
 from hookgw.store.sqlite import check_file, compact_file, measure_file, restore_file
 from tests.store.sqlite.previous_version import unpack
 from tests.store.sqlite.support import child, opened, peek
@@ -222,6 +223,22 @@ async def test_a_restored_file_is_the_backup(path: Path, tmp_path: Path) -> None
     assert len(await pending_in(path)) == 19
     assert copy.exists()
     assert names(path.parent) == ["hookgw.db", "hookgw.db.lock"]
+
+
+async def test_a_restored_log_refuses_cursors_of_before(path: Path, tmp_path: Path) -> None:
+    query = EventQuery(instance="shop", limit=1)
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    async with opened(path) as store:
+        cursor = (await store.list_events(query)).cursor
+    shutil.copy(path, copy)
+    restore_file(copy, path, force=True)
+    async with opened(path) as store:
+        with pytest.raises(Conflict, match="from before a backup was restored"):
+            await store.list_events(EventQuery(instance="shop", cursor=cursor))
+        cursor = (await store.list_events(query)).cursor
+    async with opened(path) as store:
+        assert (await store.list_events(EventQuery(instance="shop", cursor=cursor))).events
 
 
 async def test_an_existing_file_is_moved_aside_only_with_force(path: Path, tmp_path: Path) -> None:

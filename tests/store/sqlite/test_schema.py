@@ -19,11 +19,11 @@ from structlog.testing import capture_logs
 from hookgw.config import MasterKeys, parse_master_key
 from hookgw.kernel import StartError
 from hookgw.records import LaneRule, Ordering, partition_of, registration_of
-from hookgw.store import Store
+from hookgw.store import Append, EventQuery, Store
 from hookgw.store.sqlite import APPLICATION_ID, VERSION, migrate, schema
 from tests.store.sqlite.previous_version import NAMES, Name, PendingDelivery, Truth, load_truth, unpack
 from tests.store.sqlite.support import child, opened, peek
-from tests.store.support import dead, pending, seqs_of, settle, to
+from tests.store.support import dead, event, pending, seqs_of, settle, to
 
 
 @pytest.fixture
@@ -271,13 +271,16 @@ def bring_to(path: Path, version: int) -> None:
             schema.migrate_lanes(connection)
         if version >= 4:
             connection.execute(schema.REMEMBERED)
+        if version >= 5:
+            for statement in (*schema.AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
+                connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {version}")
 
 
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_file_of_a_schema_in_between(tmp_path: Path, name: Name, version: int) -> None:
-    """Both have lanes of registrations. Schema 3 lacks the index of the ids, schema 4 only the audit."""
+    """All have lanes of registrations. Schema 3 lacks the index of the ids, 4 the audit, 5 only the log."""
     path, truth = unpack(name, tmp_path), load_truth(name)
     bring_to(path, version)
     before = dump(path)
@@ -303,7 +306,26 @@ async def test_former_attempts_have_no_url(tmp_path: Path, name: Name) -> None:
     assert peek(path, "SELECT count(*) FROM audit") == [(0,)]
 
 
-@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize("version", [2, 5])
+async def test_the_log_begins_at_the_upgrade(tmp_path: Path, version: int) -> None:
+    """What was wanted before is in it, too, but not all that was accepted."""
+    path, truth = unpack("plain", tmp_path), load_truth("plain")
+    bring_to(path, version)
+    instance = truth.instances[0]
+    query = EventQuery(instance=instance, is_oldest_first=True, limit=1000)
+    async with opened(path) as store:
+        await store.index_log()
+        before = await store.list_events(query)
+        assert before.events
+        assert max(one.accepted_at for one in before.events) < before.begins_at
+        await store.append([Append(event("new", instance=instance), ())])
+        after = await store.list_events(query)
+        assert after.events[:-1] == before.events
+        assert (after.events[-1].event.id, after.begins_at) == ("new", before.begins_at)
+        assert after.events[-1].accepted_at >= after.begins_at
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
 async def test_a_migrated_file_has_the_schema_of_a_new_one(tmp_path: Path, version: int) -> None:
     path, new = unpack("plain", tmp_path), tmp_path / "new.db"
     bring_to(path, version)

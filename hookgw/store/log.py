@@ -1,0 +1,465 @@
+"""The log: the accepted events of an instance in order, whoever wanted them, in every engine.
+
+The table of events is the log itself. A commit writes no index for it, which would cost more than the event.
+Instead, entries (:class:`Entry`) are written behind the commits, many at a time, as a *run*: sorted by
+instance, behind all earlier runs. To list an instance's events, a search looks into each run once.
+
+Events that are in no run yet are the *tail*. A search reads it from the events themselves, up to
+:data:`TAIL_ROWS` of them, so a list has what was accepted a moment ago. Beyond, it says how far it reaches.
+
+An entry has hashes of the chat, the sender and the message, so a search that finds an entry looks into the
+payload, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+import trio
+
+from hookgw.fair.excess import Excess
+from hookgw.kernel.errors import Conflict, Invalid, StorageUnavailable
+from hookgw.records.chats import NUMBER, Subjects, plain_jid, subjects_in
+from hookgw.store import searches
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.reader import C, C_contra, ConnectionReader
+from hookgw.store.records import EventPage, EventQuery, EventReport, LoggedEvent, seconds
+
+INDEX_EVERY = 30.0
+"""Seconds after which events get their entries, however few they are. A run of few costs more for each."""
+INDEX_ROWS = 2_000
+INDEX_BYTES = 4 * 2**20
+"""The most events of a run, and bytes of their payloads, or one event."""
+INDEX_REST = 0.01
+"""Seconds between two runs while there is much to index."""
+
+TAIL_ROWS = 5_000
+"""Events without entries that a search looks at."""
+
+# An instance's log is pruned so many events at a time; see history.py.
+PRUNE_STEP = 200
+PRUNE_REST = 0.01
+PRUNE_BYTES = 2 * 2**20
+COUNTED_RUNS = 50
+"""Runs whose unwanted payloads are summed up in one turn of the reader."""
+
+ENTRY_BYTES = 60
+"""About what an entry takes."""
+
+# Numbers of 18 digits always fit 64-bit integers.
+_CURSOR = re.compile(r"([0-9a-f]{12})\.(-?[0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
+
+NONE, SEVERAL = 0, 1
+_HASHED = 2**40
+"""Every hash is at least this: all have as many bytes, so that one is overwritten where it is."""
+BLANK = _HASHED
+
+Place: TypeAlias = tuple[int, int]
+"""Where in the log an event is: the number of its transaction, 0 in a data file, and that of the event."""
+
+
+class Entry(NamedTuple):
+    """What a run has of an event. Times are in microseconds.
+
+    Attributes:
+        seq: the number of the event.
+        chat, sender, message: see :func:`hash_of`.
+        unwanted: about the bytes that the event takes if nobody wanted it; 0 if it has deliveries.
+    """
+
+    instance: int
+    seq: int
+    kind: Any
+    accepted_at: int
+    chat: int
+    sender: int
+    message: int
+    unwanted: int
+
+
+class Run(NamedTuple):
+    """Entries that are to be written: those of the events after one place and up to another.
+
+    Attributes:
+        entries: sorted by instance and number.
+        transactions: those of the events, if the engine has them.
+    """
+
+    after: Place
+    last: Place
+    entries: list[Entry]
+    transactions: Mapping[int, int] = {}
+
+    @property
+    def times(self) -> tuple[int, int]:
+        times = [entry.accepted_at for entry in self.entries]
+        return min(times), max(times)
+
+
+class LogPart(NamedTuple):
+    """A part of a search.
+
+    Attributes:
+        found: matching events, in the order of the search, each with its place.
+        next: behind which place the search goes on; ``None`` at the end.
+        seconds: how long it took.
+        searched: when the last event that it looked at was accepted, in microseconds.
+    """
+
+    found: list[tuple[Place, LoggedEvent]]
+    next: Place | None
+    seconds: float
+    searched: int | None = None
+
+
+class LogState(NamedTuple):
+    """The log of an instance at one moment. Times are in microseconds.
+
+    Attributes:
+        generation: names this log: another one begins when a backup is restored.
+        begins_at: all events that were accepted since then are in it.
+        indexed: where the entries end and the tail begins.
+        end: where a search of the tail ends; ``None`` for its own end.
+        reached: when the event there was accepted.
+    """
+
+    generation: str
+    begins_at: int
+    indexed: Place
+    end: Place | None = None
+    reached: int | None = None
+
+    def cursor(self, place: Place) -> str:
+        return f"{self.generation}.{place[0]}.{place[1]}"
+
+
+class Unwanted(NamedTuple):
+    """An unwanted event of an instance that holds too much, and the run that has its entry."""
+
+    run: int
+    instance: int
+    place: Place
+    size: int
+
+
+class Sought(msgspec.Struct, frozen=True):
+    """What a query looks for: the hashes that entries may have, and what the payload then must be about."""
+
+    chat: tuple[str, ...] = ()
+    sender: tuple[str, ...] = ()
+    message: tuple[str, ...] = ()
+    texts: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, query: EventQuery) -> Sought:
+        message = () if query.message is None else (query.message,)
+        texts: tuple[bytes, ...] = ()
+        if query.text is not None:
+            # As the payload has it: a text of JSON, with or without escapes.
+            plain = msgspec.json.encode(query.text)[1:-1]
+            texts = tuple(dict.fromkeys((plain, _escaped(query.text))))
+        return cls(_names_of(query.chat), _names_of(query.sender), message, texts)
+
+    def conditions(self) -> Iterator[tuple[str, list[int]]]:
+        """Yield the columns of entries that must have one of some values."""
+        for column, names in (("chat", self.chat), ("sender", self.sender), ("message", self.message)):
+            if names:
+                yield column, [SEVERAL, *(hash_of((name,)) for name in names)]
+
+    def concerns(self, data: bytes, account: str | None) -> bool:
+        """Return whether a payload is about what is sought."""
+        if self.texts and not any(text in data for text in self.texts):
+            return False
+        if not (self.chat or self.sender or self.message):
+            return True
+        found = subjects_in(data, account)
+        return all(
+            not names or not set(names).isdisjoint(has)
+            for names, has in zip((self.chat, self.sender, self.message), found, strict=True)
+        )
+
+
+class LogSearch(msgspec.Struct, frozen=True):
+    """A part of a search for matches of a query; the query's cursor and limit have no effect.
+
+    Attributes:
+        after, until: between which places of the log, without the first one; ``None`` for no bound.
+        rows: the most events to look at, whether they match or not.
+        wanted: the most events to return.
+    """
+
+    query: EventQuery
+    sought: Sought
+    after: Place | None
+    until: Place | None
+    rows: int
+    wanted: int
+
+
+class LogStatements(Protocol[C_contra, Tx_contra]):
+    """What an engine brings, as a module."""
+
+    def read_state(self, connection: C_contra, instance: str) -> LogState: ...
+
+    def read_unindexed(self, connection: C_contra, rows: int, size: int) -> Run | None:
+        """Return the next run; ``None`` if all events have their entries."""
+
+    def add_run(self, transaction: Tx_contra, run: Run) -> None:
+        """Write a run, without events that were removed meanwhile, unless another node was faster."""
+
+    def search_entries(self, connection: C_contra, search: LogSearch) -> LogPart: ...
+
+    def search_tail(self, connection: C_contra, search: LogSearch) -> LogPart: ...
+
+    def find_event(
+        self, connection: C_contra, instance: str, event_id: str, *, without_global: bool
+    ) -> EventReport | None: ...
+
+    def count_unwanted(
+        self, connection: C_contra, after: int, runs: int
+    ) -> tuple[int | None, int, dict[int, int]]:
+        """Count the entries of the next runs, and the bytes of unwanted events in them by instance.
+
+        Returns:
+            The last run, ``None`` at the end; all entries; the bytes.
+        """
+
+    def oldest_unwanted(
+        self,
+        connection: C_contra,
+        holders: Sequence[int],
+        after: Unwanted | None,
+        rows: int,
+    ) -> list[Unwanted]:
+        """Return the oldest unwanted events of some instances, behind the last one of the former step."""
+
+    def remove_unwanted(self, transaction: Tx_contra, seqs: Sequence[int]) -> int:
+        """Reduce events to their ids, as far as nobody wants them still; return how many."""
+
+    def forget_runs(self, transaction: Tx_contra) -> None:
+        """Remove runs without entries."""
+
+
+def before(place: Place) -> Place:
+    """Return the last place that may be before another one."""
+    return place[0], place[1] - 1
+
+
+def _earlier(one: Place | None, other: Place | None) -> Place | None:
+    """Return the earlier of two places, where ``None`` is the end of the log."""
+    given = [place for place in (one, other) if place is not None]
+    return min(given, default=None)
+
+
+def _names_of(name: str | None) -> tuple[str, ...]:
+    if name is None:
+        return ()
+    # People know the number alone.
+    return (name, name + NUMBER) if name.isdecimal() else (plain_jid(name),)
+
+
+def _escaped(text: str) -> bytes:
+    return json.dumps(text)[1:-1].encode()
+
+
+def _seconds(moment: int | None) -> float | None:
+    return None if moment is None else seconds(moment)
+
+
+def hash_of(names: Sequence[str]) -> int:
+    """Return what an entry has for some names: :data:`NONE`, :data:`SEVERAL`, or the hash of one."""
+    if not names:
+        return NONE
+    if len(names) > 1:
+        return SEVERAL
+    return _HASHED | zlib.crc32(names[0].encode("utf-8", "surrogatepass"))
+
+
+def entry_of(
+    instance: int,
+    seq: int,
+    kind: Any,
+    accepted_at: int,
+    heard: int,
+    account: str | None,
+    data: bytes | memoryview,
+) -> Entry:
+    subjects: Subjects = subjects_in(data, account)
+    chat = hash_of(subjects.chats)
+    sender = chat if subjects.senders == subjects.chats else hash_of(subjects.senders)
+    unwanted = 0 if heard else stored_bytes(len(data))
+    return Entry(instance, seq, kind, accepted_at, chat, sender, hash_of(subjects.messages), unwanted)
+
+
+def stored_bytes(size: int) -> int:
+    """Return about what an event with a payload of some bytes takes in a data file; see history.py there."""
+    return 4096 // max(1, 4060 // (size + 60)) if size < 4000 else size + 400
+
+
+class SteppedLog(Generic[C, Tx]):
+    """The log of events; see :class:`hookgw.store.History`."""
+
+    def __init__(
+        self,
+        commits: GroupCommit[Tx],
+        lists: ConnectionReader[C],
+        background: ConnectionReader[C],
+        statements: LogStatements[C, Tx],
+    ) -> None:
+        self._commits = commits
+        self._lists = lists
+        self._background = background
+        self._sql = statements
+        self._indexed_at = -1
+        self._appended = trio.Event()
+        self._appended.set()  # a former process may have left some
+        self._is_due = trio.Event()
+
+    def committed(self) -> None:
+        """Note a commit. It must be quick."""
+        new = self._commits.events - self._indexed_at
+        if new and not self._appended.is_set():
+            self._appended.set()
+        if new >= INDEX_ROWS and not self._is_due.is_set():
+            self._is_due.set()
+
+    async def run(self) -> None:
+        """Write entries behind the commits, until cancelled."""
+        while True:
+            await self._appended.wait()
+            with trio.move_on_after(INDEX_EVERY):
+                await self._is_due.wait()
+            self._indexed_at = self._commits.events
+            self._appended, self._is_due = trio.Event(), trio.Event()
+            try:
+                await self.index()
+            except StorageUnavailable:
+                self._appended.set()  # again, after the usual time
+
+    async def index(self) -> None:
+        """Write the entries of all events that were stored before."""
+        read = partial(self._sql.read_unindexed, rows=INDEX_ROWS, size=INDEX_BYTES)
+        while (run := await self._background.run(read)) is not None:
+            await self._commits.call(partial(self._sql.add_run, run=run))
+            await trio.sleep(INDEX_REST)
+
+    async def list_events(self, query: EventQuery) -> EventPage:
+        state = await self._lists.run(partial(self._sql.read_state, instance=query.instance))
+        place = self._place_of(query.cursor, state.generation)
+        sought = Sought.of(query)
+        found: list[LoggedEvent] = []
+        page = partial(EventPage, found, begins_at=seconds(state.begins_at), reached=_seconds(state.reached))
+        deadline = trio.current_time() + searches.LIST_SECONDS
+        # A search for a text reads the payloads.
+        rows = searches.LEAST_ROWS if sought.texts else max(searches.FIRST_ROWS, query.limit + 1)
+        size, cursor = 0, None
+        for search, after, until in self._ranges(query, state, place):
+            bounds = after, until
+            while True:
+                # One more than wanted, to know whether there is a next page.
+                wanted = query.limit + 1 - len(found)
+                part = await self._lists.run(
+                    partial(search, search=LogSearch(query, sought, *bounds, rows, wanted))
+                )
+                for behind, event in part.found:
+                    size += len(event.event.data_json)
+                    if found and (len(found) == query.limit or size > searches.EVENT_BYTES):
+                        return page(cursor)
+                    found.append(event)
+                    cursor = state.cursor(behind)
+                if part.next is None:
+                    break
+                if trio.current_time() >= deadline:
+                    return page(state.cursor(part.next), searched=_seconds(part.searched))
+                bounds = (part.next, until) if query.is_oldest_first else (after, before(part.next))
+                if part.seconds < searches.PART_SECONDS / 2:
+                    rows *= 2
+                elif part.seconds > searches.PART_SECONDS * 2:
+                    rows = max(searches.LEAST_ROWS, rows // 2)
+        return page(None)
+
+    @staticmethod
+    def _place_of(cursor: str | None, generation: str) -> Place | None:
+        if cursor is None:
+            return None
+        found = _CURSOR.fullmatch(cursor)
+        if found is None:
+            raise Invalid("cursor must be that of the previous page; leave it out for the first page.")
+        if found[1] != generation:
+            raise Conflict(
+                "The cursor is from before a backup was restored: the log is another one since. Leave the "
+                "cursor out to begin anew."
+            )
+        return int(found[2]), int(found[3])
+
+    def _ranges(
+        self, query: EventQuery, state: LogState, place: Place | None
+    ) -> Iterator[tuple[Callable[..., LogPart], Place | None, Place | None]]:
+        """Yield the parts of the log that are to be searched, in order, and between which places."""
+        entries, tail = self._sql.search_entries, self._sql.search_tail
+        if query.is_oldest_first:
+            if place is None or place < state.indexed:
+                yield entries, place, state.indexed
+            yield tail, state.indexed if place is None else max(place, state.indexed), state.end
+            return
+        last = None if place is None else before(place)
+        if last is None or last > state.indexed:
+            yield tail, state.indexed, _earlier(last, state.end)
+        yield entries, None, _earlier(last, state.indexed)
+
+    async def find_event(
+        self, instance: str, event_id: str, *, without_global: bool = False
+    ) -> EventReport | None:
+        find = partial(
+            self._sql.find_event, instance=instance, event_id=event_id, without_global=without_global
+        )
+        return await self._lists.run(find)
+
+    async def enforce_limit(self, limit: int) -> tuple[int, int]:
+        """Reduce the oldest unwanted events of the instances that hold most to their ids until all fit.
+
+        Args:
+            limit: the most bytes of all unwanted events.
+
+        Returns:
+            How many events went, and about what the log takes beside the events that somebody wanted.
+        """
+        await self.index()
+        entries, held = 0, dict[int, int]()
+        last: int | None = 0
+        while last is not None:
+            count = partial(self._sql.count_unwanted, after=last, runs=COUNTED_RUNS)
+            last, more, sizes = await self._background.run(count)
+            entries += more
+            for instance, size in sizes.items():
+                held[instance] = held.get(instance, 0) + size
+        total, removed = sum(held.values()), 0
+        excess = Excess(held, limit)
+        former: Unwanted | None = None
+        while excess.left:
+            find = partial(self._sql.oldest_unwanted, after=former, rows=PRUNE_STEP)
+            found = await self._background.run(partial(find, holders=list(excess.left)))
+            if not found:
+                break
+            chosen, size = list[Unwanted](), 0
+            for one in found:
+                if one.instance in excess.left and (not chosen or size + one.size <= PRUNE_BYTES):
+                    size += one.size
+                    excess.take(one.instance, one.size)
+                    chosen.append(one)
+                elif one.instance in excess.left:
+                    break
+                former = one
+            remove = partial(self._sql.remove_unwanted, seqs=[one.place[1] for one in chosen])
+            removed += await self._commits.call(remove)
+            total -= size
+            await trio.sleep(PRUNE_REST)
+        await self._commits.call(self._sql.forget_runs)
+        return removed, total + entries * ENTRY_BYTES

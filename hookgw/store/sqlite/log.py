@@ -1,0 +1,307 @@
+"""The log of events, and its index; see :mod:`hookgw.store.log`.
+
+The number of a run is that of its last event. Events without an entry have higher numbers than every run.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from hookgw.records.registrations import GLOBAL_ID_PREFIX
+from hookgw.store import searches
+from hookgw.store.history_rows import event_of, summary_of
+from hookgw.store.log import (
+    TAIL_ROWS,
+    LogPart,
+    LogSearch,
+    LogState,
+    Run,
+    Unwanted,
+    entry_of,
+)
+from hookgw.store.records import EventReport, LoggedEvent, micros, seconds
+from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.event_ids import keep_ids
+from hookgw.store.sqlite.history import SUMMARIES, delivery_rows_of
+from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.transaction import Transaction
+
+__all__ = ["add_run", "count_unwanted", "find_event", "forget_runs", "oldest_unwanted"]
+__all__ += ["read_state", "read_unindexed", "remove_unwanted", "search_entries"]
+__all__ += ["search_tail"]
+
+_STATE = """SELECT generation, max((SELECT at FROM log_begins WHERE instance = 0),
+        coalesce((SELECT at FROM log_begins WHERE instance = (SELECT number FROM names WHERE name = ?)), 0)),
+    indexed, (SELECT max(seq) FROM events) FROM log_state"""
+_WAS_WHOLE = "SELECT is_whole, EXISTS (SELECT 1 FROM log_begins WHERE instance = 0) FROM log_state"
+# Behind what was accepted before, whatever the clock says.
+_BEGIN = """REPLACE INTO log_begins
+    SELECT 0, max(?, coalesce((SELECT accepted_at + 1 FROM events ORDER BY seq DESC LIMIT 1), 0))"""
+
+# One row with all payloads end to end, as a page of a lane; see outbox.py.
+_UNINDEXED = """
+WITH next AS MATERIALIZED (
+    SELECT seq, instance, kind, accepted_at, heard, sender, length(data) AS size FROM events
+    WHERE seq > (SELECT indexed FROM log_state) ORDER BY seq LIMIT :rows
+),
+summed AS (SELECT *, sum(size) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - size AS before_it FROM next),
+run AS MATERIALIZED (SELECT * FROM summed WHERE before_it < :bytes)
+SELECT (SELECT indexed FROM log_state), (SELECT max(seq) FROM run),
+    json_group_array(json_array(seq, instance, kind, accepted_at, heard, sender, size)),
+    CAST(group_concat(data, '') AS BLOB)
+FROM (SELECT r.*, CAST(e.data AS TEXT) AS data FROM run r CROSS JOIN events e ON e.seq = r.seq
+    WHERE r.size ORDER BY r.seq)"""
+_ADVANCE = "UPDATE log_state SET indexed = ? WHERE indexed = ?"
+# An event may have been removed since it was read.
+_ADD_ENTRIES = Bulk(
+    """INSERT INTO log (run, instance, seq, kind, accepted_at, chat, sender, message, unwanted)
+    SELECT * FROM""",
+    9,
+    "WHERE column1 <> 0 AND EXISTS (SELECT 1 FROM events WHERE seq = column3)",
+)
+_ADD_RUN = "INSERT INTO log_runs VALUES (?, ?, ?)"
+
+# CROSS JOIN fixes the order: for each run, the entries of the instance, which are sorted as wanted.
+_ENTRIES = """SELECT l.seq, l.accepted_at, {conditions} AS matches
+    FROM log_runs r CROSS JOIN log l ON l.run = r.run
+    WHERE r.run > :after AND r.run <= coalesce((SELECT min(run) FROM log_runs WHERE run >= :until), :until)
+        {times} AND l.instance = (SELECT number FROM names WHERE name = :instance)
+        AND l.seq > :after AND l.seq <= :until
+    ORDER BY r.run {order}, l.seq {order} LIMIT :rows"""
+_TAIL = """SELECT l.seq, l.accepted_at, l.instance = (SELECT number FROM names WHERE name = :instance)
+        AND length(l.data) > 0 AND {conditions} AS matches
+    FROM events l WHERE l.seq > :after AND l.seq <= :until ORDER BY l.seq {order} LIMIT :rows"""
+_SEARCH = """
+WITH looked_at AS MATERIALIZED ({source}),
+chosen AS MATERIALIZED (
+    SELECT e.seq, length(e.data) AS size FROM looked_at l CROSS JOIN events e ON e.seq = l.seq
+    WHERE l.matches AND {payload} ORDER BY l.seq {order} LIMIT :wanted
+),
+summed AS (SELECT seq, sum(size) OVER (ORDER BY seq {order}) - size AS before_it FROM chosen),
+page AS MATERIALIZED (SELECT seq FROM summed WHERE before_it < :bytes)
+SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen),
+    (SELECT json_array(seq, accepted_at) FROM looked_at ORDER BY seq {reverse} LIMIT 1),
+    (SELECT json_group_array(json(line)) FROM (
+        SELECT json_array(e.seq, e.id, k.name, e.time, e.accepted_at, CAST(e.data AS TEXT), e.sender,
+            e.server_url) AS line
+        FROM page p CROSS JOIN events e ON e.seq = p.seq CROSS JOIN names k ON k.number = e.kind
+        ORDER BY p.seq {order}))"""
+_END_OF_TAIL = "SELECT seq, accepted_at FROM events WHERE seq > ? ORDER BY seq LIMIT 1 OFFSET ?"
+
+_EVENT = """SELECT e.seq, k.name, e.time, e.accepted_at, e.data, e.sender, e.server_url
+    FROM events e CROSS JOIN names k ON k.number = e.kind
+    WHERE e.id = :id AND e.instance = (SELECT number FROM names WHERE name = :instance) AND length(e.data)"""
+_DELIVERIES = f"""SELECT d.seq FROM deliveries d INDEXED BY deliveries_of_event
+    CROSS JOIN names r ON r.number = d.registration
+    WHERE d.event = :event AND NOT (:without_global
+        AND substr(r.name, 1, {len(GLOBAL_ID_PREFIX)}) = '{GLOBAL_ID_PREFIX}')
+    ORDER BY d.seq DESC LIMIT :rows"""  # noqa: S608 - constants
+
+_COUNT = """WITH part AS MATERIALIZED (SELECT run FROM log_runs WHERE run > :after ORDER BY run LIMIT :runs),
+    counted AS (
+        SELECT l.instance, count(*) AS entries, sum(l.unwanted) AS size
+        FROM part p CROSS JOIN log l ON l.run = p.run GROUP BY l.instance
+    )
+    SELECT (SELECT max(run) FROM part), coalesce(sum(entries), 0),
+        json_group_array(json_array(instance, size)) FILTER (WHERE size)
+    FROM counted"""
+_OLDEST = """SELECT json_group_array(json_array(run, instance, seq, unwanted)) FROM (
+    SELECT l.run, l.instance, l.seq, l.unwanted FROM log_runs r CROSS JOIN log l ON l.run = r.run
+    WHERE r.run >= :run AND (l.run, l.instance, l.seq) > (:run, :instance, :seq) AND l.unwanted
+        AND l.instance IN (SELECT value FROM json_each(:holders))
+    ORDER BY r.run, l.instance, l.seq LIMIT :rows)"""
+_STILL_UNWANTED = """SELECT json_group_array(seq), count(*) FROM events
+    WHERE seq IN (SELECT value FROM json_each(?)) AND heard = 0"""
+_FORGET_RUNS = """DELETE FROM log_runs WHERE run IN (
+    SELECT r.run FROM log_runs r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE l.run = r.run) LIMIT 1000)"""
+
+
+class _Unindexed(msgspec.Struct, array_like=True):
+    seq: int
+    instance: int
+    kind: int
+    accepted_at: int
+    heard: int
+    sender: str | None
+    size: int
+
+
+class _EventRow(msgspec.Struct, array_like=True):
+    seq: int
+    id: str
+    kind: str
+    time: int
+    accepted_at: int
+    data: str
+    sender: str | None
+    server_url: str | None
+
+
+_unindexed_of = msgspec.json.Decoder(list[_Unindexed]).decode
+_events_of = msgspec.json.Decoder(list[_EventRow]).decode
+_pair_of = msgspec.json.Decoder(tuple[int, int]).decode
+_pairs_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_unwanted_of = msgspec.json.Decoder(list[tuple[int, int, int, int]]).decode
+
+
+def begin_log(connection: sqlite3.Connection, now: float, *, is_whole: bool) -> None:
+    """Note at a start whether the log has all events from now on.
+
+    Args:
+        is_whole: whether unwanted events are kept with their payloads.
+    """
+    row = connection.execute(_WAS_WHOLE).fetchone()
+    was_whole, has_begun = map(bool, row)
+    if was_whole != is_whole or not has_begun:
+        connection.execute("BEGIN IMMEDIATE")
+        if not has_begun or is_whole:
+            connection.execute(_BEGIN, (micros(now),))
+        connection.execute("UPDATE log_state SET is_whole = ?", (is_whole,))
+        connection.execute("COMMIT")
+
+
+def read_state(connection: sqlite3.Connection, instance: str) -> LogState:
+    row = connection.execute(_STATE, (of_instance(instance),)).fetchone()
+    generation, begins_at, indexed, newest = row
+    state = LogState(generation, begins_at, (0, indexed))
+    if newest is not None and newest - indexed >= TAIL_ROWS:
+        end = connection.execute(_END_OF_TAIL, (indexed, TAIL_ROWS)).fetchone()
+        if end is not None:
+            state = state._replace(end=(0, end[0]), reached=end[1])
+    return state
+
+
+def read_unindexed(connection: sqlite3.Connection, rows: int, size: int) -> Run | None:
+    after, last, records, payloads = connection.execute(_UNINDEXED, {"rows": rows, "bytes": size}).fetchone()
+    if last is None:
+        return None
+    entries, at, data = [], 0, memoryview(payloads or b"")
+    for one in _unindexed_of(records):
+        payload = data[at : at + one.size]
+        at += one.size
+        entries.append(
+            entry_of(one.instance, one.seq, one.kind, one.accepted_at, one.heard, one.sender, payload)
+        )
+    return Run((0, after), (0, last), sorted(entries))
+
+
+def add_run(transaction: Transaction, run: Run) -> None:
+    connection, number = transaction.connection, run.last[1]
+    if not connection.execute(_ADVANCE, (number, run.after[1])).rowcount or not run.entries:
+        return
+    _ADD_ENTRIES.run(connection, [(number, *entry) for entry in run.entries])
+    connection.execute(_ADD_RUN, (number, *run.times))
+
+
+def search_entries(connection: sqlite3.Connection, search: LogSearch) -> LogPart:
+    query = search.query
+    times = ""
+    if query.since is not None:
+        times += " AND r.until >= :since_time"
+    if query.until is not None:
+        times += " AND r.since < :until_time"
+    hashes = [
+        f"l.{column} IN ({', '.join(map(str, values))})" for column, values in search.sought.conditions()
+    ]
+    return _search(connection, search, _ENTRIES, hashes, times)
+
+
+def search_tail(connection: sqlite3.Connection, search: LogSearch) -> LogPart:
+    return _search(connection, search, _TAIL)
+
+
+def _search(
+    connection: sqlite3.Connection,
+    search: LogSearch,
+    source: str,
+    conditions: Sequence[str] = (),
+    times: str = "",
+) -> LogPart:
+    started = time.perf_counter()
+    query, sought = search.query, search.sought
+    limits, moments = searches.in_time(query, ":{}_time", "l.accepted_at")
+    given: dict[str, Any] = {
+        "instance": of_instance(query.instance),
+        "after": -1 if search.after is None else search.after[1],
+        "until": searches.LAST if search.until is None else search.until[1],
+        "rows": search.rows,
+        "wanted": search.wanted,
+        "bytes": searches.EVENT_BYTES,
+        "kinds": json.dumps(query.kinds),
+        **{f"{name}_time": moment for name, moment in moments.items()},
+        **{f"text{number}": text for number, text in enumerate(sought.texts)},
+    }
+    if query.kinds:
+        limits.append(
+            "l.kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
+        )
+    texts = [f"instr(e.data, :text{number})" for number in range(len(sought.texts))]
+    order, reverse = ("ASC", "DESC") if query.is_oldest_first else ("DESC", "ASC")
+    source = source.format(conditions=" AND ".join(["1", *conditions, *limits]), times=times, order=order)
+    statement = _SEARCH.format(
+        source=source, payload=f"({' OR '.join(texts or ['1'])})", order=order, reverse=reverse
+    )
+    looked_at, chosen, last, lines = connection.execute(statement, given).fetchone()
+    page = _events_of(lines)
+    behind, searched = (0, None) if last is None else _pair_of(last)
+    is_end = looked_at < search.rows
+    if len(page) < chosen or chosen == search.wanted:
+        behind, is_end = page[-1].seq, False
+    found = []
+    for one in page:
+        data = one.data.encode()
+        if sought.concerns(data, one.sender):
+            event = event_of(query.instance, one.id, one.kind, one.time, data, one.sender, one.server_url)
+            found.append(((0, one.seq), LoggedEvent(event, seconds(one.accepted_at))))
+    return LogPart(found, None if is_end else (0, behind), time.perf_counter() - started, searched)
+
+
+def find_event(
+    connection: sqlite3.Connection, instance: str, event_id: str, *, without_global: bool
+) -> EventReport | None:
+    row = connection.execute(_EVENT, {"id": event_id, "instance": of_instance(instance)}).fetchone()
+    if row is None:
+        return None
+    seq, kind, at, accepted_at, data, sender, server_url = row
+    given = {"event": seq, "without_global": int(without_global), "rows": searches.MOST_ATTEMPTS}
+    seqs = json.dumps([number for (number,) in connection.execute(_DELIVERIES, given)])
+    lines = connection.execute(SUMMARIES, (seqs,)).fetchone()[0]
+    return EventReport(
+        event_of(instance, event_id, kind, at, bytes(data), sender, server_url),
+        seconds(accepted_at),
+        [summary_of(one) for one in delivery_rows_of(lines)],
+    )
+
+
+def count_unwanted(
+    connection: sqlite3.Connection, after: int, runs: int
+) -> tuple[int | None, int, dict[int, int]]:
+    last, entries, sizes = connection.execute(_COUNT, {"after": after, "runs": runs}).fetchone()
+    return last, entries, dict(_pairs_of(sizes))
+
+
+def oldest_unwanted(
+    connection: sqlite3.Connection, holders: Sequence[int], after: Unwanted | None, rows: int
+) -> list[Unwanted]:
+    former = after or Unwanted(0, 0, (0, 0), 0)
+    given = {"run": former.run, "instance": former.instance, "seq": former.place[1], "rows": rows}
+    rows_found = connection.execute(_OLDEST, {**given, "holders": json.dumps(holders)}).fetchone()[0]
+    return [Unwanted(run, instance, (0, seq), size) for run, instance, seq, size in _unwanted_of(rows_found)]
+
+
+def remove_unwanted(transaction: Transaction, seqs: Sequence[int]) -> int:
+    given = (json.dumps(seqs),)
+    events, count = transaction.connection.execute(_STILL_UNWANTED, given).fetchone()
+    keep_ids(transaction.connection, events)
+    transaction.count_rows(count)
+    return int(count)
+
+
+def forget_runs(transaction: Transaction) -> None:
+    transaction.connection.execute(_FORGET_RUNS)

@@ -1,0 +1,367 @@
+"""The log of events: every accepted event of an instance, in order, whoever wanted it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from hookgw.kernel import Conflict, Invalid
+from hookgw.records import Event
+from hookgw.store import Append, EventQuery, Store, log
+from hookgw.store.postgresql import log as postgresql_log
+from hookgw.store.sqlite import log as sqlite_log
+from tests.store.conformance.engines import Engine
+from tests.store.support import delivered, event, seqs_of, settle, to
+
+KEEP = 2**40
+ANA = "5511988887777@s.whatsapp.net"
+BOB = "5511988886666@s.whatsapp.net"
+
+
+def unwanted(*ids: str, **more: Any) -> list[Append]:
+    return [Append(event(name, **more), ()) for name in ids]
+
+
+def message(chat: str, text: str = "hi", message_id: str = "M1", **key: Any) -> str:
+    inner = ", ".join(f'"{name}": {value}' for name, value in key.items())
+    return (
+        f'{{"key": {{"remoteJid": "{chat}", "id": "{message_id}"{", " if inner else ""}{inner}}}, '
+        f'"message": {{"conversation": "{text}"}}}}'
+    )
+
+
+async def log_of(store: Store, instance: str = "shop", **query: Any) -> list[str]:
+    """Return the ids of all events of a log, page by page."""
+    return [one.id for one in await events_of(store, instance, **query)]
+
+
+async def events_of(store: Store, instance: str = "shop", **query: Any) -> list[Event]:
+    found: list[Event] = []
+    cursor: str | None = None
+    for _ in range(1_000):
+        page = await store.list_events(EventQuery(instance=instance, cursor=cursor, **query))
+        found += [one.event for one in page.events]
+        if (cursor := page.cursor) is None:
+            return found
+    raise AssertionError("The list has no end.")
+
+
+async def index(store: Store) -> None:
+    """Write the entries of all events, as happens behind the commits."""
+    await store.index_log()
+
+
+ORDERS = pytest.mark.parametrize("is_oldest_first", [True, False])
+
+
+@pytest.fixture(params=["tail", "entries", "both"])
+def state(request: pytest.FixtureRequest) -> str:
+    """Whether the events have entries in the index, or are too new."""
+    return str(request.param)
+
+
+async def append(store: Store, state: str, appends: Sequence[Append]) -> None:
+    middle = {"tail": 0, "entries": len(appends), "both": len(appends) // 2}[state]
+    if middle:
+        await store.append(appends[:middle])
+        await index(store)
+    if middle < len(appends):
+        await store.append(appends[middle:])
+
+
+@ORDERS
+@pytest.mark.parametrize("limit", [1, 2, 100])
+async def test_every_event_is_in_the_log_once_and_in_order(
+    store: Store, state: str, is_oldest_first: bool, limit: int
+) -> None:
+    appends = [
+        one
+        for number in range(4)
+        for one in (*to(f"w{number}"), *unwanted(f"u{number}"), *unwanted(f"x{number}", instance="other"))
+    ]
+    await append(store, state, appends)
+    wanted = [one.event.id for one in appends if one.event.instance == "shop"]
+    found = await log_of(store, is_oldest_first=is_oldest_first, limit=limit)
+    assert found == (wanted if is_oldest_first else wanted[::-1])
+    assert len(await log_of(store, "other")) == 4
+    assert await log_of(store, "nobody") == []
+
+
+@ORDERS
+async def test_short_searches_go_on_where_they_ended(
+    engine: Engine, store: Store, state: str, is_oldest_first: bool
+) -> None:
+    appends = [
+        one for number in range(6) for one in (*unwanted(f"o{number}", instance="other"), *to(f"e{number}"))
+    ]
+    await append(store, state, appends)
+    engine.shorten_searches(1)
+    found = await log_of(store, is_oldest_first=is_oldest_first, limit=2)
+    assert found == [f"e{number}" for number in (range(6) if is_oldest_first else range(5, -1, -1))]
+
+
+async def test_an_event_is_whole(store: Store, state: str) -> None:
+    given = Event(
+        id="e1",
+        kind="CALL",
+        instance="shop",
+        data_json='{"é": "ü\\u0000", "n": 1.50}'.encode(),
+        time=17.25,
+        sender=ANA,
+        server_url="https://x",
+    )
+    await append(store, state, [Append(given, ()), *to("e2")])
+    assert (await events_of(store))[1] == given
+
+
+@ORDERS
+async def test_a_cursor_holds_while_events_are_added_and_indexed(store: Store, is_oldest_first: bool) -> None:
+    await store.append(unwanted("e0", "e1", "e2", "e3"))
+    query = EventQuery(instance="shop", limit=2, is_oldest_first=is_oldest_first)
+    page = await store.list_events(query)
+    await store.append(unwanted("e4"))
+    await index(store)
+    await store.append(unwanted("e5"))
+    found = [one.event.id for one in page.events]
+    found += await log_of_rest(store, query, page.cursor)
+    assert found == (["e0", "e1", "e2", "e3", "e4", "e5"] if is_oldest_first else ["e3", "e2", "e1", "e0"])
+
+
+async def log_of_rest(store: Store, query: EventQuery, cursor: str | None) -> list[str]:
+    found: list[str] = []
+    while cursor is not None:
+        page = await store.list_events(
+            EventQuery(instance=query.instance, limit=2, is_oldest_first=query.is_oldest_first, cursor=cursor)
+        )
+        found += [one.event.id for one in page.events]
+        cursor = page.cursor
+    return found
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ({"kinds": ("CALL",)}, ["call"]),
+        ({"kinds": ("CALL", "MESSAGES_UPSERT"), "chat": ANA}, ["ana", "ana2", "device"]),
+        ({"chat": "5511988887777:7@s.whatsapp.net"}, ["ana", "ana2", "device"]),
+        ({"chat": "5511988887777"}, ["ana", "ana2", "device"]),
+        ({"chat": "group@g.us"}, ["group", "several"]),
+        ({"chat": BOB}, ["several"]),
+        ({"sender": BOB}, ["group", "several"]),
+        ({"sender": ANA}, ["ana", "device"]),
+        ({"sender": "me@x"}, ["ana2"]),
+        ({"message": "M2"}, ["ana2", "update"]),
+        ({"text": "olá"}, ["ana", "escaped"]),
+        ({"text": 'a "quoted"'}, ["call"]),
+        ({"text": "hi", "chat": "group@g.us"}, ["group", "several"]),
+        ({"text": "nowhere"}, []),
+        ({"chat": "nobody@x"}, []),
+        ({"kinds": ("NO_SUCH",)}, []),
+    ],
+)
+async def test_what_a_search_finds(store: Store, state: str, query: dict[str, Any], ids: list[str]) -> None:
+    def of(name: str, data: str, kind: str = "MESSAGES_UPSERT") -> Append:
+        made = Event(id=name, kind=kind, instance="shop", data_json=data.encode(), time=17.0, sender="me@x")
+        return Append(made, ())
+
+    await append(
+        store,
+        state,
+        [
+            of("ana", message(ANA, "olá")),
+            of("ana2", message(ANA, "later", "M2", fromMe="true")),
+            of("device", message("5511988887777:90@s.whatsapp.net")),
+            of("group", message("group@g.us", participant=f'"{BOB}"')),
+            of("several", f"[{message('group@g.us')}, {message(BOB)}]"),
+            of("escaped", message("x@y", "ol\\u00e1")),
+            of("update", '{"keyId": "M2", "remoteJid": "z@y", "fromMe": false}', "MESSAGES_UPDATE"),
+            of("call", '{"what": "a \\"quoted\\" text"}', "CALL"),
+        ],
+    )
+    assert await log_of(store, is_oldest_first=True, **query) == ids
+    assert await log_of(store, limit=1, **query) == ids[::-1]
+
+
+async def test_a_hash_that_two_chats_share(store: Store, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zlib, "crc32", lambda _: 17)
+    await append(store, state, [Append(event(chat, data=message(f"{chat}@x")), ()) for chat in "abab"[:2]])
+    assert await log_of(store, chat="b@x") == ["b"]
+
+
+async def test_since_and_until_are_times_of_acceptance(store: Store, state: str) -> None:
+    await append(store, state, unwanted("e1"))
+    at = (await store.list_events(EventQuery(instance="shop"))).events[0].accepted_at
+    assert await log_of(store, since=at, until=at + 1) == ["e1"]
+    assert await log_of(store, until=at) == []
+    assert await log_of(store, since=at + 1) == []
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "0.1", "0123456789ab.1", "0123456789ab.1.x", "dlv_1"])
+async def test_a_bad_cursor(store: Store, cursor: str) -> None:
+    with pytest.raises(Invalid, match="cursor"):
+        await store.list_events(EventQuery(instance="shop", cursor=cursor))
+
+
+async def test_a_cursor_of_another_log(store: Store) -> None:
+    with pytest.raises(Conflict, match="backup"):
+        await store.list_events(EventQuery(instance="shop", cursor="0123456789ab.1.1"))
+
+
+async def test_a_cursor_outlasts_a_restart(engine: Engine) -> None:
+    async with engine.open() as store:
+        await store.append(unwanted("e1", "e2"))
+        page = await store.list_events(EventQuery(instance="shop", limit=1))
+    async with engine.open() as store:
+        query = EventQuery(instance="shop", cursor=page.cursor)
+        assert [one.event.id for one in (await store.list_events(query)).events] == ["e1"]
+
+
+async def test_an_index_that_is_behind_says_so(
+    store: Store, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (sqlite_log, postgresql_log):
+        monkeypatch.setattr(module, "TAIL_ROWS", 2)
+    await append(store, state, unwanted(*(f"e{number}" for number in range(6))))
+    page = await store.list_events(EventQuery(instance="shop"))
+    assert (page.reached is None) == (state == "entries")
+    assert len(page.events) >= 2
+    await index(store)
+    page = await store.list_events(EventQuery(instance="shop"))
+    assert page.reached is None
+    assert len(page.events) == 6
+
+
+async def test_a_page_of_events_is_limited_in_bytes(store: Store, state: str) -> None:
+    large, huge = '"' + "x" * 100_000 + '"', '"' + "x" * 2**20 + '"'
+    appends = [
+        *unwanted(*(f"l{number}" for number in range(8)), data=large),
+        *to("huge", data=huge),
+        *to(*(f"s{number}" for number in range(2_500))),
+    ]
+    await append(store, state, appends)
+    page = await store.list_events(EventQuery(instance="shop", limit=1_000))
+    assert len(page.events) == 1_000
+    ids = [one.event.id for one in appends]
+    assert await log_of(store, limit=1_000) == ids[::-1]
+    page = await store.list_events(EventQuery(instance="shop", limit=1_000, is_oldest_first=True))
+    assert [one.event.id for one in page.events] == ["l0", "l1"]
+    assert await log_of(store, limit=1_000, is_oldest_first=True) == ids
+
+
+async def test_the_event_with_its_deliveries(store: Store) -> None:
+    await store.append([*to("e1"), *to("e1", instance="other"), *unwanted("e2")])
+    await settle(store, delivered(1))
+    found = await store.find_event("shop", "e1")
+    assert found is not None
+    assert (found.event.id, [one.id for one in found.deliveries]) == ("e1", ["dlv_1"])
+    found = await store.find_event("shop", "e2")
+    assert found is not None
+    assert found.deliveries == []
+    assert await store.find_event("shop", "e3") is None
+
+
+async def test_deliveries_to_registrations_of_the_configuration_are_hidden(store: Store) -> None:
+    targets = (("reg_1", "reg_1:0"), ("global_0123", "global_0123:0"))
+    await store.append([Append(event("e1"), targets)])
+    shown = await store.find_event("shop", "e1", without_global=True)
+    whole = await store.find_event("shop", "e1")
+    assert shown is not None
+    assert whole is not None
+    assert (len(shown.deliveries), len(whole.deliveries)) == (1, 2)
+
+
+async def begins_at(store: Store, instance: str = "shop") -> float:
+    return (await store.list_events(EventQuery(instance=instance))).begins_at
+
+
+async def accepted(store: Store, instance: str = "shop") -> list[float]:
+    page = await store.list_events(EventQuery(instance=instance, is_oldest_first=True))
+    return [one.accepted_at for one in page.events]
+
+
+async def test_a_new_log_begins_before_its_first_event(store: Store) -> None:
+    await store.append(unwanted("e1"))
+    assert await begins_at(store) <= (await accepted(store))[0]
+
+
+async def test_the_log_begins_behind_what_was_pruned(store: Store, state: str) -> None:
+    await append(store, state, [*unwanted("e1"), *to("e2")])
+    times = await accepted(store)
+    await store.append(unwanted("e3"))
+    first = await begins_at(store)
+    await store.enforce_retention(before=times[0] - 1, limit=KEEP)
+    assert await begins_at(store) == first
+    await settle(store, *map(delivered, await seqs_of(store)))
+    await store.enforce_retention(before=9e9, limit=KEEP)
+    assert await log_of(store) == []
+    assert await begins_at(store) > times[-1]
+    assert await begins_at(store, "other") == first
+
+
+@pytest.mark.parametrize("step", [1, 200])
+async def test_the_oldest_unwanted_events_go_first(
+    store: Store, state: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "PRUNE_STEP", step)
+    data = '"' + 500 * "x" + '"'
+    await append(
+        store,
+        state,
+        [
+            *unwanted(*(f"e{number}" for number in range(9)), data=data),
+            *to("wanted", data=data),
+            *unwanted("small", instance="other", data=data),
+        ],
+    )
+    each = log.stored_bytes(len(data))
+    assert await store.enforce_retention(before=0, limit=KEEP, log_limit=4 * each) == 6
+    assert await log_of(store, is_oldest_first=True) == ["e6", "e7", "e8", "wanted"]
+    assert await log_of(store, "other") == ["small"]
+    assert await store.enforce_retention(before=0, limit=KEEP, log_limit=4 * each) == 0
+    assert await store.enforce_retention(before=0, limit=KEEP, log_limit=0) == 4
+    assert await log_of(store) == ["wanted"]
+
+
+async def test_ids_of_pruned_events_are_known(store: Store) -> None:
+    await store.append(unwanted("e1"))
+    await store.enforce_retention(before=0, limit=KEEP, log_limit=0, ids_before=0)
+    assert await store.append(unwanted("e1")) == [False]
+
+
+async def test_without_unwanted_payloads_the_log_has_what_somebody_wanted(engine: Engine) -> None:
+    async with engine.open(keep_unwanted=False) as store:
+        await store.append([*unwanted("e1"), *to("e2")])
+        await index(store)
+        await store.append([*unwanted("e3"), *to("e4")])
+        assert await log_of(store) == ["e4", "e2"]
+        assert await store.find_event("shop", "e1") is None
+    async with engine.open() as store:
+        # All of it from now on.
+        assert await begins_at(store) > (await accepted(store))[-1]
+        begun = await begins_at(store)
+        await store.append(unwanted("e5"))
+        assert await log_of(store) == ["e5", "e4", "e2"]
+    async with engine.open() as store:
+        assert await begins_at(store) == begun
+
+
+async def test_an_erased_event_leaves_no_gap(store: Store, state: str) -> None:
+    await append(store, state, [*unwanted("e1", "e2", data=message(ANA)), *to("e3", data=message(BOB))])
+    begun = await begins_at(store)
+    cursor: str | None = await store.cancel_cursor()
+    await store.append(unwanted("later", data=message(ANA)))
+    found: list[int] = []
+    while cursor is not None:
+        page = await store.find_concerned("shop", ANA, cursor)
+        found += page.events
+        cursor = page.cursor
+    erased = await store.erase(found, ANA)
+    assert (erased.events, erased.deliveries) == (2, 0)
+    assert await log_of(store, is_oldest_first=True) == ["e3", "later"]
+    assert await log_of(store, chat=ANA) == ["later"]
+    assert await begins_at(store) == begun
+    await index(store)
+    assert await log_of(store, chat=ANA) == ["later"]
