@@ -6,7 +6,6 @@ may have them, and how long it waits.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -25,6 +24,7 @@ from hookgw.core.registry import Registry
 from hookgw.core.this_node import ThisNode
 from hookgw.deliveries.requests import Acknowledgement, Pull
 from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests
+from hookgw.kernel.masking import repr_without
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.fetches import Fetches, LastFetch
 from hookgw.lanes.pulled_lane import Lease, Leased, PulledLane
@@ -59,6 +59,8 @@ class Pulled(msgspec.Struct, frozen=True):
     cursor: str
     position: Position
     lease: int
+
+    __repr__ = repr_without("headers", "body")
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -280,7 +282,8 @@ class Pulls:
                     now = self._clock.steady()
                     if found or now >= deadline or self._is_closed:
                         break
-                    until = min(deadline, *(lane.available_at for lane in lanes), math.inf)
+                    # Now and then, also without a bell: the instance may have moved to another node.
+                    until = min(deadline, now + LOOK_EVERY, *(lane.available_at for lane in lanes))
                     with trio.move_on_at(self._clock.deadline(until)):
                         await bell.wait()
                     self._node.check(instance)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -31,8 +33,6 @@ def free_port() -> int:
 
 def wait_for_error(process: Process, text: str) -> None:
     """Wait for a line on standard error. Its standard output stays silent meanwhile."""
-    import time
-
     until = time.monotonic() + 20
     while not any(text in line for line in process.errors):
         assert time.monotonic() < until, process.errors
@@ -123,6 +123,16 @@ def test_a_refused_delivery_becomes_a_dead_letter_and_the_next_follows(
         assert report["state"] == "dead"
         assert report["attempts"][0]["error"] == ("The consumer reported a failure: The server answered 500.")
         assert server.process.stop() == 0
+
+
+def test_a_fetch_that_waits_returns_empty_at_sigterm(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, ThreadPoolExecutor() as threads:
+        server.set("loja1", "pull:")
+        waiting = threads.submit(server.post, "/delivery/pull/loja1", {"wait": "60s"})
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=1)
+        assert server.process.stop() == 0
+        assert waiting.result(timeout=5) == {"deliveries": [], "cursor": None}
 
 
 def test_it_says_what_is_wrong_at_the_start(tmp_path: Path) -> None:

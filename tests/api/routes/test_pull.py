@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
+from hookgw.config import ServerSettings
 from hookgw.delivery import verify
 from hookgw.kernel import verifying_key
 from hookgw.web import AppApplication as Application
@@ -415,3 +416,53 @@ async def test_a_cursor_of_before_a_restore_is_refused(client: httpx.AsyncClient
     await client.post("/webhook/set/loja1/crm", json={"url": "pull:"})
     response = await client.post("/delivery/pull/loja1/crm", json={"after": cursor})
     assert response.status_code == 409
+
+
+class TestOneRequestAtATime:
+    @pytest.fixture
+    def server_settings(self) -> ServerSettings:
+        return ServerSettings(bind=("127.0.0.1:0",), max_requests=1)
+
+    async def test_a_fetch_that_waits_is_no_request_in_progress(
+        self, client: httpx.AsyncClient, gateway: Gateway
+    ) -> None:
+        await set_pulled(client)
+        found: list[dict[str, Any]] = []
+
+        async def fetch() -> None:
+            found.append(await pull(client, wait="30s"))
+
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fetch)
+                nursery.start_soon(fetch)
+                while gateway.pulls.waiting("loja1") < 2:  # noqa: ASYNC110 -- it has no event
+                    await trio.sleep(0.01)
+                await emit(client, "e-0")
+        assert [ids_of(one) for one in found] == [["e-0"], ["e-0"]]
+
+
+async def test_so_many_fetches_of_an_instance_may_wait(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.deliveries.pull.MOST_WAITING", 0)
+    await set_pulled(client)
+    response = await client.post("/delivery/pull/loja1", json={"wait": "5s"})
+    assert (response.status_code, response.headers["retry-after"]) == (429, "1")
+
+
+async def test_a_deleted_webhook_ends_the_wait(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await set_pulled(client)
+    await emit(client, "e-0")
+    found = await pull(client)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def fetch() -> None:
+                await pull(client, wait="60s", status=404)
+
+            await ack(client, cursor=found["cursor"])
+            while not gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
+                await trio.sleep(0.01)
+            await client.delete("/webhook/delete/loja1")
