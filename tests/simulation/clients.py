@@ -212,6 +212,8 @@ class Clients:
     async def _emit(self) -> None:
         chance, world = self._chance, self._world
         instance = chance.choice(world.scenario.instances)
+        if world.scenario.pull and chance.random() < 0.6:
+            instance = PULLED
         count = chance.choice((1, 1, 1, 1, 2, 5, 15))
         answered = [one for one in self._emitted if one[0] not in self._under_way]
         is_repeated = bool(answered) and chance.random() < 0.08
