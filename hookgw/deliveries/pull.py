@@ -27,7 +27,8 @@ from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests
 from hookgw.kernel.masking import repr_without
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.fetches import Fetches, LastFetch
-from hookgw.lanes.pulled_lane import Lease, Leased, PulledLane
+from hookgw.lanes.lease import Lease, Leased
+from hookgw.lanes.pulled_lane import PulledLane
 from hookgw.records.audit import AuditAction
 from hookgw.records.deliveries import Delivery, DeliveryState, Position, parse_delivery_id
 from hookgw.records.lanes import lane_rule

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import msgspec
 import trio
 
+MOST_KNOWN = 100_000
+"""The most registrations of which the last fetch is known."""
 RECENT = 300.0
 """Seconds after which pages say that nobody has fetched since."""
 
@@ -72,6 +74,9 @@ class Fetches:
 
     def note(self, registration: str, consumer: str, at: float) -> None:
         """Note that a consumer fetched, whether or not there was a delivery."""
+        if len(self._of) >= MOST_KNOWN and registration not in self._of:
+            # Of deleted registrations, too: nobody says which.
+            self._of = {name: one for name, one in self._of.items() if one.waiting}
         found = self._of.setdefault(registration, Fetched())
         found.at, found.consumer = at, consumer
 
@@ -84,10 +89,6 @@ class Fetches:
             yield
         finally:
             found.waiting -= 1
-
-    def forget(self, registration: str) -> None:
-        """Forget a registration that is gone."""
-        self._of.pop(registration, None)
 
     def bell(self, registration: str) -> trio.Event:
         """Return the event that is set when a lane of the registration may have something.

@@ -11,6 +11,7 @@ from hookgw.lanes.idle_lanes import *
 from hookgw.lanes.lane import *
 from hookgw.lanes.lane_memory import *
 from hookgw.lanes.lane_queue import *
+from hookgw.lanes.lease import *
 from hookgw.lanes.pulled_lane import *
 from hookgw.lanes.rate_limit import *
 from hookgw.lanes.retired_lanes import *

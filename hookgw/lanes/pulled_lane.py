@@ -29,22 +29,19 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from itertools import count
-from typing import NamedTuple
 
-import msgspec
 import structlog
 import trio
 
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.delivery.sender import AttemptResult
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
-from hookgw.kernel.schemes import PULL_URL
 from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.hanging import died_unanswered
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane_memory import LaneMemory
 from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
+from hookgw.lanes.lease import Head, Lease, Leased, Report, attempt_of, head_of, lease_numbers
 from hookgw.lanes.retry_policy import expiry_reason, is_expired, longest_wait, policy_of
 from hookgw.lanes.services import DeliveryPlan, LaneServices, plan_for
 from hookgw.lanes.store_retry import retry_until_readable
@@ -75,53 +72,6 @@ LONG_WAIT = 1.0
 UNFETCHED = 300.0
 """Seconds without a fetch after which deliveries expire that are older than ``max_age``. Before, a receiver
 that comes back gets them: as a lane that posts tries once before anything expires."""
-
-
-_numbers = count(1)
-
-
-class Leased(NamedTuple):
-    """A delivery in the hands of a consumer, with the exact bytes that it got."""
-
-    delivery: Delivery
-    body: bytes
-    headers: dict[str, str] | None
-    plan: DeliveryPlan
-
-
-class Lease(msgspec.Struct):
-    """What a consumer has of a lane.
-
-    Attributes:
-        number: counts the leases of all lanes, so that each has its own.
-        length: in seconds. It begins anew with each acknowledgement: who makes progress needs the time.
-        ends_at: by the steady clock.
-        at, began: the time of the first hand-over, in seconds since the epoch and by the steady clock.
-        leased: what is not settled, in order.
-    """
-
-    number: int
-    consumer: str
-    length: float
-    ends_at: float
-    at: float
-    began: float
-    leased: list[Leased]
-
-
-class _Head(NamedTuple):
-    seq: int
-    position: Position
-    instance: str
-    queued_at: float
-    next_at: float
-
-
-class _Report(NamedTuple):
-    attempt: Attempt | None
-    delivery: Delivery
-    registration: Registration | None
-    settlement: Settlement
 
 
 class PulledLane:
@@ -164,14 +114,14 @@ class PulledLane:
         )
         self._plan: DeliveryPlan | None = None
         self._lease: Lease | None = None
-        self._head: _Head | None = None
+        self._head: Head | None = None
         self._is_drained = False
         self._is_paused = self._is_retired = False
         self._must_stop = self._must_flush = False
         self._must_refresh = True
         self._due: int | None = None  # the delivery whose wait was ended by :meth:`resume`
         self._settling = 0
-        self._reports: deque[_Report] = deque()
+        self._reports: deque[Report] = deque()
         self._reported_waiting = False
         self._waits_for: WaitsFor | None = None
         self._wake = trio.Event()
@@ -271,7 +221,7 @@ class PulledLane:
     def statistics(self) -> LaneStatistics:
         registration, lease, head = self._registration(), self._lease, self._head
         if lease is not None:
-            head = _head_of(lease.leased[0].delivery)
+            head = head_of(lease.leased[0].delivery)
         state, waits_for, until = LaneState.IDLE, self._waits_for, None
         if self._is_paused or self._must_stop:
             state, waits_for = LaneState.PAUSED, None
@@ -358,7 +308,7 @@ class PulledLane:
                 # No checkpoint from the last look at the flags to here.
                 clock = self._services.clock
                 now = clock.steady()
-                lease = Lease(next(_numbers), consumer, length, now + length, clock.wall(), now, taken)
+                lease = Lease(next(lease_numbers), consumer, length, now + length, clock.wall(), now, taken)
                 self._lease, self._head, self._due, taken = lease, None, None, []
                 self._wake.set()
                 return lease
@@ -393,13 +343,13 @@ class PulledLane:
                 return None
             self._correct_times(delivery, registration, now)
             if after is not None and delivery.position <= after:
-                attempt = _attempt(delivery, self._services.clock.wall(), 0.0, Outcome.DELIVERED)
+                attempt = attempt_of(delivery, self._services.clock.wall(), 0.0, Outcome.DELIVERED)
                 self._settle_delivered(delivery, registration, attempt, now)
                 self._head = None
                 await self._services.outbox.wait_settle_capacity()
                 continue
             if is_first:
-                self._head = _head_of(delivery)
+                self._head = head_of(delivery)
             if self._plan is None or self._plan.registration is not registration:
                 self._plan = plan_for(registration, self._services)
             plan = self._plan
@@ -515,7 +465,7 @@ class PulledLane:
             return self._settling
         now = self._services.clock.steady()
         for one in leased:
-            attempt = _attempt(one.delivery, lease.at, now - lease.began, Outcome.DELIVERED)
+            attempt = attempt_of(one.delivery, lease.at, now - lease.began, Outcome.DELIVERED)
             self._settle_delivered(one.delivery, one.plan.registration, attempt, now)
         settled = {one.delivery.seq for one in leased}
         lease.leased = [one for one in lease.leased if one.delivery.seq not in settled]
@@ -532,7 +482,7 @@ class PulledLane:
         if lease is None:
             return self._settling
         duration = self._services.clock.steady() - lease.began
-        attempt = _attempt(one.delivery, lease.at, duration, Outcome.FAILED, reason)
+        attempt = attempt_of(one.delivery, lease.at, duration, Outcome.FAILED, reason)
         place = lease.leased.index(one)
         returned, lease.leased = lease.leased[place:], lease.leased[:place]
         self._lease = lease if lease.leased else None  # before the look at the lane: see is_stuck
@@ -594,7 +544,7 @@ class PulledLane:
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body
             if self._lease is None:
-                self._head = _head_of(delivery)
+                self._head = head_of(delivery)
                 found = self.statistics()
                 if self._memory.stuck != delivery.seq and is_stuck(found, now):
                     self._memory.stuck = delivery.seq
@@ -621,7 +571,7 @@ class PulledLane:
         if settlement.state is not DeliveryState.PENDING:
             self._backlog = max(0, self._backlog - 1)
         # Its memory is given back once the monitor has seen it.
-        self._reports.append(_Report(attempt, delivery, registration, settlement))
+        self._reports.append(Report(attempt, delivery, registration, settlement))
         self._wake.set()
 
     def _lease_changed(self) -> None:
@@ -780,7 +730,7 @@ class PulledLane:
                 f"The consumer {lease.consumer!r} did not acknowledge it before its lease ended, "
                 f"after {lease.length:g} s."
             )
-            attempt = _attempt(first.delivery, lease.at, now - lease.began, Outcome.UNANSWERED, error)
+            attempt = attempt_of(first.delivery, lease.at, now - lease.began, Outcome.UNANSWERED, error)
             returned, self._lease = lease.leased, None
             self._put_back(returned)
             self._settle_failure(first.delivery, first.plan, attempt, first.body)
@@ -798,7 +748,7 @@ class PulledLane:
                 found = await self._take_from_queue(1)
                 if found is not None:
                     self._correct_times(found, registration, self._services.clock.steady())
-                    self._head = _head_of(found)
+                    self._head = head_of(found)
                     self._put_delivery_back(found)
                     if self._order is not None:
                         self._order.advanced()
@@ -841,17 +791,3 @@ class PulledLane:
 
     def _cannot_read(self, error: StorageUnavailable) -> None:
         logger.warning("the outbox cannot be read", lane=self.key, reason=str(error))
-
-
-def _head_of(delivery: Delivery) -> _Head:
-    return _Head(
-        delivery.seq, delivery.position, delivery.event.instance, delivery.queued_at, delivery.next_at
-    )
-
-
-def _attempt(
-    delivery: Delivery, at: float, duration: float, outcome: Outcome, error: str | None = None
-) -> Attempt:
-    return Attempt(
-        number=delivery.attempts + 1, at=at, duration=duration, outcome=outcome, error=error, url=PULL_URL
-    )

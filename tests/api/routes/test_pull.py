@@ -466,3 +466,17 @@ async def test_a_deleted_webhook_ends_the_wait(client: httpx.AsyncClient, gatewa
             while not gateway.pulls.waiting("loja1"):  # noqa: ASYNC110 -- it has no event
                 await trio.sleep(0.01)
             await client.delete("/webhook/delete/loja1")
+
+
+async def test_a_backfill_is_fetched_before_what_came_after_the_call(client: httpx.AsyncClient) -> None:
+    await client.post("/instance/create", json={"instanceName": "loja1"})
+    await emit(client, "e-0", "e-1")
+    await set_pulled(client)
+    assert (await client.post("/webhook/backfill/loja1", json={"since": "1h"})).status_code == 202
+    await emit(client, "e-2")
+    seen: list[str] = []
+    while len(seen) < 3:
+        found = await pull(client)
+        seen += ids_of(found)
+        await ack(client, cursor=found["cursor"])
+    assert seen == ["e-0", "e-1", "e-2"]
