@@ -22,6 +22,7 @@ from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
 from hookgw.core.this_node import Refresh, ThisNode
 from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.pull import Pulls
 from hookgw.deliveries.service import DeliveryService
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.events.accept import EventIntake
@@ -71,6 +72,7 @@ class Gateway:
         deliveries: sends finished deliveries again, and cancels pending ones.
         erasures: erases a person's data.
         history: lists and finds deliveries.
+        pulls: hands deliveries to receivers that fetch.
         jobs: work that takes longer than a request.
         media: opens links to inbound files.
         configuration: changes parts of the configuration at run time.
@@ -111,6 +113,7 @@ class Gateway:
     deliveries: DeliveryService
     erasures: Erasures
     history: DeliveryHistory
+    pulls: Pulls
     jobs: Jobs
     media: MediaDownloads
     configuration: ConfigurationReload

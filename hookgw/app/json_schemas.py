@@ -16,6 +16,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookgw.app.gateway import Gateway
+from hookgw.deliveries.pull_requests import (
+    DEFAULT_CONSUMER,
+    MAX_CONSUMER,
+    MAX_CURSOR,
+    MAX_REASON,
+    MOST_PULLED,
+)
 from hookgw.deliveries.requests import MAX_INSTANCES, MAX_TEXT, REPLAY_STATES, STATUS_PATTERN
 from hookgw.events.erasure_request import MAX_JID
 from hookgw.events.schemas import EMITTED_EVENT
@@ -29,6 +36,7 @@ from hookgw.instances.fields import (
 )
 from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
+    DURATION_SCHEMA,
     MOMENT_SCHEMA,
     NAME_SCHEMA,
     URL_SCHEMA,
@@ -134,6 +142,66 @@ TEST: Schema = {
     },
 }
 
+CONSUMER: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_CONSUMER,
+    "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$",
+}
+CURSOR: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR}
+
+PULL: Schema = {
+    "type": "object",
+    "description": "How many deliveries to fetch, for whom, and how long to wait for them.",
+    "additionalProperties": False,
+    "properties": {
+        "max": or_null(
+            {"type": "integer", "minimum": 1, "maximum": MOST_PULLED}, "The most deliveries; 100 if missing."
+        ),
+        "wait": or_null(DURATION_SCHEMA, "How long to wait for the first one, up to 60s; 0s if missing."),
+        "consumer": or_null(
+            CONSUMER, f"Who fetches: it gets its own lease back. `{DEFAULT_CONSUMER}` if missing."
+        ),
+        "lease": or_null(DURATION_SCHEMA, "For how long they are its own, from 1s to 10m; 60s if missing."),
+        "after": or_null(
+            CURSOR, "Everything up to this cursor is delivered, for a receiver that keeps its own place."
+        ),
+    },
+}
+
+ACKNOWLEDGE: Schema = {
+    "type": "object",
+    "description": "Which deliveries of the consumer's lease are delivered, and which failed.",
+    "additionalProperties": False,
+    "minProperties": 1,
+    "properties": {
+        "consumer": or_null(CONSUMER, f"Who has them. `{DEFAULT_CONSUMER}` if missing."),
+        "cursor": or_null(CURSOR, "Everything up to it is delivered."),
+        "ids": or_null(
+            {"type": "array", "items": CURSOR, "maxItems": MOST_PULLED},
+            "Deliveries that are; the first ones, unless `ordering` is `none`.",
+        ),
+        "failed": or_null(
+            {"type": "array", "items": ref("PullFailure"), "maxItems": MOST_PULLED},
+            "Deliveries that are not.",
+        ),
+        "release": flag("Return the rest of the lease without an attempt; false if missing."),
+    },
+}
+
+PULL_FAILURE: Schema = {
+    "type": "object",
+    "description": "A delivery that its consumer could not work on.",
+    "additionalProperties": False,
+    "required": ["id"],
+    "properties": {
+        "id": CURSOR | {"description": "The delivery's id."},
+        "reason": or_null(
+            {"type": "string", "minLength": 1, "maxLength": MAX_REASON}, "Why, for the list of attempts."
+        ),
+    },
+}
+
 BACKFILL: Schema = {
     "type": "object",
     "description": "Which events of the log to send.",
@@ -192,6 +260,9 @@ COMPONENTS: dict[str, Schema] = {
         "description": "Which pending deliveries to cancel; without a field, all that the key reaches.",
         "properties": _INSTANCES | CANCEL["properties"],
     },
+    "PullRequest": PULL,
+    "AcknowledgeRequest": ACKNOWLEDGE,
+    "PullFailure": PULL_FAILURE,
     "BackfillRequest": BACKFILL,
     "BackupRequest": BACKUP,
     "EraseRequest": ERASE,

@@ -59,6 +59,7 @@ def gateway_of(parts: Parts) -> Gateway:
         deliveries=parts.deliveries.service,
         erasures=parts.events.erasures,
         history=parts.deliveries.history,
+        pulls=parts.deliveries.pulls,
         jobs=core.jobs,
         media=parts.messages.media,
         configuration=configuration,

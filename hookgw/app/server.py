@@ -75,6 +75,7 @@ class Api:
         """Do the work beside the requests, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.app.hold_streams)
+            nursery.start_soon(self.gateway.pulls.hold_open)
             nursery.start_soon(_limit_observers, self.gateway, self.gateway.settings.server.shutdown_grace)
             if self.dashboard is not None:
                 nursery.start_soon(self.dashboard.run)

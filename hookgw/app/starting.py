@@ -132,6 +132,7 @@ def _lane_services(parts: Parts) -> LaneServices:
         settings=core.settings.delivery,
         may_send=core.node.may_act,
         is_shared=core.node.is_shared,
+        fetches=core.fetches,
     )
 
 

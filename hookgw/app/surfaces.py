@@ -9,6 +9,7 @@ from quart import Blueprint
 from hookgw.app.gateway import Gateway
 from hookgw.app.json_schemas import request_schemas
 from hookgw.deliveries.log_routes import EventLogRoutes
+from hookgw.deliveries.pull_routes import PullRoutes
 from hookgw.deliveries.routes import DeliveryRoutes
 from hookgw.events.emit import EmitEndpoint
 from hookgw.events.fast_emit import FastEmit
@@ -78,6 +79,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         IngestRoutes(ingest),
         DeliveryRoutes(gateway),
         EventLogRoutes(gateway),
+        PullRoutes(gateway),
         JobRoutes(gateway),
         AuditRoutes(gateway),
         StorageRoutes(gateway),

@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": "hookgw.demo.command:demo",
     "init": "hookgw.app.init:init",
     "listen": "hookgw.listen.listen:listen",
+    "connect": "hookgw.connect.connect:connect",
     "emit": "hookgw.events.commands.emit:emit",
     "message": "hookgw.messages.commands:message",
     "webhook": "hookgw.webhooks.commands:webhook",

@@ -444,6 +444,11 @@ def _lane_families(found: Survey) -> Iterator[Metric]:
     yield _gauge(
         "hookgw_lanes_waiting", "Lanes with a delivery to send, by what they wait for.", "for", found.waiting
     )
+    yield GaugeMetricFamily(
+        "hookgw_unfetched_seconds",
+        "Longest time for which a pending delivery waits for a receiver that fetches.",
+        value=found.unfetched,
+    )
     yield _gauge(
         "hookgw_backlog_deliveries",
         "Pending deliveries, by state of their lane.",

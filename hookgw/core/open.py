@@ -34,6 +34,7 @@ from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.fair import Share
 from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.lanes.fetches import Fetches
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.plugins.hooks import Hooks
@@ -52,6 +53,7 @@ class Core:
         clients: the HTTP clients of each plugin that has connectors, or servers of its own.
         known_names: ``None`` if the names are looked up in another way.
         memory: what lanes may hold in memory.
+        fetches: what is known of receivers that fetch.
         shards: which lanes run here.
         outbox: stores events, within the limits of the backlog.
     """
@@ -76,6 +78,7 @@ class Core:
     known_names: KnownNames | None
     sender: DeliverySender
     memory: Share[MemoryClaim]
+    fetches: Fetches
     shards: HeldShards
     dispatcher: Dispatcher
     operational: OperationalEvents
@@ -223,6 +226,7 @@ async def open_core(
         known_names=known_names,
         sender=sender,
         memory=memory,
+        fetches=Fetches(clock.steady()),
         shards=shards,
         dispatcher=dispatcher,
         operational=operational,

@@ -60,6 +60,8 @@ class Survey(msgspec.Struct):
         lanes, backlog, oldest: the lanes, their pending deliveries, and the seconds since the oldest of these
             entered the outbox, by state.
         waiting: the lanes with a delivery to send, by the reason of their wait.
+        unfetched: the longest time, in seconds, for which a delivery waits for a receiver that fetches, and
+            that has not fetched.
         worst_lanes, registrations: with the largest backlogs, registrations by id.
         heads: the seconds for which the next delivery of a registration has been in the outbox, by id.
         failing: the seconds since the first failure in a row of a registration, by id.
@@ -70,6 +72,7 @@ class Survey(msgspec.Struct):
     backlog: dict[LaneState, int] = msgspec.field(default_factory=lambda: dict.fromkeys(LaneState, 0))
     oldest: dict[LaneState, float] = msgspec.field(default_factory=lambda: dict.fromkeys(LaneState, 0.0))
     waiting: dict[WaitsFor, int] = msgspec.field(default_factory=lambda: dict.fromkeys(get_args(WaitsFor), 0))
+    unfetched: float = 0.0
     worst_lanes: list[LaneStatistics] = []
     registrations: Ranked = []
     heads: Ranked = []
@@ -95,6 +98,9 @@ def survey(sources: Sources) -> Generator[None, None, Survey]:
                 backlogs.append(lane)
             if lane.waits_for is not None:
                 found.waiting[lane.waits_for] += 1
+            if lane.waits_for == "fetch" and lane.head_since is not None:
+                since = max(lane.head_since, lane.fetched_at or 0.0)
+                found.unfetched = max(found.unfetched, now - since)
             if lane.head_since is not None:
                 age = now - lane.head_since
                 found.oldest[lane.state] = max(found.oldest[lane.state], age)

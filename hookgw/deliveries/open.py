@@ -10,6 +10,7 @@ from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.dry_run import DryRuns
 from hookgw.deliveries.edited import EditedDeliveries, SendOnce
 from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.pull import Pulls
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.service import DeliveryService
 from hookgw.deliveries.stuck_lanes import StuckLanes
@@ -24,6 +25,7 @@ class Deliveries:
     cancellations: Cancellations
     bulk: BulkJobs
     history: DeliveryHistory
+    pulls: Pulls
     stuck: StuckLanes
 
 
@@ -40,4 +42,7 @@ def open_deliveries(
     edited = EditedDeliveries(registry, history, intake, send_once, jobs, core.audit)
     service = DeliveryService(replays, cancellations, bulk, DryRuns(registry), edited)
     stuck = StuckLanes(core.dispatcher.find_lane, core.clock)
-    return Deliveries(service, replays, cancellations, bulk, history, stuck)
+    pulls = Pulls(
+        registry, store, core.dispatcher, core.fetches, core.node, core.clock, core.outbox, core.audit
+    )
+    return Deliveries(service, replays, cancellations, bulk, history, pulls, stuck)

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from hookgw.deliveries.bulk import *
 from hookgw.deliveries.history import *
+from hookgw.deliveries.pull import *
+from hookgw.deliveries.pull_requests import *
 from hookgw.deliveries.requests import *

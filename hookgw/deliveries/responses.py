@@ -155,3 +155,47 @@ class Cancelled(Struct, frozen=True, kw_only=True):
     instances: dict[str, dict[str, Count]] | UnsetType = UNSET
     complete: bool | UnsetType = UNSET
     job: str | UnsetType = UNSET
+
+
+class PulledDelivery(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A delivery that was fetched.
+
+    Attributes:
+        id: the delivery's id.
+        headers: what a request to a URL would have had; `webhook-signature` is of this body.
+        body: the exact text that the signature covers; `null` if a plugin encoded it as bytes that are no
+            UTF-8.
+        body_base64: these bytes; only if `body` is `null`.
+        cursor: its place. An acknowledgement of it is one of everything before it, too.
+    """
+
+    id: str
+    headers: dict[str, str]
+    body: str | None
+    cursor: str
+    body_base64: str | UnsetType = UNSET
+
+
+class PulledDeliveries(Struct, frozen=True):
+    """The next deliveries.
+
+    Attributes:
+        deliveries: in order; empty if there were none in time, or at the end of the server.
+        cursor: that of the last one; without one, the `after` of the request.
+    """
+
+    deliveries: list[PulledDelivery]
+    cursor: str | None
+
+
+class Acknowledged(Struct, frozen=True):
+    """The result of an acknowledgement.
+
+    Attributes:
+        acknowledged: the number of deliveries that are delivered now.
+        failed: the number of failures that were noted. One that was reported together with one before it
+            returns without an attempt.
+    """
+
+    acknowledged: Count
+    failed: Count

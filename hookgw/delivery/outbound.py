@@ -206,7 +206,7 @@ class OutboundHttp:
         The sentences start with the name of the field. There are none for a disabled registration or an
         unknown host. The lookup takes at most :data:`CHECK_TIMEOUT` seconds.
         """
-        if not registration.enabled:
+        if not registration.enabled or registration.is_pulled:
             return []
         target = parse_destination(registration.url)
         try:
@@ -259,7 +259,7 @@ class OutboundHttp:
         It is the text of an attempt, with the setting; ``None`` for a disabled registration, or for a name on
         an allowed port.
         """
-        if not registration.enabled:
+        if not registration.enabled or registration.is_pulled:
             return None
         target = parse_destination(registration.url)
         refusal = self._guard.known_refusal(target.host, target.port, target.scheme)

@@ -153,6 +153,8 @@ def template_for(registration: Registration) -> RequestTemplate:
         ValueError: the registration's URL or a secret is invalid. Stored registrations were checked.
     """
     headers = {name.lower(): value for name, value in registration.headers.items()}
+    if registration.is_pulled:
+        headers = {}  # they would tell the receiver its own token, and nothing else
     target = parse_destination(registration.url)
     identity = registration.tls if target.scheme != "http" else NO_IDENTITY
     scheme = headers.get("authorization", "").partition(" ")[0].lower()

@@ -9,7 +9,7 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import as_object, as_text, kind_of, show_name
 from hookgw.kernel.masking import MASK, is_masked, without_user
 from hookgw.kernel.schema_parts import Schema
-from hookgw.kernel.schemes import scheme_of
+from hookgw.kernel.schemes import PULL_URL, scheme_of
 from hookgw.kernel.signing_keys import Secret, check_secret_form
 from hookgw.kernel.target_url import parse_destination, parse_target
 
@@ -116,7 +116,7 @@ def unmask_headers(given: dict[str, str], stored: dict[str, str], where: str = "
 
 
 def check_destination(value: Any, where: str) -> str:
-    """Check the URL of an enabled registration: of HTTP, or of a scheme that a plugin may bring.
+    """Check the URL of an enabled registration: of HTTP, of a scheme that a plugin may bring, or ``pull:``.
 
     Only the plugins know whether one does; see ``check_registration`` of the hooks.
     """
@@ -125,8 +125,10 @@ def check_destination(value: Any, where: str) -> str:
         parse_destination(url)
     except ValueError as error:
         raise Invalid(f"{where}: {error}") from None
-    if scheme_of(url) == "pull":
-        raise Invalid(f"{where}: The scheme pull is reserved. The URL must begin with http:// or https://.")
+    if scheme_of(url) == "pull" and url != PULL_URL:
+        raise Invalid(
+            f"{where}: The scheme pull is reserved: {PULL_URL} alone is for a receiver that fetches."
+        )
     return url
 
 

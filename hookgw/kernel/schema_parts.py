@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from hookgw.kernel.schemes import SCHEME_PATTERN
+from hookgw.kernel.schemes import PULL_URL, SCHEME_PATTERN
 from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.units import DURATION_PATTERN
 
@@ -33,8 +33,9 @@ URL_SCHEMA: Schema = {
     "examples": ["https://crm.example/hook"],
 }
 DESTINATION_SCHEMA = URL_SCHEMA | {
-    "pattern": f"^{SCHEME_PATTERN}://",
-    "description": "Absolute, with a host, without a fragment: http or https, or a scheme of a plugin.",
+    "pattern": f"^{SCHEME_PATTERN}://|^{PULL_URL}$",
+    "description": "Absolute, with a host, without a fragment: http or https, or a scheme of a plugin. Or "
+    f"`{PULL_URL}` for a receiver that fetches.",
 }
 TIME_SCHEMA: Schema = {
     "type": "string",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import msgspec
 import trio
@@ -24,11 +25,14 @@ from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane import Lane
+from hookgw.lanes.pulled_lane import PulledLane
 from hookgw.lanes.retired_lanes import RetiredLanes
 from hookgw.lanes.services import LaneServices
 from hookgw.records.deliveries import Delivery, LaneState, LaneStatistics, Position
 from hookgw.records.lanes import is_wide, order_of, partition_of, registration_of
-from hookgw.records.registrations import Ordering
+from hookgw.records.registrations import Ordering, Registration
+
+AnyLane: TypeAlias = Lane | PulledLane
 
 RETIRE_AFTER = 5.0
 """The longest time, in seconds, that a lane is idle before it is retired."""
@@ -45,7 +49,7 @@ class Dispatcher:
         self._shards = shards
         # Each release waits for its own lanes, and several may wait at a time.
         self._lane_endings = trio.lowlevel.ParkingLot()
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, AnyLane] = {}
         self._retired = RetiredLanes()
         self._idle = IdleLanes(min(RETIRE_AFTER, settings.lane_idle))
         # The keys of running and retired lanes, by registration id: with ordering ``instance`` a registration
@@ -210,6 +214,8 @@ class Dispatcher:
         for key in self._keys.get(registration, ()):
             if (lane := self._lanes.get(key)) is not None:
                 lane.redirect()
+                if lane.is_pulled is not self._is_pulled(key):
+                    lane.stop()  # :meth:`_run` goes on with a lane of the other kind
             else:
                 self._retired.redirect(key)
         if registration in self._pauses:
@@ -257,6 +263,11 @@ class Dispatcher:
         deliveries back.
         """
         return list(self.each_lane(registration))
+
+    def pulled(self, registration: str) -> list[PulledLane]:
+        """Return the running lanes of a registration whose receiver fetches, sorted by key."""
+        found = self._running_lanes(registration)
+        return sorted((one for one in found if isinstance(one, PulledLane)), key=lambda lane: lane.key)
 
     def holds(self, key: str) -> bool:
         """Return whether a lane runs on this node when it has work, and not on another."""
@@ -384,11 +395,17 @@ class Dispatcher:
         registration = self._running[0].registration(registration_id)
         return registration is not None and registration.is_paused
 
-    def _running_lanes(self, registration: str, lane: str | None = None) -> list[Lane]:
+    def _is_pulled(self, key: str) -> bool:
+        if self._running is None:
+            return False
+        registration = self._running[0].registration(registration_of(key))
+        return registration is not None and registration.is_pulled
+
+    def _running_lanes(self, registration: str, lane: str | None = None) -> list[AnyLane]:
         keys = self._keys.get(registration, ()) if lane is None else (lane,)
         return [one for key in keys if (one := self._lanes.get(key)) is not None]
 
-    def _start(self, key: str, backlog: int = 0) -> Lane | None:
+    def _start(self, key: str, backlog: int = 0) -> AnyLane | None:
         """Start a lane, retired or new; ``None`` while the dispatcher does not run."""
         if self._running is None or self._is_stopping:
             return None
@@ -397,24 +414,26 @@ class Dispatcher:
         services, nursery = self._running
         registration_id = registration_of(key)
         registration = services.registration(registration_id)
-        limit = None
-        if registration is not None and registration.ordering is Ordering.INSTANCE:
-            limit = self._attempt_limits.get(registration_id)
-            if limit is None:
-                limit = trio.CapacityLimiter(registration.concurrency)
-                self._attempt_limits[registration_id] = limit
-        shared = order_of(key)
+        shared, memory = order_of(key), self._retired.take(key)
         order = None if shared is None else self._orders.setdefault(shared, ChatOrder())
-        lane = self._lanes[key] = Lane(
-            key,
-            services,
-            self._idle,
-            attempt_limit=limit,
-            order=order,
-            backlog=backlog,
-            barrier=self._barriers.get(registration_id),
-            memory=self._retired.take(key),
-        )
+        barrier = self._barriers.get(registration_id)
+        if self._is_pulled(key):
+            lane: AnyLane = PulledLane(
+                key, services, self._idle, order=order, backlog=backlog, barrier=barrier, memory=memory
+            )
+        else:
+            limit = self._attempt_limit(registration)
+            lane = Lane(
+                key,
+                services,
+                self._idle,
+                attempt_limit=limit,
+                order=order,
+                backlog=backlog,
+                barrier=barrier,
+                memory=memory,
+            )
+        self._lanes[key] = lane
         if order is not None:
             order.add(lane, is_wide=is_wide(key))
         self._keys.setdefault(registration_id, set()).add(key)
@@ -425,7 +444,16 @@ class Dispatcher:
         nursery.start_soon(self._run, services, lane, name=f"lane {key}")
         return lane
 
-    async def _run(self, services: LaneServices, lane: Lane) -> None:
+    def _attempt_limit(self, registration: Registration | None) -> trio.CapacityLimiter | None:
+        limit = None
+        if registration is not None and registration.ordering is Ordering.INSTANCE:
+            limit = self._attempt_limits.get(registration.id)
+            if limit is None:
+                limit = trio.CapacityLimiter(registration.concurrency)
+                self._attempt_limits[registration.id] = limit
+        return limit
+
+    async def _run(self, services: LaneServices, lane: AnyLane) -> None:
         memory, waits = None, iter(RETRY_WAITS)
         try:
             while True:
@@ -453,6 +481,8 @@ class Dispatcher:
             else:  # the dispatcher runs, because :meth:`stop` would have stopped the lane
                 self._retired.put(lane.key, memory)
         if memory is None:
+            if lane.is_pulled is not self._is_pulled(lane.key) and (other := self._start(lane.key, 1)):
+                other.refresh()  # what this one has settled may not be on disk yet
             await services.monitor.lane_changed(lane.key, LaneState.IDLE)
 
     def _forget(self, key: str) -> None:

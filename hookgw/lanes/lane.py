@@ -126,6 +126,8 @@ class Lane:
         memory: left by the lane's last task, if the lane was retired.
     """
 
+    is_pulled = False
+
     __slots__ = (
         "_attempt_limit",
         "_backlog",
@@ -712,7 +714,7 @@ class Lane:
             self._late.close_nowait()
             self._late = None
 
-    async def _try(self, delivery: Delivery) -> None:
+    async def _try(self, delivery: Delivery) -> None:  # noqa: C901 -- one check after the other
         """Make an attempt, or settle the head without one, or return because something has changed."""
         await self._services.outbox.wait_settle_capacity()
         if self._settling:
@@ -724,6 +726,9 @@ class Lane:
             self._must_redirect = False
             state = "deleted" if registration is None else "disabled"
             await self._finish(delivery, registration, DeliveryState.DEAD, f"The registration was {state}.")
+            return
+        if registration.is_pulled:
+            self._must_stop = True  # the dispatcher starts a lane of the other kind
             return
         # By identity: registrations are immutable, and a changed one is another object. A disabled one has
         # no plan, because its URL may be any string.

@@ -16,6 +16,7 @@ from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate, template_for
 from hookgw.fair import Share
 from hookgw.kernel.errors import PluginFailed
+from hookgw.lanes.fetches import Fetches
 from hookgw.lanes.lane_queue import MemoryClaim
 from hookgw.lanes.rate_limit import RateLimit, RateLimits
 from hookgw.lanes.retry_policy import Policy, policy_of
@@ -60,6 +61,16 @@ class LaneSender(Protocol):
         self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
     ) -> dict[str, str] | None: ...
 
+    def signed_headers(
+        self,
+        delivery: Delivery,
+        body: bytes,
+        template: RequestTemplate,
+        *,
+        number: int,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, str]: ...
+
     async def send(
         self,
         delivery: Delivery,
@@ -103,6 +114,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     is_shared: bool
     history: History | None = None
     rates: RateLimits = msgspec.field(default_factory=RateLimits)
+    fetches: Fetches = msgspec.field(default_factory=Fetches)
 
 
 class DeliveryPlan(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ from hookgw.plugins.servers import SERVERS, Server, parse_servers
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog, EventKind
 from hookgw.records.operational_kinds import OPERATIONAL_KINDS
-from hookgw.records.registrations import Registration
+from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 
 if TYPE_CHECKING:
     import click
@@ -435,7 +435,9 @@ class StartupHooks:
     def missing_plugin(self, registration: Registration) -> str | None:
         """Return the error of attempts for an enabled registration, if no plugin sends to its URL."""
         scheme = scheme_of(registration.url)
-        if not registration.enabled or scheme in HTTP_PORTS or scheme in self.schemes:
+        if registration.is_pulled and registration.instance == GLOBAL_INSTANCE:
+            return "pull: is for the webhooks of an instance: its receiver fetches by the instance's name."
+        if not registration.enabled or registration.is_pulled or scheme in {*HTTP_PORTS, *self.schemes}:
             return None
         return no_plugin(scheme)
 

@@ -212,7 +212,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     __repr__ = repr_without("headers")
 
 
-WaitsFor: TypeAlias = Literal["rate", "memory", "connection", "descriptor", "order", "backfill"]
+WaitsFor: TypeAlias = Literal["rate", "memory", "connection", "descriptor", "order", "backfill", "fetch"]
 """What a lane may wait for, beside the time of a retry."""
 
 
@@ -235,11 +235,13 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
         waiting_until: the time of the next attempt, or of the next look at the rate (steady clock); ``None``
             unless the lane is waiting.
         waits_for: the ``rate`` of its registration, ``memory`` to read its next delivery, ``connection`` of
-            the host of its URL, file ``descriptor`` for that connection, or the ``order`` with other
-            partitions by chat, or the ``backfill`` before what is pending; ``None`` if it waits for none of
-            them.
+            the host of its URL, file ``descriptor`` for that connection, the ``order`` with other partitions
+            by chat, the ``backfill`` before what is pending, or the next ``fetch`` of its receiver; ``None``
+            if it waits for none of them.
         last_outcome: the outcome of the last attempt.
         last_error: why the last attempt did not deliver.
+        fetched_at: of a lane whose receiver fetches, when it did so last, since the start of the process.
+        consumer: who has leased its first deliveries now.
     """
 
     lane: str
@@ -257,6 +259,8 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: WaitsFor | None = None
     last_outcome: Outcome | None = None
     last_error: str | None = None
+    fetched_at: float | None = None
+    consumer: str | None = None
 
 
 _URGENCY = {LaneState.WAITING: 0, LaneState.PAUSED: 1, LaneState.DELIVERING: 2, LaneState.IDLE: 3}

@@ -13,7 +13,7 @@ import msgspec
 from hookgw.kernel.masking import repr_without, without_user
 from hookgw.kernel.randomness import random_hex
 from hookgw.kernel.rates import Rate
-from hookgw.kernel.schemes import is_http
+from hookgw.kernel.schemes import PULL_URL, is_http
 from hookgw.kernel.signing_keys import Secret, Signature, make_secret
 from hookgw.records.event_filters import Condition
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
@@ -80,7 +80,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         id: ``reg_`` and random characters; it never changes.
         instance: the instance's name; ``*`` for one of ``global_webhooks``.
         label: the name within the instance.
-        url: absolute: of HTTP, or of a scheme of a plugin; any string while ``enabled`` is false.
+        url: absolute: of HTTP, or of a scheme of a plugin; or ``pull:`` if the receiver fetches. Any string
+            while ``enabled`` is false.
         events: names of kinds; empty for every kind, including kinds added later.
         enabled: whether it receives events.
         disabled_reason: why hookgw disabled it; ``None`` if a person did, or while it is enabled.
@@ -177,6 +178,11 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self, paused_at=None, resumed_at=steady, failing_since=None, fresh_since=now, updated_at=now
         )
+
+    @property
+    def is_pulled(self) -> bool:
+        """Whether its receiver fetches the deliveries."""
+        return self.url == PULL_URL
 
     @property
     def address(self) -> str:

@@ -63,6 +63,7 @@ class ComposedStore(Generic[Tx]):
         self.find_concerned = changes.find_concerned
         self.erase = changes.erase
         self.resend = changes.resend
+        self.reopen = changes.reopen
         self.replay_step = changes.replay_step
         self.repartition_step = changes.repartition_step
 

@@ -15,6 +15,7 @@ import msgspec
 from hookgw.concurrency.clock import Clock
 from hookgw.kernel.errors import Invalid
 from hookgw.records.audit import AuditEntry
+from hookgw.records.deliveries import Position
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.changes import weigh
@@ -126,6 +127,11 @@ class PendingStatements(
         self, transaction: Tx_contra, found: Collection[int], reason: str, at: float, now: Now
     ) -> PendingChange:
         """Turn deliveries into dead letters, if they are pending since before a moment."""
+
+    def reopen(
+        self, transaction: Tx_contra, seqs: Collection[int], after: Position, rule: LaneRule, at: float
+    ) -> int:
+        """Make delivered deliveries behind a position pending again, at their places; return how many."""
 
     def cancel_one(self, transaction: Tx_contra, seq: int, reason: str, at: float) -> PendingChange:
         """Turn a delivery into a dead letter, if it is pending."""
@@ -354,6 +360,24 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
             if lane is not None:
                 self._records.write_audit(transaction, audit)
             return lane
+
+        return await self._commits.call(make_pending)
+
+    async def reopen(
+        self,
+        seqs: Collection[int],
+        after: Position,
+        rule: LaneRule,
+        *,
+        audit: Sequence[AuditEntry] = (),
+    ) -> int:
+        at = self._clock.steady()
+
+        def make_pending(transaction: Tx) -> int:
+            count = self._sql.reopen(transaction, seqs, after, rule, at)
+            if count:
+                self._records.write_audit(transaction, audit)
+            return count
 
         return await self._commits.call(make_pending)
 

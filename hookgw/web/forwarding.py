@@ -32,6 +32,9 @@ logger = structlog.get_logger("hookgw.fleet")
 
 CREATE_RULE = "/instance/create"
 
+WAITING_RULES = "/delivery/pull/"
+"""The paths of calls that may wait for as long as they want, and do nothing meanwhile."""
+
 MOST_STREAMS = 500
 """The most streams of other nodes that pass through this one at a time."""
 _STREAM = "text/event-stream"
@@ -131,6 +134,9 @@ class Forwarder:
             return None
         variables = request.view_args or {}
         place = place_of(rule.rule, rule.arguments)
+        if rule.rule.startswith(WAITING_RULES):
+            # It waits on the other node, which limits it.
+            current_exchange().stop_counting()
         if place is CallPlace.OWNER:
             return await self.forward_to_owner(variables["instance"])
         if place is CallPlace.NAMED:

@@ -60,11 +60,14 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
         waiting_until: the time of the next attempt, while the lane waits.
         waits_for: what the lane waits for, if not for the time of a retry: the `rate` of its registration,
             `memory`, a `connection` of its host, a file `descriptor`, the `order` with other partitions, or
-            the `backfill` that comes before what is pending.
+            the `backfill` that comes before what is pending, or the next `fetch` of its receiver.
         last_outcome: the outcome of its last attempt.
         last_error: why that attempt failed.
         advice: what holds the lane up and what to do, if its head has been tried for more than 10 minutes and
             100 deliveries or more wait behind it; `null` otherwise.
+        fetched_at: of a webhook whose URL is `pull:`, when its receiver fetched last, since the start of the
+            process; `null` if it did not.
+        consumer: who has its first deliveries now; `null` if nobody has.
         node: the node that the lane is on; only in a fleet.
     """
 
@@ -85,6 +88,8 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
     last_outcome: Outcome | None
     last_error: str | None
     advice: str | None
+    fetched_at: Time | None
+    consumer: str | None
     node: str | UnsetType = UNSET
 
 
@@ -124,5 +129,7 @@ def present_lane(
         last_outcome=lane.last_outcome,
         last_error=lane.last_error,
         advice=advice_for(lane, now),
+        fetched_at=write_time(lane.fetched_at),
+        consumer=lane.consumer,
         node=node or UNSET,
     )

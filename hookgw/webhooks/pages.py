@@ -15,6 +15,7 @@ from hookgw.kernel.fields import Field, Input
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.keys.pages import ShowInstance
+from hookgw.lanes.fetches import LastFetch
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Registration, RetryOptions
 from hookgw.records.selection import DeliverySelection
@@ -36,6 +37,7 @@ class Row(NamedTuple):
         reason: why it is not active.
         since: when it began to fail, in seconds since the epoch; ``None`` unless it does.
         kinds: how many kinds it receives; 0 for all of them.
+        fetched: when its receiver fetched last; ``None`` if its deliveries are posted.
     """
 
     label: str
@@ -45,6 +47,7 @@ class Row(NamedTuple):
     since: float | None
     kinds: int
     backlog: int
+    fetched: LastFetch | None
 
 
 class Values(NamedTuple):
@@ -119,6 +122,7 @@ class WebhookForms:
             since + gateway.clock.wall() - gateway.clock.steady() if since and state == "failing" else None,
             len(registration.events),
             gateway.backlog.of(registration.id)[0],
+            gateway.pulls.fetched(registration),
         )
 
     def values(self, instance: str, form: Form | None, label: str = DEFAULT_LABEL) -> Values:

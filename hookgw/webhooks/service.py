@@ -250,9 +250,18 @@ class RegistrationService:
         warnings = await self._outbound.warnings(registration)
         if registration.ordering is Ordering.URL and registration.concurrency > 1:
             warnings = [*warnings, "concurrency has no effect with ordering url."]
-        if registration.by_events and registration.enabled and not is_http(registration.url):
+        if registration.is_pulled:
+            without_effect = {
+                "headers": registration.headers,
+                "timeout": registration.timeout is not None,
+                "byEvents": registration.by_events,
+                "tls": registration.tls != NO_IDENTITY,
+            }
+            names = [name for name, is_set in without_effect.items() if is_set]
+            warnings = [*warnings, *(f"{name} has no effect: the receiver fetches." for name in names)]
+        elif registration.by_events and registration.enabled and not is_http(registration.url):
             warnings = [*warnings, "webhookByEvents has no effect: a plugin sends to this URL."]
-        if registration.tls != NO_IDENTITY:
+        if registration.tls != NO_IDENTITY and not registration.is_pulled:
             if registration.url.lower().startswith("http:"):
                 warnings = [*warnings, "tls has no effect: the URL begins with http://."]
             if (sentence := expired_part(registration.tls, self._clock.wall())) is not None:
@@ -366,6 +375,10 @@ class RegistrationService:
         registration = self.get(instance, label)
         if not registration.enabled:
             raise Conflict("The registration is disabled: enable it first (set enabled to true).")
+        if registration.is_pulled:
+            raise Conflict(
+                "The receiver of this registration fetches: there is no URL to test. Emit an event instead."
+            )
         wanted = (self._catalog.get(name) for name in registration.events)
         first = next((one for one in wanted if one), None)
         chosen = self._catalog.resolve(kind, "event") if kind is not None else first

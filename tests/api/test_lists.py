@@ -256,6 +256,8 @@ async def test_every_list_waits_for_memory_before_it_reads(
         "/chat/whatsappNumbers/<instance>",
     }
     short |= {"/webhook/resume/<instance>", "/webhook/resume/<instance>/<label>"}
+    # It waits once it knows how much there is: in tests/api/routes/test_pull.py.
+    short |= {"/delivery/pull/<instance>", "/delivery/pull/<instance>/<label>"}
     await gateway.instances.create("loja1")
     monkeypatch.setattr(response_memory, "PATIENCE", 0.01)
     app.response_memory.change("others", 0, gateway.settings.server.response_memory)

@@ -11,6 +11,7 @@ import trustme
 
 from hookgw import ConnectionState, Gateway
 from hookgw.config import InstancesSettings, Settings
+from hookgw.deliveries import Pull
 from hookgw.instances import FoundServer
 from hookgw.kernel import MASK, TooManyRequests
 from hookgw.records import NO_IDENTITY, RetryOptions, TlsIdentity
@@ -455,3 +456,18 @@ async def test_markup_from_outside_is_text(browser: Browser, gateway: Gateway, l
     refused = await browser.submit(PAGE, f"{PAGE}/webhooks", {"url": evil, "headers": evil, "label": evil})
     assert "<script>alert" not in refused.text
     assert "<script>alert" not in (await browser.get("/instances", params={"search": evil})).text
+
+
+async def test_a_webhook_whose_receiver_fetches_says_when_it_did(
+    browser: Browser, gateway: Gateway, loja1: str
+) -> None:
+    change, _ = parse_registration({"url": "pull:"}, gateway.catalog)
+    await gateway.registrations.set("loja1", "default", change)
+    page = (await browser.get(PAGE)).text
+    assert "nobody has fetched since" in page
+    await gateway.pulls.pull("loja1", "default", Pull(consumer="n8n-1"))
+    own_page = (await browser.get(f"{PAGE}/webhooks/default")).text
+    assert re.search(r"last fetched \S+ m?s ago by n8n-1", own_page)
+    await emit(gateway, "loja1")
+    lanes = (await browser.get("/lanes")).text
+    assert "for its receiver to fetch" in lanes

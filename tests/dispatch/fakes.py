@@ -27,7 +27,7 @@ from hookgw.fair import Share
 from hookgw.kernel import PluginFailed, StorageUnavailable
 from hookgw.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
 from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
-from hookgw.lanes import Dispatcher, EveryLane, HeldShards, LaneServices, MemoryClaim
+from hookgw.lanes import Dispatcher, EveryLane, Fetches, HeldShards, LaneServices, MemoryClaim
 from hookgw.records import LaneStatistics, Page, Position, Settlement, ShardEpoch, registration_of
 from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
 
@@ -311,6 +311,17 @@ class FakeSender:
         assert not isinstance(answer, PluginFailed)
         return AttemptResult(self._attempt(number, answer)) if isinstance(answer, Outcome) else answer
 
+    def signed_headers(
+        self,
+        delivery: Delivery,
+        body: bytes,
+        template: RequestTemplate,
+        *,
+        number: int,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, str]:
+        return {"webhook-id": delivery.event.id, "x-attempt": str(number)}
+
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
         return self._attempt(number, Outcome.FAILED)
 
@@ -404,6 +415,7 @@ class World:
         self.is_shared = False
         self.memory: Share[MemoryClaim] = Share(self.settings.memory, MEMORY_RATIO, MEMORY_RESERVED)
         # Nothing is connected: the fake sender does not use what it gets.
+        self.fetches = Fetches(BEGAN)
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
 
     @property
@@ -419,6 +431,7 @@ class World:
             settings=self.settings,
             may_send=self.may_send,
             is_shared=self.is_shared,
+            fetches=self.fetches,
         )
 
     def change(self, registration_id: str = "reg_1", **changes: Any) -> None:

@@ -87,8 +87,7 @@ def test_each_broken_rule_has_a_sentence(url: str, sentence: str) -> None:
 def test_pull_has_no_host_and_is_reserved() -> None:
     assert (parse_destination(PULL_URL).scheme, parse_destination(PULL_URL).host) == ("pull", "")
     assert "pull" in RESERVED_SCHEMES
-    with pytest.raises(Invalid, match="The scheme pull is reserved"):
-        check_destination(PULL_URL, "url")
+    assert check_destination(PULL_URL, "url") == PULL_URL
     with pytest.raises(Invalid, match="The scheme pull is reserved"):
         check_destination("pull://host:80", "url")
 

@@ -33,7 +33,7 @@ from tests.simulation.history import (
     Skipped,
 )
 from tests.simulation.operators import PERSONS, Operators
-from tests.simulation.scenario import GLOBAL_KEY, KINDS
+from tests.simulation.scenario import GLOBAL_KEY, KINDS, PULLED
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -83,7 +83,7 @@ class Clients:
         world = self._world
         configured = world.configured()
         stored = [one for name in world.scenario.instances for one in world.registrations_of(name)]
-        known = [(world.name_of(one), int(one.url.split("/")[4])) for one in [*configured, *stored]]
+        known = [(world.name_of(one), version_of(one)) for one in [*configured, *stored]]
         ordered = tuple((world.name_of(one), one.ordering.value) for one in stored)
         self._note(Known, registrations=tuple(known), orderings=ordered)
         if not self._is_configuration_known:
@@ -115,6 +115,7 @@ class Clients:
         for instance in self._world.scenario.instances:
             if self._world.gateway.instances.find(instance) is None:
                 await self.create(instance)
+        await self.set_pulled()
         if not any(map(self._world.registrations_of, self._world.scenario.instances)):
             for _ in range(self._chance.choice((1, 2, 3))):
                 await self._set()
@@ -208,7 +209,10 @@ class Clients:
 
     async def _emit(self, instance: str = "") -> None:
         chance, world = self._chance, self._world
-        instance = instance or chance.choice(world.scenario.instances)
+        if not instance:
+            instance = chance.choice(world.scenario.instances)
+            if world.scenario.pull and chance.random() < 0.6:
+                instance = PULLED
         count = chance.choice((1, 1, 1, 1, 2, 5, 15))
         answered = [one for one in self._emitted if one[0] not in self._under_way]
         is_repeated = bool(answered) and chance.random() < 0.08
@@ -354,6 +358,22 @@ class Clients:
             make = partial(api.change, "POST", f"/webhook/set/{instance}/{label}", body, key=key)
         await self._change("set", name, make)
 
+    async def set_pulled(self) -> None:
+        """Store the registration whose receiver fetches, if it is not there, or was disabled."""
+        world, instance, label = self._world, PULLED, "pull"
+        if not world.scenario.pull:
+            return
+        async with self._changing(instance, label):
+            found = world.gateway.registrations.find(instance, label)
+            if found is not None and found.enabled:
+                return
+            schedule = self._chance.choice(((5.0,), (1.0, 20.0), (30.0, 5.0, 60.0)))
+            change = RegistrationChange(
+                url="pull:", enabled=True, events=(), retry=RetryOptions(schedule=schedule)
+            )
+            make = partial(world.gateway.registrations.set, instance, label, change)
+            await self._change("set", f"{PULLED}-pull-1", make)
+
     async def _change(self, call: str, name: str, make: Callable[[], Awaitable[object]]) -> None:
         """Change a registration, and note how it is then; if the call fails, that it may have changed."""
         world, began = self._world, self._world.now
@@ -372,7 +392,7 @@ class Clients:
                 settings = world.scenario.settings.delivery
                 schedule = settings.schedule if found.retry.schedule is None else found.retry.schedule
                 fields = {
-                    "version": int(found.url.split("/")[4]),
+                    "version": version_of(found),
                     "ordering": found.ordering.value,
                     "enabled": found.enabled,
                     "schedule": tuple(map(float, schedule)),
@@ -392,7 +412,9 @@ class Clients:
             )
 
     async def _delete(self) -> None:
-        await self._change_one("delete", self._choose())
+        found = self._choose()
+        if found is None or not found.is_pulled:  # a later one would have the same name
+            await self._change_one("delete", found)
 
     async def _pause(self) -> None:
         await self._change_one("pause", self._choose())
@@ -544,6 +566,11 @@ class Clients:
                 )
 
         await self.attempt("skip", call)
+
+
+def version_of(registration: Registration) -> int:
+    """Return the version of a registration's URL. That of a receiver that fetches stays."""
+    return 1 if registration.is_pulled else int(registration.url.split("/")[4])
 
 
 def _payload(event: str, chat: str, size: int) -> bytes:

@@ -162,6 +162,28 @@ class Metered(Record, frozen=True, kw_only=True):
     pending: tuple[tuple[str, int], ...] = ()
 
 
+class Fetched(Record, frozen=True, kw_only=True):
+    """A consumer got deliveries of a registration whose receiver fetches.
+
+    Attributes:
+        registration: its name.
+        lease: the number of the lease: the same one is had again.
+        until: the lease lasts until then, unless the consumer ends it before.
+    """
+
+    registration: str
+    consumer: str
+    lease: int
+    until: float
+
+
+class LeaseLeft(Record, frozen=True, kw_only=True):
+    """A consumer began a call that may end its lease."""
+
+    registration: str
+    lease: int
+
+
 class Refused(Record, frozen=True, kw_only=True):
     """A call was refused.
 

@@ -17,6 +17,7 @@ from hookgw.store import DeliveryQuery, EventQuery
 from hookgw.store.sqlite import check_file
 from tests.simulation.connector import INSTANCE
 from tests.simulation.history import BackedUp, Changed, Erased, Listed, Removed
+from tests.simulation.scenario import PULLED
 
 if TYPE_CHECKING:
     from tests.simulation.clients import Clients
@@ -43,7 +44,9 @@ class Operators:
     async def delete_instance(self) -> None:
         """Delete an instance with its registrations, and mostly create it again under the same name."""
         world, chance = self._world, self._chance
-        instance = chance.choice([name for name in world.scenario.instances if name != INSTANCE])
+        instance = chance.choice(
+            [name for name in world.scenario.instances if name not in (INSTANCE, PULLED)]
+        )
         async with AsyncExitStack() as locks:
             for lock in self._clients.locks_of(instance):
                 await locks.enter_async_context(lock)

@@ -24,6 +24,8 @@ from hookgw.kernel import Duration, Size
 DAY = 86_400.0
 GLOBAL_KEY = "global-key-of-the-simulation-7f3a"
 MASTER_KEYS = tuple(base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
+PULLED = "desk"
+"""The instance with a registration whose receiver fetches."""
 KINDS = ("MESSAGES_UPSERT", "MESSAGES_UPDATE", "SEND_MESSAGE")
 
 
@@ -45,6 +47,7 @@ class Scenario(msgspec.Struct, kw_only=True):
         jumps: whether the machine's clock jumps.
         nights: how many hours pass between two busy phases, at most.
         connector: whether a connector emits events, too.
+        pull: whether an instance has a registration whose receiver fetches.
         deletions, erasures, backups: how often clients make these calls; emits have 10.
         api: whether clients call the HTTP API, too, in this part of the lives.
         master_keys: encrypt records: a life has one of them, and knows the others. Empty for none.
@@ -66,6 +69,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     jumps: bool
     nights: float
     connector: bool
+    pull: bool
     deletions: float
     erasures: float
     backups: float
@@ -128,12 +132,14 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         global_webhooks=_global_webhooks(more, hosts) if more.random() < 0.35 else (),
     )
     has_connector = chance.random() < 0.2
+    # A source of its own: the other runs stay what they are.
+    has_pull = random.Random(f"pull in scenario {seed}").random() < 0.25
     instances = ("shop", "bank", "cafe")[: whole(1, 2, 3)]
     every = ("healthy", "slow", "flaky", "busy", "failing", "liar", "picky", "gone", "hanging", "down")
     return Scenario(
         settings=settings,
         hosts=hosts,
-        instances=(*instances, "phone") if has_connector else instances,
+        instances=(*instances, *(("phone",) if has_connector else ()), *((PULLED,) if has_pull else ())),
         lives=whole(1, 1, 2, 2, 3, 4),
         clients=whole(1, 1, 2, 3),
         calls=whole(4, 8, 12),
@@ -145,6 +151,7 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         jumps=chance.random() < 0.2,
         nights=pick(0, 1, 12, 48),
         connector=has_connector,
+        pull=has_pull,
         deletions=more.choice((0, 0, 0.4, 1)),
         erasures=more.choice((0, 0, 0.4, 1)),
         backups=more.choice((0, 0, 0, 1)),

@@ -57,7 +57,8 @@ from tests.simulation.history import (
 )
 from tests.simulation.network import Host, Line, Network, Request, checksum
 from tests.simulation.plugin import QuietPlugin, SimulatedPlugin
-from tests.simulation.scenario import DAY, GLOBAL_KEY, Scenario, scenario_of
+from tests.simulation.pullers import Pullers
+from tests.simulation.scenario import DAY, GLOBAL_KEY, PULLED, Scenario, scenario_of
 from tests.simulation.trio_internals import order_of_tasks
 from tests.support.compiled_rules import CompiledOnce
 
@@ -102,6 +103,7 @@ class World:
         self.clients = Clients(self, self.chance("clients"))
         # Of replays and backfills: most of a run would be a single one.
         steps.REPLAY_STEP = self.scenario.step
+        self.pullers = Pullers(self, self.chance("pullers"))
 
     def chance(self, purpose: str) -> random.Random:
         """Return the seed's source of chance for a purpose: more draws of one do not change others."""
@@ -123,8 +125,12 @@ class World:
 
     # What receivers report: see network.Observer.
 
-    def arrived(self, request: Request) -> int:
-        """See :class:`tests.simulation.network.Observer`."""
+    def arrived(self, request: Request, lasts: float | None = None) -> int:
+        """See :class:`tests.simulation.network.Observer`.
+
+        Args:
+            lasts: the seconds of the attempt, if it is no request to a host.
+        """
         self._numbers += 1
         _, name, version = request.path.split("/")
         headers = request.headers
@@ -132,7 +138,7 @@ class World:
         now = self.now
         # Looking up and connecting are a part of the attempt, and take up to five seconds.
         timeout = self.clients.shortest_timeout(name) - (0 if request.dialled is None else 5)
-        limit = (now if request.dialled is None else request.dialled) + timeout
+        limit = (now if request.dialled is None else request.dialled) + (lasts or timeout)
         self._open[self._numbers] = (self.life, now, limit, name, event)
         self.note(
             Arrived(
@@ -327,10 +333,16 @@ class World:
                 self.note(Started(at=self.now, life=life, offset=self.clock.offset))
                 self.clients.learn()
                 if is_last:
-                    await self._calm_down(line)
+                    async with trio.open_nursery() as nursery:
+                        if self.scenario.pull:
+                            nursery.start_soon(partial(self.pullers.run, is_calm=True))
+                        await self._calm_down(line)
+                        nursery.cancel_scope.cancel()
                 else:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._disturb, disk)
+                        if self.scenario.pull:
+                            nursery.start_soon(self.pullers.run)
                         await self.clients.run()
                         nursery.cancel_scope.cancel()
                 self.is_over = True
@@ -466,7 +478,7 @@ class World:
 
     def name_of(self, registration: Registration) -> str:
         """Return the name of a registration in this run, and remember it."""
-        name = registration.url.split("/")[3]
+        name = f"{PULLED}-pull-1" if registration.is_pulled else registration.url.split("/")[3]
         self.names[registration.id] = name
         known = self.keys.setdefault(name, [])
         if registration not in known:

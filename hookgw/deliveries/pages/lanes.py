@@ -99,7 +99,7 @@ class LanesPage:
             path,
             None if lane.head_since is None else lane.head_since + wall,
             None if lane.waiting_until is None else lane.waiting_until + wall,
-            lane.waits_for,
+            "its receiver to fetch" if lane.waits_for == "fetch" else lane.waits_for,
             node,
             skippable(lane),
             advice_for(lane, now),

@@ -20,7 +20,7 @@ from hookgw.store.postgresql.erase import (
 from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.moments import Moment, read_now, take_moment
 from hookgw.store.postgresql.repartition import repartition
-from hookgw.store.postgresql.requeue import find_finished, requeue, resend
+from hookgw.store.postgresql.requeue import find_finished, reopen, requeue, resend
 from hookgw.store.postgresql.selection import count_by_registration, look_at_payloads
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.steps import SteppedChanges
@@ -29,7 +29,7 @@ from hookgw.store.steps import SteppedChanges
 __all__ = ["cancel", "cancel_one", "drop_oldest", "find_concerned", "find_deliveries", "find_finished"]
 __all__ += ["count_by_registration", "look_at_payloads"]
 __all__ += ["find_events", "find_pending", "find_unwanted", "park", "read_now", "remove_events"]
-__all__ += ["repartition"]
+__all__ += ["reopen", "repartition"]
 
 _NEWEST_EVENT = "SELECT last_value FROM event_numbers"
 

@@ -7,7 +7,7 @@ present transaction, and numbers of its own. The caller owns the transaction.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from psycopg import Connection
 
@@ -15,6 +15,7 @@ from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.changes import weigh
 from hookgw.store.delivery_searches import end_of_search
 from hookgw.store.new_lanes import fitting
+from hookgw.store.postgresql.append import parts_of
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
 from hookgw.store.postgresql.repartition import find_lanes, newest_rules
@@ -30,6 +31,15 @@ _REQUEUE = """UPDATE deliveries SET state = 'pending', lane = again.lane, xid = 
     position = again.position, queued_at = %(at)s, failures = 0, next_at = 0, finished_at = NULL,
     reason = NULL
     FROM unnest(%(seqs)s::bigint[], %(lanes)s::text[], %(positions)s::bigint[]) AS again (seq, lane, position)
+    WHERE deliveries.seq = again.seq"""
+_DELIVERED = """SELECT d.seq, d.registration, i.name, d.size
+    FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
+    WHERE d.seq = ANY(%(seqs)s) AND d.state = 'delivered' AND d.registration = %(registration)s
+        AND (d.xid, d.position) > (%(xid)s, %(position)s)
+    ORDER BY d.seq FOR UPDATE OF d"""
+_REOPEN = """UPDATE deliveries SET state = 'pending', lane = again.lane, queued_at = %(at)s, failures = 0,
+    next_at = 0, finished_at = NULL, reason = NULL
+    FROM unnest(%(seqs)s::bigint[], %(lanes)s::text[]) AS again (seq, lane)
     WHERE deliveries.seq = again.seq"""
 _POSITIONS = "SELECT nextval('delivery_numbers') FROM generate_series(1, %s)"
 # By instance, so that a key of one instance cannot resend the deliveries of another.
@@ -74,6 +84,22 @@ def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) 
     transaction.count_requeued(Counter(lanes.values()), weigh(finished.values()))
     transaction.count_rows(len(lanes))
     return lanes
+
+
+def reopen(transaction: Transaction, seqs: Collection[int], after: int, rule: LaneRule, at: float) -> int:
+    """Make delivered deliveries behind a position pending again, at their places; return how many."""
+    connection = transaction.connection
+    xid, number = parts_of(after)
+    given = {"seqs": list(seqs), "registration": rule.registration, "xid": xid, "position": number}
+    found = {row[0]: row[1:] for row in connection.execute(_DELIVERED, given)}
+    if not found:
+        return 0
+    newest = newest_rules(connection, {rule.registration: rule})[rule.registration]
+    lanes = find_lanes(connection, dict.fromkeys(found, newest))
+    connection.execute(_REOPEN, {"at": micros(at), "seqs": list(lanes), "lanes": list(lanes.values())})
+    transaction.count_requeued(Counter(lanes.values()), weigh(found.values()))
+    transaction.count_rows(len(lanes))
+    return len(lanes)
 
 
 def resend(transaction: Transaction, instance: str, seq: int, rule: LaneRule, at: float) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from hookgw.records.audit import AuditEntry
+from hookgw.records.deliveries import Position
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
 from hookgw.store.records import (
@@ -156,6 +157,23 @@ class PendingChanges(Protocol):
 
         Returns:
             The lane's key; ``None`` if the instance has no such delivery, or it is pending.
+        """
+
+    async def reopen(
+        self,
+        seqs: Collection[int],
+        after: Position,
+        rule: LaneRule,
+        *,
+        audit: Sequence[AuditEntry] = (),
+    ) -> int:
+        """Make delivered deliveries of a registration pending again, at the places that they had.
+
+        It is one commit: give it a few hundred. Those that are not delivered, and those at or before the
+        position, stay as they are. The lanes of the registration must read from the start after it.
+
+        Returns:
+            How many are pending now.
         """
 
     async def replay_step(

@@ -20,7 +20,7 @@ from hookgw.store.sqlite.erase import (
     remove_events,
 )
 from hookgw.store.sqlite.repartition import repartition
-from hookgw.store.sqlite.requeue import find_finished, requeue, resend
+from hookgw.store.sqlite.requeue import find_finished, reopen, requeue, resend
 from hookgw.store.sqlite.selection import count_by_registration, look_at_payloads
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
 from hookgw.store.sqlite.shelves import SqliteRecords
@@ -31,7 +31,7 @@ from hookgw.store.steps import PendingStatements, SteppedChanges, cursor_number
 __all__ = ["cancel", "cancel_one", "drop_oldest", "find_concerned", "find_deliveries", "find_finished"]
 __all__ += ["count_by_registration", "look_at_payloads"]
 __all__ += ["find_events", "find_pending", "find_unwanted", "park", "read_now", "remove_events"]
-__all__ += ["repartition"]
+__all__ += ["reopen", "repartition"]
 
 # The rules of so many re-partitions are remembered, the newest ones: a search for deliveries to replay, which
 # compares them, sees fewer re-partitions begin.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -30,6 +30,15 @@ REQUEUE = Bulk(
     """UPDATE deliveries SET state = 'pending', lane = column2, position = column3, queued_at = column4,
     failures = 0, next_at = 0, finished_at = NULL, reason = NULL FROM""",
     4,
+    "WHERE deliveries.seq = column1",
+)
+_DELIVERED = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
+    WHERE seq IN (SELECT value FROM json_each(:seqs)) AND state = 'delivered' AND position > :after
+        AND registration = (SELECT number FROM names WHERE name = :registration)"""
+_REOPEN = Bulk(
+    """UPDATE deliveries SET state = 'pending', lane = column2, queued_at = column3, failures = 0,
+    next_at = 0, finished_at = NULL, reason = NULL FROM""",
+    3,
     "WHERE deliveries.seq = column1",
 )
 # By instance, so that a key of one instance cannot resend the deliveries of another.
@@ -70,6 +79,25 @@ def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, a
     )
     transaction.count_rows(len(finished))
     return len(finished)
+
+
+def reopen(transaction: Transaction, seqs: Collection[int], after: int, rule: LaneRule, at: float) -> int:
+    """Make delivered deliveries behind a position pending again, at their places; return how many."""
+    connection = transaction.connection
+    asked = {
+        "seqs": msgspec.json.encode(list(seqs)).decode(),
+        "after": after,
+        "registration": rule.registration,
+    }
+    found = _numbers_of(connection.execute(_DELIVERED, asked).fetchone()[0])
+    if not found:
+        return 0
+    lanes = find_lanes(connection, dict.fromkeys(found, rule))
+    ids, since = transaction.names.ids(lanes.values()), micros(at)
+    _REOPEN.run(connection, [(seq, ids[lane], since) for seq, lane in lanes.items()])
+    transaction.count_requeued(Counter(lanes.values()), weight(connection, lanes))
+    transaction.count_rows(len(lanes))
+    return len(lanes)
 
 
 def resend(

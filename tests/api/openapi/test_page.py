@@ -135,6 +135,8 @@ async def test_every_example_works(
         "eventFind": 404,
         "deliveryFind": 404,
         "deliveryResend": 404,
+        "deliveryPull": 409,
+        "deliveryAck": 409,
         "deliveryCancelOne": 404,
         "webhookPublicKey": 409,
         "webhookBackfillDelete": 409,

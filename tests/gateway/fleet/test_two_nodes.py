@@ -429,3 +429,31 @@ async def test_what_runs_on_one_node_moves_with_its_shard(
         ("a", "begins", 2),
         ("a", "ends", 2),
     ]
+
+
+async def test_a_receiver_fetches_from_any_node(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    async with node(postgres, schema, "a", tmp_path) as a, node(postgres, schema, "b", tmp_path) as b:
+        await a.until("b", 128)
+        await b.until("a", 128)
+        for name in (OF_A, OF_B):
+            await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
+            await a.call("POST", f"/webhook/set/{name}", {"url": "pull:"}, status=201)
+        for number, (asked, emits, name) in enumerate(
+            ((a, b, OF_A), (a, b, OF_B), (b, a, OF_A), (b, a, OF_B))
+        ):
+            found: list[Any] = []
+            with trio.fail_after(20):
+                async with trio.open_nursery() as nursery:
+
+                    @nursery.start_soon
+                    async def fetch(asked: Node = asked, name: str = name, found: list[Any] = found) -> None:
+                        found.append(await asked.call("POST", f"/delivery/pull/{name}", {"wait": "9s"}))
+
+                    event = {"event": "CALL", "data": {}, "id": f"e{number}"}
+                    await emits.call("POST", f"/event/emit/{name}", event, status=202)
+            [one] = found[0]["deliveries"]
+            assert one["headers"]["webhook-id"] == f"e{number}"
+            done = await emits.call("POST", f"/delivery/ack/{name}", {"cursor": one["cursor"]})
+            assert done == {"acknowledged": 1, "failed": 0}

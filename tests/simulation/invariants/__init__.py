@@ -17,6 +17,7 @@ from tests.simulation.invariants import (
     metrics,
     operational,
     order,
+    pulled,
     records,
     repeats,
     secrets,
@@ -29,7 +30,7 @@ from tests.simulation.invariants.index import Index
 
 CHECKS = (
     *(kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending),
-    *(logged, erasing, backups, operational, blocking, metrics, known, skipped, backfills),
+    *(logged, erasing, backups, operational, blocking, metrics, known, skipped, backfills, pulled),
 )
 
 

@@ -38,6 +38,7 @@ WRITES: dict[str, Callable[[Store], Awaitable[object]]] = {
     "park": lambda store: park(store, "reg_1", "off"),
     "drop_oldest": lambda store: store.drop_oldest(RULE, "shop", "full", count=1, size=0),
     "resend": lambda store: store.resend("shop", 1, RULE),
+    "reopen": lambda store: store.reopen([1], 0, RULE),
     "replay_step": lambda store: store.replay_step(ReplayQuery(instance="shop"), {"reg_1": RULE}, None),
     "repartition_step": lambda store: store.repartition_step(LaneRule("reg_1", 1, Ordering.URL, 1)),
     "enforce_retention": lambda store: store.enforce_retention(before=9e9, limit=2**40),

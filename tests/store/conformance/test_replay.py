@@ -233,3 +233,24 @@ async def test_a_single_step_ends_the_record_of_a_stored_job(store: Store, is_st
     stored = (await store.load_jobs()).get("job_1")
     assert (stored is not None) is is_stored
     assert stored is None or (stored.is_running, stored.done) == (False, 1)
+
+
+async def test_what_was_delivered_is_pending_again_where_it_was(store: Store) -> None:
+    """A receiver that goes back has it in the original order, before what has been pending all the time."""
+    await store.append(to("e1", "e2", "e3", "e4", "e5"))
+    one, two, three, four, _ = await seqs_of(store)
+    places = {d.seq: d.position for d in (await store.read_lane(LANE, 0, 10)).deliveries}
+    await settle(store, delivered(one), delivered(two), dead(three), delivered(four))
+    assert await store.reopen([one, two, three, four], places[one], RULE) == 2
+    assert await ids_of(store) == ["e2", "e4", "e5"]
+    found = (await store.read_lane(LANE, 0, 10)).deliveries
+    assert [(d.seq, d.position, d.attempts) for d in found[:2]] == [
+        (two, places[two], 1),
+        (four, places[four], 1),
+    ]
+    assert await store.reopen([one, two, three, four], places[one], RULE) == 0
+    other = LaneRule("reg_2", 0, Ordering.URL, 1)
+    assert await store.reopen([one], 0, other) == 0
+    moved = LaneRule("reg_1", 1, Ordering.URL, 1)
+    assert await store.reopen([one], 0, moved) == 1
+    assert await store.count_pending("reg_1:1") == 1

@@ -1,0 +1,417 @@
+"""Deliveries that their receiver fetches: ``url: "pull:"``.
+
+The lanes (:mod:`hookgw.lanes.pulled_lane`) know leases and order. Here is which lanes a call is about, who
+may have them, and how long it waits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+import trio
+
+from hookgw.concurrency.clock import Clock
+from hookgw.core.audit import Audit
+from hookgw.core.backlog import Need
+from hookgw.core.backlog_limits import LimitedOutbox
+from hookgw.core.keyed_locks import KeyedLocks
+from hookgw.core.registry import Registry
+from hookgw.core.this_node import ThisNode
+from hookgw.deliveries.pull_requests import Acknowledgement, Pull
+from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests
+from hookgw.kernel.masking import repr_without
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.lanes.fetches import Fetches, LastFetch
+from hookgw.lanes.lease import Lease, Leased
+from hookgw.lanes.pulled_lane import PulledLane
+from hookgw.records.audit import AuditAction
+from hookgw.records.deliveries import Delivery, DeliveryState, Position, parse_delivery_id
+from hookgw.records.lanes import lane_rule
+from hookgw.records.registrations import Ordering, Registration
+from hookgw.store import DeliveryQuery, Store
+
+MOST_WAITING = 100
+"""The most fetches of an instance's deliveries that wait at a time."""
+MOST_BYTES = 2**20
+"""Bytes of bodies in one answer, unless the first delivery alone has more."""
+MOST_BACK = 100_000
+"""The most deliveries by which a receiver can go back."""
+REOPENED_AT_ONCE = 500
+MOST_LISTED = 1_000
+MOST_KNOWN = 10_000
+"""The most registrations of which the last cursors are known."""
+LOOK_EVERY = 15.0
+"""Seconds after which a stream without news sends a comment, so that proxies do not close it."""
+
+_CURSOR = re.compile("c([0-9a-f]{1,32})\\.([0-9a-f]{1,15})\\.([0-9a-f]{8})")
+
+
+class Pulled(msgspec.Struct, frozen=True):
+    """A delivery as its consumer gets it. ``lease`` tells hand-overs of the same delivery apart."""
+
+    id: str
+    headers: dict[str, str]
+    body: bytes
+    cursor: str
+    position: Position
+    lease: int
+
+    __repr__ = repr_without("headers", "body")
+
+
+class Acknowledged(msgspec.Struct, frozen=True):
+    acknowledged: int
+    failed: int
+
+
+class Cursor(NamedTuple):
+    """A delivery's place in its lane, with what tells it from another one at the same place.
+
+    After a restore of hookgw's storage, numbers are given again, to other deliveries.
+    """
+
+    position: Position
+    seq: int
+    check: int
+
+    def __str__(self) -> str:
+        # Hexadecimal: a place in a database has more than 64 bits.
+        return f"c{self.position:x}.{self.seq:x}.{self.check:08x}"
+
+
+def cursor_of(delivery: Delivery) -> str:
+    return str(Cursor(delivery.position, delivery.seq, crc32(delivery.event.id.encode())))
+
+
+def parse_cursor(text: str) -> Cursor:
+    match = _CURSOR.fullmatch(text)
+    if match is None:
+        raise Invalid(f"The cursor {text[:64]!r} is not one of a pull.")
+    return Cursor(*(int(digits, 16) for digits in match.groups()))
+
+
+class Pulls:
+    """Hands deliveries to receivers that fetch, and takes their acknowledgements."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        dispatcher: Dispatcher,
+        fetches: Fetches,
+        node: ThisNode,
+        clock: Clock,
+        outbox: LimitedOutbox,
+        audit: Audit,
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._dispatcher = dispatcher
+        self._fetches = fetches
+        self._node = node
+        self._outbox = outbox
+        self._audit = audit
+        self._clock = clock
+        self._waiting: Counter[str] = Counter()
+        # The cursors of the last answer, by registration: of any other one more must be found out.
+        self._issued: dict[str, frozenset[str]] = {}
+        self._places = KeyedLocks(1)
+        self._is_closed = False
+
+    async def hold_open(self) -> None:
+        """Wait for the end of the server, and let fetches that wait return at once then."""
+        self._is_closed = False
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._is_closed = True
+            self._fetches.ring_all()
+
+    def fetched(self, registration: Registration) -> LastFetch | None:
+        """Return when a registration was fetched last; ``None`` if its deliveries are posted."""
+        if not registration.is_pulled:
+            return None
+        return self._fetches.last_fetch(registration.id, self._clock.wall())
+
+    def waiting(self, instance: str) -> int:
+        """Return how many fetches of an instance's deliveries are in progress."""
+        return self._waiting[instance]
+
+    def find(self, instance: str, label: str) -> Registration:
+        """Return a registration whose receiver fetches.
+
+        Raises:
+            NotFound: there is no such instance, or it has no such registration.
+            Conflict: it is disabled, or its deliveries are posted to a URL.
+        """
+        self._registry.instance(instance)
+        registration = self._registry.find(instance, label)
+        if registration is None:
+            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+        if not registration.enabled:
+            raise Conflict("The webhook is disabled: enable it first (set enabled to true).")
+        if not registration.is_pulled:
+            raise Conflict(
+                "The deliveries of this webhook are posted to its URL. To fetch them, set its url to pull:."
+            )
+        return registration
+
+    async def pull(self, instance: str, label: str, asked: Pull) -> list[Pulled]:
+        """Return the next deliveries in order, leased to the consumer; none if there are none in time.
+
+        Raises:
+            NotFound, Conflict: see :meth:`find`; or another consumer has the deliveries.
+            Invalid: the cursor is not one.
+            TooManyRequests: too many fetches of the instance wait.
+            StorageUnavailable: another node has the instance by now.
+        """
+        return await self._pull(instance, label, asked, frozenset())
+
+    async def stream(
+        self, instance: str, label: str, asked: Pull, check: Callable[[], None]
+    ) -> AsyncIterator[list[Pulled]]:
+        """Yield deliveries as they come, each once for a lease; an empty list now and then.
+
+        It ends with the server. Raise as :meth:`pull` does, and what ``check`` raises, which is called before
+        each look.
+        """
+        sent: set[tuple[int, str]] = set()
+        after = asked.after
+        while not self._is_closed:
+            check()
+            once = msgspec.structs.replace(asked, wait=LOOK_EVERY, after=after)
+            found = await self._pull(instance, label, once, sent)
+            lanes = self._dispatcher.pulled(self.find(instance, label).id)
+            leases = {lane.lease.number for lane in lanes if lane.lease is not None}
+            sent = {one for one in sent if one[0] in leases} | {(one.lease, one.id) for one in found}
+            yield found
+            after = None
+
+    async def acknowledge(self, instance: str, label: str, asked: Acknowledgement) -> Acknowledged:
+        """Settle deliveries of a consumer's lease. What this returns for is on disk.
+
+        Raises:
+            NotFound: as :meth:`pull`.
+            Conflict: the consumer has no lease, or not of these deliveries; or those before them are not
+                acknowledged, and the order matters.
+            Invalid: the cursor, or an id, is not one.
+        """
+        registration = self.find(instance, label)
+        ids = {_seq_of(name) for name in asked.ids}
+        failed = {_seq_of(one.id): one.reason for one in asked.failed}
+        position = None if asked.cursor is None else parse_cursor(asked.cursor).position
+        lanes = [
+            (lane, lane.lease)
+            for lane in self._dispatcher.pulled(registration.id)
+            if lane.lease is not None and lane.lease.consumer == asked.consumer
+        ]
+        leased = {one.delivery.seq for _, lease in lanes for one in lease.leased}
+        if not lanes or (missing := (ids | failed.keys()) - leased):
+            what = "no lease here" if not lanes else f"no lease of dlv_{min(missing)}"
+            raise Conflict(
+                f"The consumer {asked.consumer!r} has {what}: it ended, or all of it is acknowledged. "
+                "Fetch again."
+            )
+        self._issued.pop(registration.id, None)  # a place may lie before what this acknowledges
+        await self._store.wait_settle_capacity()
+        taken: list[tuple[PulledLane, list[Leased], list[Leased]]] = []
+        for lane, lease in lanes:
+            done = [
+                one
+                for one in lease.leased
+                if one.delivery.seq in ids or (position is not None and one.delivery.position <= position)
+            ]
+            if registration.partitioning[0] is not Ordering.NONE and done != lease.leased[: len(done)]:
+                raise Conflict(
+                    f"dlv_{lease.leased[0].delivery.seq} comes first and is not acknowledged. Acknowledge "
+                    "deliveries in their order, or report it as failed."
+                )
+            taken.append((lane, done, [one for one in lease.leased if one.delivery.seq in failed]))
+        settling = acknowledged = refused = 0
+        for lane, done, wrong in taken:
+            settling = max(settling, lane.settle(done))
+            acknowledged += len(done)
+            # The others are behind it, and return without an attempt.
+            if wrong and wrong[0] not in done:
+                reason = failed[wrong[0].delivery.seq]
+                settling = max(settling, lane.fail(wrong[0], f"The consumer reported a failure: {reason}"))
+                refused += 1
+            if asked.release:
+                lane.release()
+        self._fetches.note(registration.id, asked.consumer, self._clock.wall())
+        await self._store.wait_settled(settling)
+        return Acknowledged(acknowledged, refused)
+
+    async def _pull(  # noqa: C901 -- reads once from top to bottom
+        self, instance: str, label: str, asked: Pull, sent: set[tuple[int, str]] | frozenset[tuple[int, str]]
+    ) -> list[Pulled]:
+        registration = self.find(instance, label)
+        cursor = None if asked.after is None else parse_cursor(asked.after)
+        if cursor is not None and registration.partitioning[0] in (Ordering.CHAT, Ordering.NONE):
+            raise Conflict("after needs all deliveries in one order: set ordering to url.")
+        if self._waiting[instance] >= MOST_WAITING:
+            raise TooManyRequests(
+                f"{MOST_WAITING} fetches of this instance's deliveries wait, the maximum. Retry later.",
+                retry_after=1,
+            )
+        after = None if cursor is None else await self._place(registration, cursor, asked.consumer)
+        deadline = self._clock.steady() + asked.wait
+        self._waiting[instance] += 1
+        settling = 0
+        found: list[Pulled] = []
+        try:
+            with self._fetches.waiting(registration.id):
+                while True:
+                    bell = self._fetches.bell(registration.id)
+                    lanes = self._dispatcher.pulled(registration.id)
+                    for lane in self._lanes_for(registration, lanes, asked.consumer):
+                        room, size = asked.most - len(found), MOST_BYTES - sum(len(o.body) for o in found)
+                        if room <= 0 or (found and size <= 0):
+                            break
+                        lease = None
+                        # Without the time of the wait: a disk that refuses holds this up.
+                        with trio.move_on_at(self._clock.deadline(max(deadline, self._clock.steady() + 10))):
+                            lease = await lane.take(asked.consumer, room, size, asked.lease, after)
+                        settling = max(settling, lane.settling)
+                        if lease is not None:
+                            found += _shown(lane, lease, room, sent)
+                    now = self._clock.steady()
+                    if found or now >= deadline or self._is_closed:
+                        break
+                    # Now and then, also without a bell: the instance may have moved to another node.
+                    until = min(deadline, now + LOOK_EVERY, *(lane.available_at for lane in lanes))
+                    with trio.move_on_at(self._clock.deadline(until)):
+                        await bell.wait()
+                    self._node.check(instance)
+                    registration = self.find(instance, label)
+        finally:
+            self._waiting[instance] -= 1
+            if not self._waiting[instance]:
+                del self._waiting[instance]
+        self._fetches.note(registration.id, asked.consumer, self._clock.wall())
+        if cursor is not None:
+            await self._store.wait_settled(settling)
+        known = {str(cursor)} if cursor is not None else set()
+        if len(self._issued) >= MOST_KNOWN:
+            self._issued.clear()  # the next fetch of each finds out again
+        self._issued[registration.id] = frozenset({*known, *(one.cursor for one in found)})
+        return sorted(found, key=lambda one: one.position)
+
+    async def _place(self, registration: Registration, cursor: Cursor, consumer: str) -> Position:
+        """Return the place of a receiver. If it lies before what is delivered, go back to it.
+
+        Raises:
+            Conflict: the cursor is of before a restore; or another consumer has the deliveries, or too many
+                are delivered behind it.
+            TooManyRequests: there is no room for as many pending deliveries.
+        """
+        if str(cursor) in self._issued.get(registration.id, ()):
+            return cursor.position
+        instance, store = registration.instance, self._store
+        async with self._places.hold(registration.id):
+            await store.flush()  # what was acknowledged a moment ago
+            report = await store.find_delivery(instance, f"dlv_{cursor.seq}")
+            is_other = report is not None and (
+                report.summary.registration != registration.id
+                or crc32(report.summary.event_id.encode()) != cursor.check
+            )
+            if report is None:  # too old to be kept, or never there
+                page = await store.list_deliveries(DeliveryQuery(instance=instance, limit=1))
+                is_other = any(one.seq < cursor.seq for one in page.deliveries)
+            if is_other:
+                raise Conflict(
+                    "This cursor is not of this webhook, or of before a restore of hookgw's storage. Leave "
+                    "after out to go on with what is pending, and replay what the receiver lacks."
+                )
+            query = DeliveryQuery(
+                instance=instance,
+                registrations=(registration.id,),
+                state=DeliveryState.DELIVERED,
+                since=None if report is None else report.summary.accepted_at,
+                limit=MOST_LISTED,
+            )
+            behind: list[int] = []
+            while True:
+                page = await store.list_deliveries(query)
+                behind += [one.seq for one in page.deliveries if one.seq > cursor.seq]
+                if page.cursor is None or len(behind) > MOST_BACK:
+                    break
+                query = msgspec.structs.replace(query, cursor=page.cursor)
+            if behind:
+                await self._go_back(registration, cursor, consumer, behind[::-1])
+        return cursor.position
+
+    async def _go_back(
+        self, registration: Registration, cursor: Cursor, consumer: str, seqs: Sequence[int]
+    ) -> None:
+        """Make delivered deliveries behind a place pending again, where they were. It ends the lease."""
+        if len(seqs) > MOST_BACK:
+            raise Conflict(
+                f"More than {MOST_BACK:,} deliveries are delivered behind this cursor. Replay them instead."
+            )
+        lanes = self._dispatcher.pulled(registration.id)
+        if any(lane.lease is not None and lane.lease.consumer != consumer for lane in lanes):
+            raise Conflict("Another consumer has leased deliveries of this webhook.")
+        for lane in lanes:
+            lane.release()
+        await self._store.flush()
+        instance = self._registry.instance(registration.instance)
+        details = {"label": registration.label, "after": str(cursor)}
+        audit = [self._audit.entry(AuditAction.DELIVERY_REPLAY, instance, details=details)]
+        with self._dispatcher.paused(registration.id):
+            # The last ones first: if this is cut off, the receiver asks for the same place again.
+            for start in reversed(range(0, len(seqs), REOPENED_AT_ONCE)):
+                some = seqs[start : start + REOPENED_AT_ONCE]
+                need: Need = {(registration.id, registration.instance): (len(some), 0)}
+                current = self.find(registration.instance, registration.label)
+                with self._outbox.holding(need):
+                    await self._store.reopen(some, cursor.position, lane_rule(current), audit=audit)
+                audit = []
+
+    def _lanes_for(
+        self, registration: Registration, lanes: Sequence[PulledLane], consumer: str
+    ) -> Sequence[PulledLane]:
+        """Return the lanes that a consumer may have something of.
+
+        Raises:
+            Conflict: another consumer has the only one.
+        """
+        leases = [(lane, lane.lease) for lane in lanes if lane.lease is not None]
+        own = [lane for lane, lease in leases if lease.consumer == consumer]
+        if leases and not own and registration.partitioning[0] in (Ordering.URL, Ordering.INSTANCE):
+            lease = leases[0][1]
+            seconds = max(0.0, lease.ends_at - self._clock.steady())
+            raise Conflict(
+                f"The consumer {lease.consumer!r} has leased the next deliveries for {seconds:.0f} s more. "
+                "They keep their order, so only one consumer has some at a time."
+            )
+        return own + [lane for lane in lanes if lane.lease is None]
+
+
+def _shown(
+    lane: PulledLane, lease: Lease, most: int, sent: set[tuple[int, str]] | frozenset[tuple[int, str]]
+) -> list[Pulled]:
+    return [
+        Pulled(
+            one.delivery.id,
+            lane.signed_headers(one),
+            one.body,
+            cursor_of(one.delivery),
+            one.delivery.position,
+            lease.number,
+        )
+        for one in lease.leased[:most]
+        if (lease.number, one.delivery.id) not in sent
+    ]
+
+
+def _seq_of(name: str) -> int:
+    seq = parse_delivery_id(name)
+    if seq is None:
+        raise Invalid(f"{name[:64]!r} is not the id of a delivery.")
+    return seq

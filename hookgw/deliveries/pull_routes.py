@@ -1,0 +1,127 @@
+"""``/delivery/pull`` and ``/delivery/ack``: for receivers that fetch their deliveries."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from quart import Blueprint, Response, request
+
+from hookgw.deliveries import responses
+from hookgw.deliveries.pull import Pulled, Pulls
+from hookgw.deliveries.pull_requests import Pull, parse_acknowledgement, parse_pull
+from hookgw.kernel.errors import HookgwError
+from hookgw.records.registrations import DEFAULT_LABEL
+from hookgw.web.openapi.describe import describes, json_body
+from hookgw.web.request_body import current_exchange, has_body, json_response, read_parsed, reserve
+from hookgw.web.server.exchange import RequestResponse
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+EVENT_STREAM = "text/event-stream"
+_TAG = "Deliveries"
+_PULL_BODY = json_body(
+    "PullRequest",
+    required=False,
+    wait_for_the_next={"wait": "30s", "consumer": "n8n-1"},
+    with_a_place_of_its_own={"wait": "30s", "after": "c11.11.5e0f1d2c"},
+)
+_ACK_BODY = json_body(
+    "AcknowledgeRequest",
+    up_to_a_cursor={"cursor": "c11.11.5e0f1d2c", "consumer": "n8n-1"},
+    one_that_failed={"ids": ["dlv_17"], "failed": [{"id": "dlv_18", "reason": "no such customer"}]},
+)
+
+
+class PullRoutes:
+    def __init__(self, gateway: Gateway) -> None:
+        self._pulls: Pulls = gateway.pulls
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        blueprint = Blueprint("pulls", __name__)
+        for name, view in (("pull", self.pull), ("ack", self.acknowledge)):
+            for path in (f"/delivery/{name}/<instance>", f"/delivery/{name}/<instance>/<label>"):
+                blueprint.add_url_rule(path, name, view, methods=["POST"])
+        return blueprint
+
+    @describes(_TAG, {200: responses.PulledDeliveries}, body=_PULL_BODY, errors=(409, 429))
+    async def pull(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Fetch the next deliveries of a webhook whose URL is `pull:`, in order.
+
+        They are leased to the consumer, who acknowledges them with `/delivery/ack`, and who gets them again
+        if it asks before. With `accept: text/event-stream`, deliveries come as a stream of events: `data` is
+        one of `deliveries`, `id` its cursor; they are acknowledged in the same way.
+        """
+        self._pulls.find(instance, label)  # 404 comes before any error of the body
+        if has_body(request.headers):
+            asked = await read_parsed(self._limit, parse_pull)
+        else:
+            asked = Pull()
+        exchange = current_exchange()
+        # It waits, which is no work. Pulls limit how many wait of an instance.
+        exchange.stop_counting()
+        if EVENT_STREAM in request.headers.get("accept", ""):
+            # The first look before the response begins, so that errors have their status.
+            self._pulls.find(instance, label)
+            response = Response(
+                self._events(exchange, instance, label, asked),
+                # As the streams of the dashboard.
+                headers={"cache-control": "no-store, no-transform", "x-accel-buffering": "no"},
+                content_type=f"{EVENT_STREAM}; charset=utf-8",
+            )
+            response.timeout = None
+            return response
+        found = await self._pulls.pull(instance, label, asked)
+        if exchange.check_key is not None:
+            exchange.check_key()  # it may have been revoked during the wait
+        await reserve(2 * sum(len(one.body) for one in found))
+        cursor = found[-1].cursor if found else asked.after
+        return json_response(responses.PulledDeliveries([_present(one) for one in found], cursor))
+
+    @describes(_TAG, {200: responses.Acknowledged}, body=_ACK_BODY, errors=(409,))
+    async def acknowledge(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Acknowledge fetched deliveries, or report failures.
+
+        The response comes once it is on disk. A delivery that failed returns to the front of its lane, with
+        all behind it: it follows the retry schedule, and becomes a dead letter in the end. Without a lease of
+        the deliveries, the status is 409: fetch again.
+        """
+        self._pulls.find(instance, label)  # 404 comes before any error of the body
+        asked = await read_parsed(self._limit, parse_acknowledgement)
+        done = await self._pulls.acknowledge(instance, label, asked)
+        return json_response(responses.Acknowledged(done.acknowledged, done.failed))
+
+    async def _events(
+        self, exchange: RequestResponse, instance: str, label: str, asked: Pull
+    ) -> AsyncIterator[bytes]:
+        def check() -> None:
+            if exchange.check_key is not None:
+                exchange.check_key()
+
+        try:
+            async for found in self._pulls.stream(instance, label, asked, check):
+                if not found:
+                    yield b": \n\n"
+                for one in found:
+                    data = msgspec.json.encode(_present(one))
+                    yield b"id: %b\ndata: %b\n\n" % (one.cursor.encode(), data)
+        except HookgwError as error:
+            # The response has begun: the reason comes as an event, and the client connects again.
+            data = msgspec.json.encode({"message": error.messages})
+            yield b"event: error\ndata: %b\n\n" % data
+
+
+def _present(one: Pulled) -> responses.PulledDelivery:
+    try:
+        text: str | None = one.body.decode()
+        binary: str | UnsetType = UNSET
+    except UnicodeDecodeError:  # a plugin may encode anything
+        text, binary = None, b64encode(one.body).decode()
+    return responses.PulledDelivery(
+        id=one.id, headers=one.headers, body=text, body_base64=binary, cursor=one.cursor
+    )

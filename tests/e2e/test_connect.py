@@ -1,0 +1,154 @@
+"""``hookgw connect``: a receiver without a public address, and kills of either side."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.gateway_process import KEY, ReceiverProcess, receiving, serving
+from tests.support.processes import Process, started
+
+pytestmark = pytest.mark.e2e
+
+
+def arguments(instance: str, url: str, *more: str) -> list[str]:
+    return ["-m", "hookgw", "connect", instance, "--to", url, *more]
+
+
+def environment(server_url: str) -> dict[str, str]:
+    return {"HOOKGW_URL": server_url, "HOOKGW_KEY": KEY}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def wait_for_error(process: Process, text: str) -> None:
+    """Wait for a line on standard error. Its standard output stays silent meanwhile."""
+    until = time.monotonic() + 20
+    while not any(text in line for line in process.errors):
+        assert time.monotonic() < until, process.errors
+        time.sleep(0.02)
+
+
+def test_it_posts_what_it_fetches_and_survives_kills_of_both_sides(
+    tmp_path: Path, receiver: ReceiverProcess
+) -> None:
+    port = free_port()
+    ids: list[str] = []
+    arrived: list[str] = []
+    bodies: dict[str, bytes] = {}
+
+    def arrivals(count: int) -> None:
+        while len(set(arrived)) < count:
+            found = receiver.next("/n8n")
+            name = found.headers["webhook-id"]
+            arrived.append(name)
+            assert bodies.setdefault(name, found.body) == found.body
+
+    url, place = receiver.url("/n8n"), {"server": {"bind": [f"127.0.0.1:{port}"]}}
+    env = environment(f"http://127.0.0.1:{port}")
+    with serving(tmp_path, **place) as server:
+        server.post("/instance/create", {"instanceName": "loja1"}, status=201)
+        with started(arguments("loja1", url), cwd=tmp_path, env=env) as connection:
+            wait_for_error(connection, "Made the webhook default of loja1")
+            wait_for_error(connection, "loja1/default goes to")
+            ids += [server.emit("loja1", "CALL", {"n": n}) for n in range(10)]
+            arrivals(5)
+            connection.stop(signal.SIGKILL)
+        # It is off, and comes back.
+        ids += [server.emit("loja1", "CALL", {"n": n}) for n in range(10)]
+        connection_of = started(arguments("loja1", url, "--json"), cwd=tmp_path, env=env)
+        with connection_of as connection:
+            arrivals(20)
+            line = json.loads(connection.line())
+            assert (line["kind"], line["answered"], line["error"]) == ("CALL", 200, None)
+            ids += [server.emit("loja1", "CALL", {"n": n}) for n in range(10)]
+            arrivals(25)
+            server.process.stop(signal.SIGKILL)
+            with serving(tmp_path, **place) as again:
+                ids += [again.emit("loja1", "CALL", {"n": n}) for n in range(5)]
+                arrivals(35)
+                connection.line_with(ids[-1])
+                assert connection.stop() == 0
+                assert again.get("/lane/list")[0]["backlog"] == 0
+                assert again.process.stop() == 0
+    # A kill repeats at most what was in progress, and nothing overtakes.
+    assert list(dict.fromkeys(arrived)) == ids
+    assert len(arrived) <= len(ids) + 2
+    assert [one for one, before in zip(arrived[1:], arrived, strict=False) if one != before] == ids[1:]
+
+
+def test_a_local_server_that_is_off_costs_no_attempt(tmp_path: Path) -> None:
+    with receiving(tmp_path) as first:
+        port = urlsplit(first.root).port
+    with serving(tmp_path, delivery={"schedule": ["100ms"]}) as server:
+        server.set("loja1", "http://127.0.0.1:9/")
+        env = environment(server.url)
+        url = f"http://127.0.0.1:{port}/hook"
+        with started(arguments("loja1", url), cwd=tmp_path, env=env) as connection:
+            wait_for_error(connection, "Made the webhook connect of loja1")
+            event = server.emit("loja1", "CALL")
+            # More often than the schedule has entries.
+            for _ in range(3):
+                assert "NOT DELIVERED" in connection.line_with(event)
+            [found] = server.get("/delivery/list/loja1?label=connect")["deliveries"]
+            assert (found["state"], found["attempts"]) == ("pending", 0)
+            assert connection.stop() == 0
+        assert server.process.stop() == 0
+
+
+def test_a_refused_delivery_becomes_a_dead_letter_and_the_next_follows(
+    tmp_path: Path, receiver: ReceiverProcess
+) -> None:
+    with serving(tmp_path, delivery={"schedule": ["100ms"]}) as server:
+        server.post("/instance/create", {"instanceName": "loja1"}, status=201)
+        env = environment(server.url)
+        options = arguments("loja1", receiver.url("/status/500"), "--label", "mine")
+        with started(options, cwd=tmp_path, env=env) as connection:
+            wait_for_error(connection, "Made the webhook mine of loja1")
+            first, second = server.emit("loja1", "CALL"), server.emit("loja1", "CALL")
+            for event in (first, first, second, second):
+                assert event in connection.line_with(" 500 ")
+            assert connection.stop() == 0
+        report = server.get(f"/delivery/find/loja1/{first}")
+        assert report["state"] == "dead"
+        assert report["attempts"][0]["error"] == ("The consumer reported a failure: The server answered 500.")
+        assert server.process.stop() == 0
+
+
+def test_a_fetch_that_waits_returns_empty_at_sigterm(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, ThreadPoolExecutor() as threads:
+        server.set("loja1", "pull:")
+        waiting = threads.submit(server.post, "/delivery/pull/loja1", {"wait": "60s"})
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=1)
+        assert server.process.stop() == 0
+        assert waiting.result(timeout=5) == {"deliveries": [], "cursor": None}
+
+
+def test_it_says_what_is_wrong_at_the_start(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        env = environment(server.url)
+        for options, problem in (
+            (arguments("nobody", "http://127.0.0.1:9/"), "nobody"),
+            (arguments("loja1", "ftp://x"), "not an http or https URL"),
+            (
+                arguments("loja1", "http://127.0.0.1:9/", "--label", "default"),
+                "posted to http://127.0.0.1:8/x",
+            ),
+        ):
+            server.set("loja1", "http://127.0.0.1:8/x")
+            with started(options, cwd=tmp_path, env=env) as connection:
+                assert connection.exit_code() != 0
+                connection.rest()
+                assert problem in "".join(connection.errors)
+        assert server.process.stop() == 0
