@@ -243,12 +243,14 @@ class Backfills:
         again, the barrier stays: the lanes must not pass it.
         """
         registration_id = _scope_of(running.job).registration
+        failure = None
         try:
             await self._make_all(running)
-        except HookgwError:
-            await self._lift(registration_id)
-            raise
+        except HookgwError as error:
+            failure = error
         await self._lift(registration_id)
+        if failure is not None:
+            raise failure
 
     async def _lift(self, registration_id: str) -> None:
         # At once with the start of the others: of events about several chats, none may pass a partition that
