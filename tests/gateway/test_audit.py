@@ -137,7 +137,17 @@ async def test_a_pause_is_a_change_and_its_time_is_none(audit: Audit) -> None:
 
 def test_each_field_of_a_record_is_audited_or_hookgw_s() -> None:
     assert set(Registration.__struct_fields__) - AUDITED.keys() == {
-        *("id", "instance", "label", "generation", "disabled_reason", "failing_since", "fresh_since"),
+        *(
+            "id",
+            "instance",
+            "label",
+            "generation",
+            "disabled_reason",
+            "failing_since",
+            "fresh_since",
+            "disabled_at",
+            "enabled_at",
+        ),
         *("resumed_at", "created_at", "updated_at"),
     }
     assert set(Instance.__struct_fields__) - OF_INSTANCE.keys() == {

@@ -48,7 +48,14 @@ _PATH_PARAMETERS = {
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
 """For each variable in paths: its name in the document, its schema and its meaning."""
-_GET_CHATS = ("GET", "/chat/findChats/<instance>")
+_SECOND = frozenset(
+    {
+        ("GET", "/chat/findChats/<instance>"),
+        ("DELETE", "/webhook/backfill/<instance>"),
+        ("DELETE", "/webhook/backfill/<instance>/<label>"),
+    }
+)
+"""Beside PATCH and PUT, the second methods of paths that have two."""
 _ALSO_PER_INSTANCE = frozenset(
     {"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list", "/audit/list"}
     | {"/delivery/list", "/delivery/replay", "/delivery/cancel"}
@@ -171,7 +178,7 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
     name = "".join(word[0].upper() + word[1:] for word in words) or "Root"
     suffix = ""
     # Paths with two methods.
-    is_second = route.method in ("PATCH", "PUT") or (route.method, route.path) == _GET_CHATS
+    is_second = route.method in ("PATCH", "PUT") or (route.method, route.path) in _SECOND
     if route.path in (INGEST_RULE, INGEST_BELOW_RULE) or is_second:
         suffix = route.method.capitalize()
     if route.path == INGEST_BELOW_RULE:
