@@ -47,6 +47,8 @@ TAIL_ROWS = 5_000
 PRUNE_STEP = 200
 PRUNE_REST = 0.01
 PRUNE_BYTES = 2 * 2**20
+ALLOWANCE = 2**28
+"""Bytes by which the log may grow before anybody has said its limit."""
 COUNTED_RUNS = 50
 """Runs whose unwanted payloads are summed up in one turn of the reader."""
 
@@ -315,6 +317,9 @@ class SteppedLog(Generic[C, Tx]):
         self._appended = trio.Event()
         self._appended.set()  # a former process may have left some
         self._is_due = trio.Event()
+        self._grown = trio.Event()
+        self._allowance = ALLOWANCE
+        self._looked_at = 0
 
     def committed(self) -> None:
         """Note a commit. It must be quick."""
@@ -323,6 +328,13 @@ class SteppedLog(Generic[C, Tx]):
             self._appended.set()
         if new >= INDEX_ROWS and not self._is_due.is_set():
             self._is_due.set()
+        if self._commits.unwanted - self._looked_at > self._allowance and not self._grown.is_set():
+            self._grown.set()
+
+    async def wait_growth(self) -> None:
+        """Wait until the log has grown by a quarter of its limit since this returned last."""
+        await self._grown.wait()
+        self._grown, self._looked_at = trio.Event(), self._commits.unwanted
 
     async def run(self) -> None:
         """Write entries behind the commits, until cancelled."""
@@ -425,6 +437,7 @@ class SteppedLog(Generic[C, Tx]):
         Returns:
             How many events went, and about what the log takes beside the events that somebody wanted.
         """
+        self._allowance = limit // 4
         await self.index()
         entries, held = 0, dict[int, int]()
         last: int | None = 0

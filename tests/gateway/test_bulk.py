@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, NotFound
 from hookgw.core import jobs
-from hookgw.deliveries import ASK_EVERY, bulk, dry_run
+from hookgw.deliveries import ASK_EVERY, dry_run
 from hookgw.records import AuditAction, DeliverySelection, Job, JobKind, JobOrder
 from hookgw.store import AuditQuery, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
@@ -103,7 +103,6 @@ async def test_each_instance_gets_its_own_in_their_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(steps, "REPLAY_STEP", 2)
-    monkeypatch.setattr(bulk, "STEP", 2)
     ids = await dead_letters(hookgw_gateway, hookgw_receiver)
     gateway = hookgw_gateway.gateway
     async with called(gateway.deliveries.replay_all, EVER, monkeypatch=monkeypatch):

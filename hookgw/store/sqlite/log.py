@@ -74,8 +74,8 @@ _TAIL = """SELECT l.seq, l.accepted_at, l.instance = (SELECT number FROM names W
 _SEARCH = """
 WITH looked_at AS MATERIALIZED ({source}),
 chosen AS MATERIALIZED (
-    SELECT e.seq, length(e.data) AS size FROM looked_at l CROSS JOIN events e ON e.seq = l.seq
-    WHERE l.matches AND {payload} ORDER BY l.seq {order} LIMIT :wanted
+    SELECT e.seq, length(e.data) AS size FROM looked_at one CROSS JOIN events e ON e.seq = one.seq
+    WHERE one.matches AND {payload} ORDER BY one.seq {order} LIMIT :wanted
 ),
 summed AS (SELECT seq, sum(size) OVER (ORDER BY seq {order}) - size AS before_it FROM chosen),
 page AS MATERIALIZED (SELECT seq FROM summed WHERE before_it < :bytes)
