@@ -263,8 +263,9 @@ async def test_a_replay_of_one_instance_is_paused_resumed_and_cancelled(
     await held.begun.wait()
     await order(hookgw_gateway, JobOrder.PAUSE, "loja1")
     held.go_on.set()
-    for _ in range(5):
+    while not (await gateway.store.load_jobs())[job.id].is_paused:
         await pass_time(hookgw_clock)
+    await hookgw_gateway.settled()
     assert received(hookgw_receiver) == {"loja1": ids["loja1"][:1]}
     stored = (await gateway.store.load_jobs())[job.id]
     assert (stored.is_paused, stored.done) == (True, 1)
@@ -275,8 +276,9 @@ async def test_a_replay_of_one_instance_is_paused_resumed_and_cancelled(
     await held.begun.wait()
     await order(hookgw_gateway, JobOrder.CANCEL, "loja1")
     held.go_on.set()
-    for _ in range(5):
+    while gateway.jobs.running_here(job.id) is not None:
         await pass_time(hookgw_clock)
+    await hookgw_gateway.settled()
     found = gateway.jobs.find(job.id)
     assert found is not None
     assert (found.is_running, found.is_cancelled, found.done) == (False, True, 2)
