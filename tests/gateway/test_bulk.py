@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -350,6 +351,14 @@ async def test_a_dry_run_counts_by_instance_and_label(
     monkeypatch.setattr(dry_run, "MOST_COUNTED", 3)
     counted = await count(["loja1", "loja2"], some)
     assert (counted.matching, counted.is_complete) == (3, False)
+
+
+def test_a_replay_that_an_earlier_version_stored_is_read() -> None:
+    stored = b"""{"id": "job_1", "kind": "replay", "instance": "loja1", "started": 1.0, "replay": {"state": "all",
+        "since": 1.0, "until": null, "kinds": ["CALL"], "label": null, "without_global": true}}"""
+    assert msgspec.json.decode(stored, type=Job).replay == DeliverySelection(
+        state="all", since=1.0, kinds=("CALL",), without_global=True
+    )
 
 
 def whole(kit: GatewayKit) -> Job:
