@@ -355,7 +355,8 @@ async def test_a_dry_run_counts_by_instance_and_label(
 
 def test_a_replay_that_an_earlier_version_stored_is_read() -> None:
     stored = b"""{"id": "job_1", "kind": "replay", "instance": "loja1", "started": 1.0, "replay": {
-        "state": "all", "since": 1.0, "until": null, "kinds": ["CALL"], "label": null, "without_global": true}}"""
+        "state": "all", "since": 1.0, "until": null,
+        "kinds": ["CALL"], "label": null, "without_global": true}}"""
     assert msgspec.json.decode(stored, type=Job).replay == DeliverySelection(
         state="all", since=1.0, kinds=("CALL",), without_global=True
     )
