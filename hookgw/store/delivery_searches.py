@@ -10,10 +10,10 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from hookgw.records.lanes import LaneRule
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
+from hookgw.store.erasure_statements import Now_contra
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import NO_LIMIT, CancelQuery, ReplayQuery
 
-Now_contra = TypeVar("Now_contra", contravariant=True)
 Now = TypeVar("Now")
 """What an engine calls a moment."""
 Found = TypeVar("Found", bound=Mapping[int, Any])

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -14,7 +15,7 @@ from trio.testing import MockClock
 
 from hookgw import Conflict, NotFound
 from hookgw.core import jobs
-from hookgw.deliveries import ASK_EVERY, bulk, dry_run
+from hookgw.deliveries import ASK_EVERY, dry_run
 from hookgw.records import AuditAction, DeliverySelection, Job, JobKind, JobOrder
 from hookgw.store import AuditQuery, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
@@ -103,7 +104,6 @@ async def test_each_instance_gets_its_own_in_their_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(steps, "REPLAY_STEP", 2)
-    monkeypatch.setattr(bulk, "STEP", 2)
     ids = await dead_letters(hookgw_gateway, hookgw_receiver)
     gateway = hookgw_gateway.gateway
     async with called(gateway.deliveries.replay_all, EVER, monkeypatch=monkeypatch):
@@ -264,8 +264,9 @@ async def test_a_replay_of_one_instance_is_paused_resumed_and_cancelled(
     await held.begun.wait()
     await order(hookgw_gateway, JobOrder.PAUSE, "loja1")
     held.go_on.set()
-    for _ in range(5):
+    while not (await gateway.store.load_jobs())[job.id].is_paused:
         await pass_time(hookgw_clock)
+    await hookgw_gateway.settled()
     assert received(hookgw_receiver) == {"loja1": ids["loja1"][:1]}
     stored = (await gateway.store.load_jobs())[job.id]
     assert (stored.is_paused, stored.done) == (True, 1)
@@ -276,8 +277,9 @@ async def test_a_replay_of_one_instance_is_paused_resumed_and_cancelled(
     await held.begun.wait()
     await order(hookgw_gateway, JobOrder.CANCEL, "loja1")
     held.go_on.set()
-    for _ in range(5):
+    while gateway.jobs.running_here(job.id) is not None:
         await pass_time(hookgw_clock)
+    await hookgw_gateway.settled()
     found = gateway.jobs.find(job.id)
     assert found is not None
     assert (found.is_running, found.is_cancelled, found.done) == (False, True, 2)
@@ -349,6 +351,15 @@ async def test_a_dry_run_counts_by_instance_and_label(
     monkeypatch.setattr(dry_run, "MOST_COUNTED", 3)
     counted = await count(["loja1", "loja2"], some)
     assert (counted.matching, counted.is_complete) == (3, False)
+
+
+def test_a_replay_that_an_earlier_version_stored_is_read() -> None:
+    stored = b"""{"id": "job_1", "kind": "replay", "instance": "loja1", "started": 1.0, "replay": {
+        "state": "all", "since": 1.0, "until": null,
+        "kinds": ["CALL"], "label": null, "without_global": true}}"""
+    assert msgspec.json.decode(stored, type=Job).replay == DeliverySelection(
+        state="all", since=1.0, kinds=("CALL",), without_global=True
+    )
 
 
 def whole(kit: GatewayKit) -> Job:

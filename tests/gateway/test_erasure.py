@@ -356,7 +356,7 @@ async def test_a_deletion_during_the_last_search_ends_it_too(
     find_concerned = gateway.store.find_concerned
 
     async def find(*args: Any, pending: bool) -> Any:
-        if not pending:
+        if not pending and gateway.instances.find("shop") is not None:
             await gateway.instances.delete("shop")
         return await find_concerned(*args, pending=pending)
 

@@ -131,6 +131,8 @@ async def test_every_example_is_accepted(
                     "deliveryAck",
                 )
                 known = {409} if operation["operationId"].startswith(needs_more) else set()
+                if "{id}" in path:
+                    known = {404}  # there is no such delivery
                 if operation["operationId"] == "chatGetBase64FromMediaMessage":
                     known = {400}  # there is no such message
                 assert response.is_success or response.status_code in known, (path, title, response.text)
