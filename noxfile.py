@@ -156,7 +156,10 @@ def take_options(session: nox.Session, **variables: str) -> tuple[dict[str, str]
 
 @nox.session(python=PROCESS_PYTHON, tags=CI)
 def networks(session: nox.Session) -> None:
-    """Carry accounts of a real Synapse and of other networks' fakes; kill them; account for every message."""
+    """Carry accounts of a real Synapse and of other networks' fakes; kill them; account for every message.
+
+    The same for a real RabbitMQ, if one is installed (Debian: rabbitmq-server).
+    """
     install(session, "networks")
     # By file: each worker starts the servers of its networks once.
     session.run("pytest", "tests/networks", *(session.posargs or ("-n", "auto", "--dist", "loadfile")))

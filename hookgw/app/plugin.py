@@ -17,6 +17,7 @@ from hookgw._version import __version__
 from hookgw.app.plugins import plugins
 from hookgw.command.failure import Failed
 from hookgw.command.output import say
+from hookgw.kernel.schemes import RESERVED_SCHEMES
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 30
@@ -40,6 +41,12 @@ _CONNECTOR = {
     "{{module}}/__init__.py": "connector/init.py",
     "{{module}}/connector.py": "connector/connector.py",
     "tests/test_{{plugin}}.py": "connector/test.py",
+}
+_DESTINATION = {
+    **_COMMON,
+    "README.md": "destination/README.md",
+    "{{module}}/__init__.py": "destination/init.py",
+    "tests/test_{{plugin}}.py": "destination/test.py",
 }
 
 
@@ -67,32 +74,42 @@ def _check_name(_context: click.Context, _parameter: click.Parameter, value: str
 @plugin.command("new")
 @click.argument("name", callback=_check_name)
 @click.option("--connector", is_flag=True, help="Begin a connector to a messaging network.")
+@click.option("--destination", is_flag=True, help="Begin a plugin that sends to NAME:// URLs.")
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=".",
     help="Where the package's folder is made; by default the working directory.",
 )
-def new(name: str, connector: bool, folder: Path) -> None:
+def new(name: str, connector: bool, destination: bool, folder: Path) -> None:
     """Write a package with a plugin and its tests.
 
     Its name is hookgw-NAME. It has an entry point and a nox file, and its tests pass at once. Then replace
     the example with your own code. A folder that exists is not touched.
     """
+    if connector and destination:
+        raise click.UsageError("Choose --connector or --destination, and write a package for each.")
+    if destination and name in RESERVED_SCHEMES:
+        raise click.UsageError(f"The scheme {name} is reserved for hookgw: choose another name.")
     plugin_name = name.replace("-", "_")
+    files, what, description = _PLUGIN, "plugin", "A plugin for hookgw."
+    if connector:
+        files, what, description = _CONNECTOR, "connector", f"Connects hookgw to {name}."
+    elif destination:
+        files, what, description = _DESTINATION, "destination", f"Sends hookgw's deliveries to {name}."
     values = {
         "name": name,
         "plugin": plugin_name,
         "module": f"hookgw_{plugin_name}",
         "class": "".join(word.capitalize() for word in name.split("-")),
         "version": ".".join(__version__.split(".")[:2]),
-        "description": f"Connects hookgw to {name}." if connector else "A plugin for hookgw.",
+        "description": description,
     }
     target = folder / f"hookgw-{name}"
     templates = resources.files("hookgw.app") / _TEMPLATES
     try:
         target.mkdir()
-        for path, template in (_CONNECTOR if connector else _PLUGIN).items():
+        for path, template in files.items():
             file = target / _filled(path, values)
             file.parent.mkdir(exist_ok=True)
             text = (templates / f"{template}.template").read_text("utf-8")
@@ -108,7 +125,7 @@ def new(name: str, connector: bool, folder: Path) -> None:
         install = f"cp -r {values['module']} {Path('plugins').absolute() / plugin_name}    # once it works"
     code = f"{values['module']}/{'connector' if connector else '__init__'}.py"
     say(
-        f"{target} has a {'connector' if connector else 'plugin'} and its tests. Next:",
+        f"{target} has a {what} and its tests. Next:",
         "",
         f"  cd {target}",
         f"  {nox}    # the tests, types and form (pip install nox)",

@@ -11,7 +11,7 @@ import trio
 from hookgw.delivery.http import response
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.stream import Stream, StreamBroken
-from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery.http.transport import MAX_ANSWER, LaneTransport
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, user_of
 from hookgw.kernel.schemes import no_plugin
@@ -35,7 +35,7 @@ class DestinationHooks(Protocol):
         """Let a plugin make an attempt.
 
         Raises:
-            OSError: the destination cannot be reached.
+            OSError: the destination cannot be reached; the message is safe to show.
             PluginFailed: the plugin failed otherwise.
         """
 
@@ -94,10 +94,6 @@ class PluginAttempt:
     Args:
         transport: lent to the lane. It opens connections, and counts them.
         deadline: by ``trio.current_time()``.
-
-    Attributes:
-        failure: why the last connection could not be opened.
-        is_connecting: whether one is being opened.
     """
 
     def __init__(
@@ -119,8 +115,9 @@ class PluginAttempt:
         self.attempt = attempt
         self.event = event
         self.registration = registration
-        self.failure: DeliveryError | None = None
-        self.is_connecting = False
+        # Why the last connection could not be opened, and whether one is being opened.
+        self._failure: DeliveryError | None = None
+        self._is_connecting = False
         self._target = target
         self._transport = transport
         self._deadline = deadline
@@ -131,7 +128,7 @@ class PluginAttempt:
 
     def secret_texts(self) -> set[str]:
         """The texts to mask in what the plugin raises."""
-        user = user_of(self.url).split(":", 1)
+        user = user_of(self._target.url).split(":", 1)
         return {*user, *map(unquote, user), *self.registration.headers.values()} - {""}
 
     async def make(self, hooks: DestinationHooks) -> response.Response | Unanswered:
@@ -148,21 +145,21 @@ class PluginAttempt:
                 answer = await hooks.send(scheme, self)
                 # The host is well, although this connection may be older than its last failure.
                 self._transport.note_reached()
-                return response.Response(answer.status, [], answer.body, complete=True)
+                return response.Response(answer.status, [], answer.body[:MAX_ANSWER], complete=True)
         except PluginFailed as failure:
             return Unanswered(Outcome.FAILED, str(failure))
         except OSError as error:
-            if self.failure is None:
-                return Unanswered(Outcome.UNREACHABLE, str(error) or type(error).__name__)
-            if isinstance(self.failure, OutOfDescriptors):
-                raise self.failure from error
-            is_blocked = isinstance(self.failure, Blocked)
-            return Unanswered(Outcome.BLOCKED if is_blocked else Outcome.UNREACHABLE, self.failure.message)
+            if self._failure is None:
+                return Unanswered(Outcome.UNREACHABLE, str(error))
+            if isinstance(self._failure, OutOfDescriptors):
+                raise self._failure from error
+            is_blocked = isinstance(self._failure, Blocked)
+            return Unanswered(Outcome.BLOCKED if is_blocked else Outcome.UNREACHABLE, self._failure.message)
         finally:
             while self._streams:
                 self._streams.pop().close()
         elapsed = trio.current_time() - started_at
-        if self.is_connecting:
+        if self._is_connecting:
             return Unanswered(Outcome.UNREACHABLE, f"No connection was established within {elapsed:.3g} s.")
         # The plugin may have sent the event, and the destination may have taken it.
         text = f"The receiver did not respond within {elapsed:.3g} s.{NEEDS_LONGER}"
@@ -170,16 +167,16 @@ class PluginAttempt:
 
     async def connect(self, *, tls: bool = False, keep: bool = False) -> OutgoingStream:
         # Not cleared at the end: after a cancellation it says where the attempt was.
-        self.failure, self.is_connecting = None, True
+        self._failure, self._is_connecting = None, True
         try:
             stream, use_until, on_close = await self._transport.open_stream(
                 self._target, self._deadline, tls=tls
             )
         except DeliveryError as failure:
-            self.failure = failure
-            self.is_connecting = False
+            self._failure = failure
+            self._is_connecting = False
             raise ConnectionError(failure.message) from failure
-        self.is_connecting = False
+        self._is_connecting = False
         opened = DestinationStream(stream, use_until, on_close)
         if not keep:
             self._streams.append(opened)

@@ -326,9 +326,9 @@ class DeliverySender:
             headers = self.signed_headers(delivery, body, template, number=number, headers=headers)
             registration, ends = template.for_plugins, started_at + timeout
             outgoing = PluginAttempt(
-                template.target, registration, event, body, headers, number, transport, ends
+                template.target, registration, event, body, headers.copy(), number, transport, ends
             )
-            return await self._send_by_plugin(outgoing, template, started_at, wall)
+            return await self._send_by_plugin(outgoing, template, headers, number, started_at, wall)
         url: str | None = None
         # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
         # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
@@ -389,10 +389,16 @@ class DeliverySender:
         return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
 
     async def _send_by_plugin(
-        self, outgoing: PluginAttempt, template: RequestTemplate, started_at: float, wall: float
+        self,
+        outgoing: PluginAttempt,
+        template: RequestTemplate,
+        headers: dict[str, str],
+        number: int,
+        started_at: float,
+        wall: float,
     ) -> AttemptResult:
-        result = await outgoing.make(self._hooks)
-        url, number, headers = with_masked_user(outgoing.url), outgoing.attempt, outgoing.headers
+        # From here on, the plugin may have changed what it got: nothing of it is used.
+        result, url = await outgoing.make(self._hooks), with_masked_user(template.target.url)
         if isinstance(result, Response):
             return AttemptResult(self._answered(template, headers, number, wall, started_at, url, result))
         _, error = self._masked(b"", result.error, template, headers)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from hookgw.kernel.errors import PluginFailed
+from hookgw.plugins.boundary import message_of
 from hookgw.plugins.hook_implementation import HOOKS
 from hookgw.plugins.loading import LoadedPlugins
 from hookgw.plugins.results import (
@@ -139,12 +140,18 @@ class Hooks(StartupHooks):
         """Let the plugin of a scheme make an attempt. The caller sets the deadline.
 
         Raises:
-            OSError: the plugin says that the destination cannot be reached.
+            OSError: the plugin says that the destination cannot be reached. Secrets are masked, and the
+                text is short.
             PluginFailed: it raised something else, or returned no response.
         """
-        response: Response = await self.boundary.run(
-            self.destinations()[scheme], outgoing, check=check_response, passes=(OSError,)
-        )
+        try:
+            response: Response = await self.boundary.run(
+                self.destinations()[scheme], outgoing, check=check_response, passes=(OSError,)
+            )
+        except OSError as error:
+            # A plain one: everything about the plugin's may be its code.
+            text = message_of(error, lambda text: self.boundary.masked(text, outgoing))
+            raise ConnectionError(text or "The plugin says no more than OSError.") from error
         return response
 
     async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:

@@ -45,6 +45,7 @@ def checked(package: Path, tool: str, *arguments: str) -> None:
     [
         ("acme", [], ["hookgw_acme/__init__.py"], 4),
         ("acme", ["--connector"], ["hookgw_acme/__init__.py", "hookgw_acme/connector.py"], 5),
+        ("acme", ["--destination"], ["hookgw_acme/__init__.py"], 3),
     ],
 )
 def test_the_package_passes_its_tests(
@@ -60,7 +61,7 @@ def test_the_package_passes_its_tests(
     assert f"{passed} passed" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--connector"]])
+@pytest.mark.parametrize("options", [[], ["--connector"], ["--destination"]])
 @pytest.mark.parametrize("name", ["a", LONGEST])
 def test_the_package_is_well_formed_with_every_name(tmp_path: Path, name: str, options: list[str]) -> None:
     pytest.importorskip("ruff", reason="nox -s types has ruff")
@@ -71,7 +72,11 @@ def test_the_package_is_well_formed_with_every_name(tmp_path: Path, name: str, o
 
 def test_the_package_has_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="nox -s types has mypy")
-    for folder, options in (("plugin", ()), ("connector", ("--connector",))):
+    for folder, options in (
+        ("plugin", ()),
+        ("connector", ("--connector",)),
+        ("destination", ("--destination",)),
+    ):
         (tmp_path / folder).mkdir()
         # The second run takes what the first one learned of hookgw.
         checked(new(tmp_path / folder, "acme", *options), "mypy", f"--cache-dir={tmp_path}/cache")
@@ -104,6 +109,20 @@ def test_other_names_are_refused(tmp_path: Path, name: str, sentence: str) -> No
     done = CliRunner().invoke(main, ["plugin", "new", name, "--folder", str(tmp_path)])
     assert done.exit_code == 2
     assert sentence in " ".join(done.output.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["acme", "--connector", "--destination"], "Choose --connector or --destination"),
+        (["https", "--destination"], "The scheme https is reserved for hookgw"),
+    ],
+)
+def test_options_that_do_not_go_together(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    done = CliRunner().invoke(main, ["plugin", "new", *arguments, "--folder", str(tmp_path)])
+    assert done.exit_code == 2
+    assert sentence in done.output
     assert list(tmp_path.iterdir()) == []
 
 

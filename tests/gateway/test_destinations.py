@@ -162,6 +162,34 @@ async def test_anything_else_is_a_failed_attempt_that_names_the_plugin(
         assert len(kit.plugin_failures) == 1
 
 
+class Odd(OSError):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (Odd(), "(its message cannot be shown)"),
+        (OSError(), "The plugin says no more than OSError."),
+        (OSError("\ud800"), "\\ud800"),
+        (OSError("x" * 1000), f"{'x' * 500}…"),
+        (ExceptionGroup("", [OSError("in a nursery")]), "in a nursery"),
+    ],
+)
+async def test_whatever_a_plugin_does_is_contained(tmp_path: Path, error: Exception, shown: str) -> None:
+    async def respond(outgoing: OutgoingDelivery) -> Response:
+        outgoing.url, outgoing.attempt, outgoing.body = None, "x", 5  # type: ignore[assignment]
+        outgoing.headers.clear()
+        raise error
+
+    async with open_kit(tmp_path, plugins={"lines": Lines(respond)}) as kit:
+        await kit.register(URL.format(port=99))
+        attempt = await last_attempt(kit, await kit.emit(KIND, {"n": 0}))
+        assert (attempt.outcome, attempt.error, attempt.number) == (Outcome.UNREACHABLE, shown, 1)
+        assert attempt.url == "line://********@127.0.0.1:99/box"
+
+
 async def test_the_lanes_deadline_ends_an_attempt(tmp_path: Path) -> None:
     begun = trio.Event()
 
