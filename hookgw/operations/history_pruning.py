@@ -34,7 +34,8 @@ async def prune_history(
     """
     while True:
         # Not at once: a start has better things to do with the disk.
-        await trio.sleep(PRUNE_EVERY)
+        with trio.move_on_after(PRUNE_EVERY):
+            await store.wait_log_growth()
         if not is_responsible():
             continue
         try:

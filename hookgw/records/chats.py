@@ -147,7 +147,8 @@ class Subjects(NamedTuple):
 def subjects_in(data_json: bytes | memoryview, account: str | None) -> Subjects:
     """Return the chats, senders and messages that a payload is about.
 
-    The sender is the ``participant``; or else the account itself, of what is ``fromMe``; or else the chat.
+    A message is ``id`` in ``key``; without a key, ``keyId``, or an ``id`` without an ``@``. The sender is the
+    ``participant`` beside it; or else the account itself, of what is ``fromMe``; or else the chat.
 
     Args:
         account: the one that the instance is connected as, if that is known.
@@ -180,21 +181,17 @@ def _subjects_of(entry: Any, account: str | None) -> tuple[str, str, str]:
         return chat, chat, ""
     key = entry.key
     if isinstance(key, dict):
-        message, from_me = key.get("id"), key.get("fromMe")
-        named = key if "participant" in key else None
+        message, from_me, named = key.get("id"), key.get("fromMe"), key
     else:
         message, from_me = entry.keyId or entry.id, entry.fromMe
-        named = None
-    if named is None and entry.participant is not None:
         named = {"participant": entry.participant, "participantAlt": entry.participantAlt}
-    senders = jids_of(named, "participant") if named else ()
-    if senders:
+    if senders := jids_of(named, "participant"):
         sender = senders[0]
     elif from_me is True:
         sender = plain_jid(account) if account else ""
     else:
         sender = chat
-    if not isinstance(message, str) or (message == entry.id and "@" in message):
+    if not isinstance(message, str) or (named is not key and "@" in message):
         message = ""
     return chat, sender, message
 

@@ -72,6 +72,7 @@ class ComposedStore(Generic[Tx]):
         self.list_events = log.list_events
         self.find_event = log.find_event
         self.index_log = log.index
+        self.wait_log_growth = log.wait_growth
         self.tally = history.tally
         self.newest = history.newest
         self.enforce_retention = history.enforce_retention

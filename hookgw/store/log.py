@@ -17,7 +17,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -25,7 +25,7 @@ import trio
 
 from hookgw.fair.excess import Excess
 from hookgw.kernel.errors import Conflict, Invalid, StorageUnavailable
-from hookgw.records.chats import NUMBER, Subjects, plain_jid, subjects_in
+from hookgw.records.chats import NUMBER, plain_jid, subjects_in
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
@@ -47,6 +47,8 @@ TAIL_ROWS = 5_000
 PRUNE_STEP = 200
 PRUNE_REST = 0.01
 PRUNE_BYTES = 2 * 2**20
+ALLOWANCE = 2**28
+"""Bytes by which the log may grow before anybody has said its limit."""
 COUNTED_RUNS = 50
 """Runs whose unwanted payloads are summed up in one turn of the reader."""
 
@@ -65,23 +67,9 @@ Place: TypeAlias = tuple[int, int]
 """Where in the log an event is: the number of its transaction, 0 in a data file, and that of the event."""
 
 
-class Entry(NamedTuple):
-    """What a run has of an event. Times are in microseconds.
-
-    Attributes:
-        seq: the number of the event.
-        chat, sender, message: see :func:`hash_of`.
-        unwanted: about the bytes that the event takes if nobody wanted it; 0 if it has deliveries.
-    """
-
-    instance: int
-    seq: int
-    kind: Any
-    accepted_at: int
-    chat: int
-    sender: int
-    message: int
-    unwanted: int
+Entry: TypeAlias = tuple[int, int, Any, int, int, int, int, int]
+"""What a run has of an event: its instance, number and kind; when it was accepted, in microseconds; hashes of
+its chat, sender and message (:func:`hash_of`); about the bytes that it takes if nobody wanted it, or 0."""
 
 
 class Run(NamedTuple):
@@ -99,7 +87,7 @@ class Run(NamedTuple):
 
     @property
     def times(self) -> tuple[int, int]:
-        times = [entry.accepted_at for entry in self.entries]
+        times = [entry[3] for entry in self.entries]
         return min(times), max(times)
 
 
@@ -279,7 +267,14 @@ def hash_of(names: Sequence[str]) -> int:
         return NONE
     if len(names) > 1:
         return SEVERAL
-    return _HASHED | zlib.crc32(names[0].encode("utf-8", "surrogatepass"))
+    return _remembered_hash(names[0])
+
+
+def _hash(name: str) -> int:
+    return _HASHED | zlib.crc32(name.encode("utf-8", "surrogatepass"))
+
+
+_remembered_hash = lru_cache(maxsize=10_000)(_hash)
 
 
 def entry_of(
@@ -291,11 +286,12 @@ def entry_of(
     account: str | None,
     data: bytes | memoryview,
 ) -> Entry:
-    subjects: Subjects = subjects_in(data, account)
-    chat = hash_of(subjects.chats)
-    sender = chat if subjects.senders == subjects.chats else hash_of(subjects.senders)
-    unwanted = 0 if heard else stored_bytes(len(data))
-    return Entry(instance, seq, kind, accepted_at, chat, sender, hash_of(subjects.messages), unwanted)
+    chats, senders, messages = subjects_in(data, account)
+    chat = hash_of(chats)
+    sender = chat if senders == chats else hash_of(senders)
+    # Few chats have many events, and every message has an id of its own: its hash is not kept in memory.
+    message = _hash(messages[0]) if len(messages) == 1 else hash_of(messages)
+    return instance, seq, kind, accepted_at, chat, sender, message, 0 if heard else stored_bytes(len(data))
 
 
 def stored_bytes(size: int) -> int:
@@ -321,6 +317,9 @@ class SteppedLog(Generic[C, Tx]):
         self._appended = trio.Event()
         self._appended.set()  # a former process may have left some
         self._is_due = trio.Event()
+        self._grown = trio.Event()
+        self._allowance = ALLOWANCE
+        self._looked_at = 0
 
     def committed(self) -> None:
         """Note a commit. It must be quick."""
@@ -329,6 +328,13 @@ class SteppedLog(Generic[C, Tx]):
             self._appended.set()
         if new >= INDEX_ROWS and not self._is_due.is_set():
             self._is_due.set()
+        if self._commits.unwanted - self._looked_at > self._allowance and not self._grown.is_set():
+            self._grown.set()
+
+    async def wait_growth(self) -> None:
+        """Wait until the log has grown by a quarter of its limit since this returned last."""
+        await self._grown.wait()
+        self._grown, self._looked_at = trio.Event(), self._commits.unwanted
 
     async def run(self) -> None:
         """Write entries behind the commits, until cancelled."""
@@ -431,6 +437,7 @@ class SteppedLog(Generic[C, Tx]):
         Returns:
             How many events went, and about what the log takes beside the events that somebody wanted.
         """
+        self._allowance = limit // 4
         await self.index()
         entries, held = 0, dict[int, int]()
         last: int | None = 0

@@ -13,7 +13,8 @@ from hookgw.store.fleet import *
 from hookgw.store.history import *
 from hookgw.store.history_rows import *
 from hookgw.store.holdings import *
-from hookgw.store.log import *
+from hookgw.store.log import LogSearch as LogSearch
+from hookgw.store.log import Sought as Sought
 from hookgw.store.persons import *
 from hookgw.store.protocol.outbox import *
 from hookgw.store.records import *

@@ -21,7 +21,8 @@ from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.changes import weigh
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
-from hookgw.store.persons import Person, person
+from hookgw.store.erasure_statements import ErasureStatements
+from hookgw.store.persons import person
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import (
     NO_LIMIT,
@@ -75,16 +76,7 @@ class Moved(NamedTuple):
     place: Any
 
 
-class ErasedDelivery(NamedTuple):
-    event: int
-    seq: int
-    state: str
-    registration: str
-    instance: str
-    size: int
-
-
-class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
+class PendingStatements(ErasureStatements[C_contra, Now], Protocol[C_contra, Tx_contra, Now, Found_co]):
     """What an engine brings, as a module. Times are in seconds since the epoch.
 
     What the functions have in common:
@@ -156,42 +148,6 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
 
     def cancel_one(self, transaction: Tx_contra, seq: int, reason: str, at: float) -> PendingChange:
         """Turn a delivery into a dead letter, if it is pending."""
-
-    def find_concerned(
-        self, connection: C_contra, instance: str, value: str, *, after: int, now: Now, pending: bool
-    ) -> Concerned:
-        """Find the next events whose payload has a text as a value, or as the name of a member, at any depth.
-
-        With an identifier of WhatsApp, those of its devices are found, too. ``pending`` searches pending
-        deliveries alone.
-        """
-
-    def find_unwanted(
-        self, connection: C_contra, instance: str, value: str, *, after: tuple[int, int], newest: int
-    ) -> tuple[list[int], tuple[int, int] | None]:
-        """Find the next events without deliveries, as :meth:`find_concerned` does.
-
-        Args:
-            after: the time of acceptance and the number of the last event of the former step.
-            newest: no event with a higher number.
-
-        Returns:
-            The numbers of the events, and where the next step begins.
-        """
-
-    def find_events(self, connection: C_contra, events: Collection[int]) -> list[int]:
-        """Return which of some events are there, with more than their ids."""
-
-    def find_deliveries(self, connection: C_contra, events: Collection[int]) -> list[ErasedDelivery]:
-        """Return all deliveries of events, and lock them where others may write."""
-
-    def remove_events(
-        self, connection: C_contra, seqs: Collection[int], events: Collection[int], named: Person
-    ) -> None:
-        """Remove deliveries with all that belongs to them, and their events.
-
-        Ids of events stay, so that a second copy is noticed; but not those that contain a part of the text.
-        """
 
     def find_finished(
         self,

@@ -57,3 +57,64 @@ async def test_a_long_erasure_is_followed(invoke: Invoke, server: Receiver) -> N
     server.will(says({"events": 1, "deliveries": 2, "job": "job_1"}, 202), says(found))
     result = await invoke("event", "erase", "loja1", JID, "--yes")
     assert result.stdout == "Erased 8 events with 9 deliveries.\n"
+
+
+EVENT = {
+    "id": "e-1",
+    "event": "CALL",
+    "instance": "loja1",
+    "data": {"from": "é"},
+    "date_time": "2026-11-20T12:00:00.000Z",
+    "acceptedAt": "2026-11-20T12:00:01.000Z",
+    "sender": None,
+    "server_url": None,
+}
+
+
+async def test_list_shows_events(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"events": [EVENT], "cursor": None, "from": "2026-11-19T00:00:00.000Z"})
+    result = await invoke("event", "list", "loja1", "--chat", "5511", "--id", "M1", "--order", "oldest")
+    (request,) = server.requests
+    assert (request.method, request.target) == (
+        "GET",
+        "/event/list/loja1?chat=5511&id=M1&order=oldest",
+    )
+    assert "e-1" in result.stdout
+    assert '{"from": "é"}' in result.stdout
+    assert result.stderr == "The log is complete since 2026-11-19T00:00:00.000Z.\n"
+
+
+async def test_list_says_what_is_missing(invoke: Invoke, server: Receiver) -> None:
+    page = {
+        "events": [],
+        "cursor": "c.1.2",
+        "from": "2026-11-19T00:00:00.000Z",
+        "indexedUntil": "2026-11-20T12:00:00.000Z",
+        "searchedUntil": "2026-11-20T11:00:00.000Z",
+    }
+    server.default = says(page)
+    result = await invoke("event", "list", "loja1", "--text", "x")
+    assert result.stderr.splitlines() == [
+        "Events accepted after 2026-11-20T12:00:00.000Z are not listed yet. Try again soon.",
+        "The search came to events of 2026-11-20T11:00:00.000Z.",
+        "There are more. For the next page, add: --cursor c.1.2",
+    ]
+    result = await invoke("event", "list", "loja1", "--json")
+    assert json.loads(result.stdout) == page
+
+
+async def test_find_shows_an_event_and_its_deliveries(invoke: Invoke, server: Receiver) -> None:
+    delivery = {
+        "id": "dlv_7",
+        "state": "dead",
+        "label": "crm",
+        "finishedAt": "2026-11-20T12:00:02.000Z",
+        "reason": "gone",
+    }
+    server.default = says({"event": EVENT, "deliveries": [delivery]})
+    result = await invoke("event", "find", "loja1", "e-1")
+    assert "dlv_7" in result.stdout
+    assert '{"from": "é"}' in result.stdout
+    server.default = says({"event": EVENT, "deliveries": [], "note": "No webhook wanted it."})
+    result = await invoke("event", "find", "loja1", "e-1")
+    assert result.stdout.endswith("No webhook wanted it.\n")

@@ -22,14 +22,15 @@ from hookgw import Delivery, DeliveryState, Event
 from hookgw.command import main
 from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
-from hookgw.records import LaneRule, Position, Settlement
-from hookgw.store import CommitGroup, GroupCommit, ShelvedRecords, steps
+from hookgw.records import Job, JobKind, LaneRule, Position, Settlement
+from hookgw.store import CommitGroup, GroupCommit, ShelvedRecords, log, steps
 from hookgw.store.postgresql import Writer
-from hookgw.store.postgresql import backfills as postgresql_backfills
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import history as postgresql_history
+from hookgw.store.postgresql import log as postgresql_log
 from hookgw.store.postgresql import pending_changes as postgresql_pending_changes
-from hookgw.store.sqlite import backfills, database, erase, history, pending_changes, schema
+from hookgw.store.sqlite import database, erase, history, pending_changes, schema
+from hookgw.store.sqlite import log as sqlite_log
 
 
 def die(*_: object) -> None:
@@ -69,8 +70,15 @@ def replay() -> None:
 def backfill() -> None:
     """One step of a backfill is on disk, the second one is in the middle of its transaction."""
     steps.REPLAY_STEP = 100
-    for module in (backfills, postgresql_backfills):
-        _make_deadly(module, "make", after=1)
+    usual: Any = ShelvedRecords.write_job
+
+    def doomed(self: ShelvedRecords[Any, Any], transaction: Any, job: Job | None) -> None:
+        # What a step does comes first, and the job last.
+        if job is not None and job.kind is JobKind.BACKFILL and job.done > steps.REPLAY_STEP:
+            die()
+        usual(self, transaction, job)
+
+    ShelvedRecords.write_job = doomed  # type: ignore[method-assign]
 
 
 def backfill_call() -> None:
@@ -94,6 +102,20 @@ def prune() -> None:
     history_pruning.PRUNE_EVERY = 0.1
     for module in (history, postgresql_history):
         _make_deadly(module, "prune", after=2)
+
+
+def index() -> None:
+    """Two runs of the log's index are on disk, the third one is in the middle of its transaction."""
+    log.INDEX_EVERY, log.INDEX_ROWS = 0.1, 100
+    for module in (sqlite_log, postgresql_log):
+        _make_deadly(module, "add_run", after=2)
+
+
+def limit() -> None:
+    """Two steps have made the log smaller on disk, the third one is in the middle of its transaction."""
+    history_pruning.PRUNE_EVERY = 0.1
+    for module in (sqlite_log, postgresql_log):
+        _make_deadly(module, "remove_unwanted", after=2)
 
 
 def repartition() -> None:
@@ -253,19 +275,8 @@ def _rows_of(result: Any) -> int:
 MOMENTS: dict[str, Callable[..., None]] = {
     moment.__name__: moment
     for moment in (
-        *(
-            dispatch,
-            settle,
-            replay,
-            backfill,
-            backfill_call,
-            erasure,
-            prune,
-            repartition,
-            parking,
-            state,
-            commit,
-        ),
+        *(dispatch, settle, replay, backfill, backfill_call, erasure, prune, index, limit),
+        *(repartition, parking, state, commit),
         *(creation, upgrade, former_chats),
     )
 }

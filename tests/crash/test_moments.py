@@ -75,6 +75,17 @@ class Stage:
                 return found[::-1]
             query["cursor"] = page["cursor"]
 
+    async def log(self, **query: Any) -> list[str]:
+        """The ids of the events of the log, in order."""
+        found: list[str] = []
+        query |= {"order": "oldest", "limit": 1000}
+        while True:
+            page = await self.call("GET", "/event/list/shop", **query)
+            found += [event["id"] for event in page["events"]]
+            if page["cursor"] is None:
+                return found
+            query["cursor"] = page["cursor"]
+
     async def drained(self) -> None:
         """Wait until nothing is pending."""
         query = {"state": "pending", "limit": 1}
@@ -84,13 +95,23 @@ class Stage:
 
 @asynccontextmanager
 async def staged(
-    folder: Path, storage: Storage, *, plugins: Mapping[str, Any] = {}, **more: Any
+    folder: Path,
+    storage: Storage,
+    *,
+    plugins: Mapping[str, Any] = {},
+    events: Mapping[str, Any] = {},
+    **more: Any,
 ) -> AsyncIterator[Stage]:
     with trio.fail_after(DEADLINE):
         async with open_receiver() as receiver, trio.open_nursery() as nursery:
             settings = {**storage.settings, **more}
             config = write_config(
-                folder, server=own_address(), delivery=DELIVERY, storage=settings, plugins=plugins
+                folder,
+                server=own_address(),
+                delivery=DELIVERY,
+                storage=settings,
+                plugins=plugins,
+                events=events,
             )
             stage = Stage(Target(nursery, config), receiver, storage)
             yield stage
@@ -298,6 +319,48 @@ async def test_during_pruning(tmp_path: Path, storage: Storage) -> None:
         "SELECT count(*) FROM deliveries WHERE event NOT IN (SELECT seq FROM events)",
         "SELECT count(*) FROM attempts WHERE delivery NOT IN (SELECT seq FROM deliveries)",
         "SELECT count(*) FROM events WHERE heard > 0 AND seq NOT IN (SELECT event FROM deliveries)",
+    ):
+        assert storage.peek(orphans) == [(0,)], orphans
+
+
+def spoken(event_id: str) -> dict[str, Any]:
+    """Return an event of a chat, of 2 KB."""
+    return {**event(event_id), "data": {"chatId": "5511988887777@s.whatsapp.net", "text": "x" * 2000}}
+
+
+async def test_during_the_indexing_of_the_log(tmp_path: Path, storage: Storage) -> None:
+    """No event is missing in the log or there twice, whether it has its entry or not."""
+    events = [spoken(f"e{number}") for number in range(1000)]
+    async with staged(tmp_path, storage) as stage:
+        await stage.start("index")
+        await stage.call("POST", "/instance/create", {"instanceName": "shop"})
+        await stage.call("POST", "/event/emit/shop", events)
+        await stage.target.died()
+        assert storage.peek("SELECT count(*) FROM log") == [(200,)]
+        await stage.start()
+        await stage.call("POST", "/event/emit/shop", [spoken("late")])
+        for query in ({}, {"chat": "5511988887777"}):
+            assert await stage.log(**query) == [*ids(events), "late"]
+
+
+async def test_while_the_log_becomes_smaller(tmp_path: Path, storage: Storage) -> None:
+    """The newest events stay, and what is gone is before the begin of the log."""
+    events = [spoken(f"e{number}") for number in range(1000)]
+    async with staged(tmp_path, storage, events={"log_limit": "1MiB"}) as stage:
+        await stage.start("limit")
+        await stage.call("POST", "/instance/create", {"instanceName": "shop"})
+        await stage.call("POST", "/event/emit/shop", events)
+        await stage.target.died()
+        await stage.start()
+        left = await stage.log()
+        assert 0 < len(left) < len(events)
+        assert left == ids(events)[-len(left) :]
+        page = await stage.call("GET", "/event/list/shop", order="oldest", limit=1)
+        assert page["from"] > page["events"][0]["acceptedAt"]  # all came in one commit
+        assert await stage.log(since=page["from"]) == []
+    for orphans in (
+        "SELECT count(*) FROM log WHERE seq NOT IN (SELECT seq FROM events)",
+        "SELECT count(*) FROM events WHERE heard < 0 AND length(data) > 0",
     ):
         assert storage.peek(orphans) == [(0,)], orphans
 

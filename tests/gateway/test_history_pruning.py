@@ -24,8 +24,9 @@ EVENTS = EventsSettings(dedupe=Duration(7200.0), dedupe_limit=Size(2**21))
 class FakeStore:
     """Records the calls; refuses the first one, if it is told to."""
 
-    def __init__(self, *, refuses: bool = False) -> None:
+    def __init__(self, *, refuses: bool = False, growth: float = 1e9) -> None:
         self.refuses = refuses
+        self.growth = growth
         self.calls: list[tuple[float, float, int]] = []
         self.ids: list[tuple[float, int]] = []
         self.log_limits: list[int] = []
@@ -42,6 +43,9 @@ class FakeStore:
             self.refuses = False
             raise StorageUnavailable("disk full")
         return 0
+
+    async def wait_log_growth(self) -> None:
+        await trio.sleep(self.growth)
 
     async def prune_audit(self, *, before: float, most: int) -> int:
         self.audits.append((before, most))
@@ -72,6 +76,12 @@ async def test_the_bounds_are_those_of_the_settings_every_minute(autojump_clock:
     assert [(round(before - start), most) for before, most in store.audits] == [
         (minute - 1800, MOST_OF_INSTANCE) for minute in (60, 120, 180)
     ]
+
+
+async def test_a_log_that_grows_is_looked_at_at_once(autojump_clock: MockClock) -> None:
+    store = FakeStore(growth=20)
+    await prune_for(50, store)
+    assert [round(at) for at, _, _ in store.calls] == [20, 40]
 
 
 async def test_a_disk_that_refuses_is_tried_again_a_minute_later(autojump_clock: MockClock) -> None:

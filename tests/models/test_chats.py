@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import plain_jid
-from hookgw.records import MOST_PARTS, chats_in, split_by_chat
+from hookgw.records import MOST_PARTS, chats_in, split_by_chat, subjects_in
 
 ANA = "5516988887777@s.whatsapp.net"
 BOB = "5516988886666@s.whatsapp.net"
@@ -141,3 +141,42 @@ def test_what_is_about_one_chat_stays_whole(data: Any) -> None:
 @pytest.mark.parametrize(("chats", "parts"), [(MOST_PARTS, MOST_PARTS), (MOST_PARTS + 1, 0)])
 def test_a_list_about_very_many_chats_stays_whole(chats: int, parts: int) -> None:
     assert len(split_by_chat(msgspec.json.encode([f"{number}@c.us" for number in range(chats)]))) == parts
+
+
+@pytest.mark.parametrize(
+    ("payload", "chats", "senders", "messages"),
+    [
+        ({"key": {"remoteJid": ANA, "fromMe": False, "id": "M"}}, [ANA], [ANA], ["M"]),
+        ({"key": {"remoteJid": "5516988887777:9@c.us", "id": "M"}}, [ANA], [ANA], ["M"]),
+        ({"key": {"remoteJid": ANA, "fromMe": True, "id": "M"}}, [ANA], ["me"], ["M"]),
+        ({"key": {"remoteJid": GROUP, "participant": BOB, "id": "M"}}, [GROUP], [BOB], ["M"]),
+        ({"key": {"remoteJid": GROUP, "participant": BOB, "fromMe": True}}, [GROUP], [BOB], []),
+        ({"key": {"remoteJid": GROUP, "participant": LID, "participantAlt": BOB}}, [GROUP], [BOB], []),
+        ({"key": {"remoteJid": LID, "remoteJidAlt": ANA, "id": "M"}}, [ANA], [ANA], ["M"]),
+        ({"key": {"remoteJid": LID}}, [LID], [LID], []),
+        ({"key": {"remoteJid": GROUP}, "participant": BOB, "keyId": "M"}, [GROUP], [GROUP], []),
+        ({"key": {"remoteJid": GROUP, "id": "a@b"}}, [GROUP], [GROUP], ["a@b"]),
+        ({"keyId": "M", "remoteJid": GROUP, "fromMe": True}, [GROUP], ["me"], ["M"]),
+        ({"keyId": "M", "remoteJid": GROUP, "participant": BOB}, [GROUP], [BOB], ["M"]),
+        ({"id": GROUP, "presences": {}}, [GROUP], [GROUP], []),
+        ({"id": "call-1", "chatId": ANA}, [ANA], [ANA], ["call-1"]),
+        ([{"key": {"remoteJid": ANA, "id": "1"}}, {"id": GROUP}, 3, ANA], [ANA, GROUP], [ANA, GROUP], ["1"]),
+        ([GROUP], [GROUP], [GROUP], []),
+        ([], [], [], []),
+        ({}, [], [], []),
+        (None, [], [], []),
+        ("text", [], [], []),
+        ({"key": {"remoteJid": 5, "id": 6, "fromMe": "x", "participant": 7}}, [], [], []),
+    ],
+)
+def test_the_subjects_of_a_payload(
+    payload: Any, chats: list[str], senders: list[str], messages: list[str]
+) -> None:
+    found = subjects_in(msgspec.json.encode(payload), "me")
+    assert found == (tuple(chats), tuple(senders), tuple(messages))
+    assert found.chats == chats_in(msgspec.json.encode(payload))
+
+
+def test_an_unknown_account_is_no_sender() -> None:
+    payload = msgspec.json.encode({"key": {"remoteJid": ANA, "fromMe": True, "id": "M"}})
+    assert subjects_in(payload, None).senders == ()

@@ -209,11 +209,12 @@ class Clients:
     def _note(self, kind: type[Record], **fields: object) -> None:
         self._world.note(kind(at=self._world.now, life=self._world.life, **fields))
 
-    async def _emit(self) -> None:
+    async def _emit(self, instance: str = "") -> None:
         chance, world = self._chance, self._world
-        instance = chance.choice(world.scenario.instances)
-        if world.scenario.pull and chance.random() < 0.6:
-            instance = PULLED
+        if instance is None:
+            instance = chance.choice(world.scenario.instances)
+            if world.scenario.pull and chance.random() < 0.6:
+                instance = PULLED
         count = chance.choice((1, 1, 1, 1, 2, 5, 15))
         answered = [one for one in self._emitted if one[0] not in self._under_way]
         is_repeated = bool(answered) and chance.random() < 0.08
@@ -424,44 +425,58 @@ class Clients:
         await self._change_one("resume", found or self._choose())
 
     async def _backfill(self) -> None:
-        """Let a registration have what it has missed; enable it with that if it is disabled."""
-        found, world = self._choose(), self._world
-        if found is None:
-            return
-        instance, label = found.instance, found.label
+        """Let a registration have what it has missed, while events come in."""
+        chance, world = self._chance, self._world
+        instance, label = chance.choice(world.scenario.instances), chance.choice(LABELS)
         async with self._changing(instance, label):
             found = world.gateway.registrations.find(instance, label)
-            if found is None:
+            if found is not None and chance.random() < 0.5:
+                # A new one has missed everything.
+                delete = partial(world.gateway.registrations.delete, instance, label)
+                await self._change("delete", world.name_of(found), delete)
+            if world.gateway.registrations.find(instance, label) is None:
+                await self._set_label(instance, label)
+            found = world.gateway.registrations.find(instance, label)
+            if found is None or world.is_over:
                 return
-            self._backfills += 1
-            call = {"number": self._backfills, "began": world.now, "registration": world.name_of(found)}
-            self._note(Backfilling, **call)
-            owed: tuple[str, ...] = ()
-            is_answered = False
-            if found.enabled:
-                dead = self._chance.random() < 0.15
-                if dead:
-                    self._note(Requeued, began=world.now, what="backfill", instance=instance)
-                kinds = found.events
-                owed = tuple(
-                    event
-                    for event, (of, kind) in self._stored.items()
-                    if of == instance and (not kinds or kind in kinds)
-                )
-                asked = BackfillRequest(since=0.0, dead=dead)
-                make = partial(world.gateway.backfills.backfill, instance, label, asked)
-                is_answered = await self.attempt("backfill", make, world.name_of(found))
-            else:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._ask_for_backfill, found)
+                for _ in range(chance.choice((0, 1, 2, 3))):
+                    await trio.sleep(chance.choice((0, 0, 0.003, 0.02)))
+                    await self._emit(instance)
 
-                async def enable() -> None:
-                    nonlocal is_answered
-                    change = RegistrationChange(is_set=False, url=UNSET, events=UNSET, enabled=True)
-                    await world.gateway.registrations.update(instance, label, change, backfill=True)
-                    is_answered = True
+    async def _ask_for_backfill(self, found: Registration) -> None:
+        world, instance, label = self._world, found.instance, found.label
+        name = world.name_of(found)
+        self._backfills += 1
+        call = {"number": self._backfills, "began": world.now, "registration": name}
+        self._note(Backfilling, **call)
+        owed: tuple[str, ...] = ()
+        is_answered = False
+        if found.enabled:
+            dead = self._chance.random() < 0.15
+            if dead:
+                self._note(Requeued, began=world.now, what="backfill", instance=instance)
+            kinds = found.events
+            owed = tuple(
+                event
+                for event, (of, kind) in self._stored.items()
+                if of == instance and (not kinds or kind in kinds)
+            )
+            asked = BackfillRequest(since=0.0, dead=dead)
+            make = partial(world.gateway.backfills.backfill, instance, label, asked)
+            is_answered = await self.attempt("backfill", make, name)
+        else:
 
-                await self._change("set", world.name_of(found), enable)
-            if is_answered and not world.is_over:
-                self._note(Backfilled, events=owed, **call)
+            async def enable() -> None:
+                nonlocal is_answered
+                change = RegistrationChange(is_set=False, url=UNSET, events=UNSET, enabled=True)
+                await world.gateway.registrations.update(instance, label, change, backfill=True)
+                is_answered = True
+
+            await self._change("set", name, enable)
+        if is_answered and not world.is_over:
+            self._note(Backfilled, events=owed, **call)
 
     async def _rotate(self) -> None:
         await self._change_one("rotate", self._choose())

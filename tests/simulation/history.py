@@ -310,6 +310,18 @@ class Listed(Record, frozen=True, kw_only=True):
     events: tuple[str, ...]
 
 
+class Logged(Record, frozen=True, kw_only=True):
+    """The log of an instance, read from its begin to its end when everything was over.
+
+    Attributes:
+        instance: its name.
+        events: in the order of the log.
+    """
+
+    instance: str
+    events: tuple[str, ...]
+
+
 class BackedUp(Record, frozen=True, kw_only=True):
     """A backup was found, by its name.
 

@@ -13,7 +13,7 @@ import trio
 
 from hookgw import HookgwError
 from hookgw.records import JobState
-from hookgw.store import DeliveryQuery
+from hookgw.store import DeliveryQuery, EventQuery
 from hookgw.store.sqlite import check_file
 from tests.simulation.connector import INSTANCE
 from tests.simulation.history import BackedUp, Changed, Erased, Listed, Removed
@@ -112,6 +112,8 @@ class Operators:
         async def call() -> None:
             page = await world.gateway.history.list(DeliveryQuery(instance=instance, limit=100))
             found.extend(world.alias(one.event_id) for one in page.deliveries)
+            logged = await world.gateway.history.list_events(EventQuery(instance=instance, limit=100))
+            found.extend(world.alias(one.event.id) for one in logged.events)
 
         if await self._clients.attempt("list", call):
             world.note(

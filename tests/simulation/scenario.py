@@ -51,6 +51,8 @@ class Scenario(msgspec.Struct, kw_only=True):
         deletions, erasures, backups: how often clients make these calls; emits have 10.
         api: whether clients call the HTTP API, too, in this part of the lives.
         master_keys: encrypt records: a life has one of them, and knows the others. Empty for none.
+        backfills: how often clients ask for one.
+        step: the most deliveries that a step of a replay or backfill handles.
     """
 
     settings: Settings
@@ -74,6 +76,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     api: float
     master_keys: tuple[str, ...]
     backfills: float
+    step: int
 
 
 def scenario_of(seed: int, folder: Path) -> Scenario:
@@ -155,6 +158,7 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         api=more.choice((0, 0, 0, 0.6)),
         master_keys=more.choice(((), (), (), (), (), (), MASTER_KEYS[:1], MASTER_KEYS)),
         backfills=more.choice((0, 0, 1, 3)),
+        step=more.choice((1000, 1000, 1, 3)),
     )
 
 

@@ -26,7 +26,7 @@ from hookgw.core.survey import survey
 from hookgw.delivery import SignatureInvalid, verify
 from hookgw.kernel import finish, random_source, verifying_key
 from hookgw.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
-from hookgw.store import CLOSE_GRACE
+from hookgw.store import CLOSE_GRACE, EventQuery, steps
 from hookgw.web import AppApplication as Application
 from tests.simulation.api import Api
 from tests.simulation.clients import Clients
@@ -43,6 +43,7 @@ from tests.simulation.history import (
     Faulted,
     Final,
     History,
+    Logged,
     Measured,
     Metered,
     Printed,
@@ -101,6 +102,8 @@ class World:
         self.api: Api | None = None
         self.clients = Clients(self, self.chance("clients"))
         self.pullers = Pullers(self, self.chance("pullers"))
+        # Of replays and backfills: most of a run would be a single one.
+        steps.REPLAY_STEP = self.scenario.step
 
     def chance(self, purpose: str) -> random.Random:
         """Return the seed's source of chance for a purpose: more draws of one do not change others."""
@@ -440,6 +443,11 @@ class World:
         self._read_data_file(Path(gateway.settings.storage.path))
         rows = self._rows(Path(gateway.settings.storage.path))
         registrations = [one for name in self.scenario.instances for one in self.registrations_of(name)]
+        for name in self.scenario.instances:
+            if self.gateway.instances.find(name) is not None:
+                self.note(
+                    Logged(at=self.now, life=self.life, instance=name, events=tuple(await self._log_of(name)))
+                )
         self.note(
             Final(
                 at=self.now,
@@ -555,6 +563,16 @@ class World:
             )
         )
         return pending
+
+    async def _log_of(self, instance: str) -> list[str]:
+        found: list[str] = []
+        query = EventQuery(instance=instance, is_oldest_first=True, limit=100)
+        while True:
+            page = await self.gateway.store.list_events(query)
+            found += [self.alias(one.event.id) for one in page.events]
+            if page.cursor is None:
+                return found
+            query = msgspec.structs.replace(query, cursor=page.cursor)
 
     def _rows(self, path: Path) -> Iterator[Row]:
         with closing(sqlite3.connect(path)) as connection:

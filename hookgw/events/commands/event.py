@@ -140,7 +140,7 @@ def find(client: Client, instance: str, event_id: str, wide: bool, as_json: bool
             "data": json.dumps(one["data"], ensure_ascii=False),
         }
     )
-    say()
+    say("")
     if found["deliveries"]:
         rows = ([delivery[name] for name in _DELIVERED] for delivery in found["deliveries"])
         show_table(tuple(_DELIVERED.values()), rows, wide=wide)

@@ -17,7 +17,7 @@ class Changes(msgspec.Struct, frozen=True):
     """What a commit has changed so far. It is immutable, so that a failed job is undone by its old value.
 
     Attributes:
-        events: how many were appended.
+        events, unwanted: how many were appended, and the bytes of those without deliveries.
         pending: how many more deliveries are pending.
         requeued: how many finished deliveries are pending again, by lane key.
         change: of what is pending, without appended deliveries.
@@ -25,6 +25,7 @@ class Changes(msgspec.Struct, frozen=True):
 
     rows: int = 0
     events: int = 0
+    unwanted: int = 0
     pending: int = 0
     requeued: Mapping[str, int] = {}
     change: PendingChange = {}
@@ -53,14 +54,18 @@ class CountedTransaction:
     def __init__(self) -> None:
         self.changes = Changes()
 
-    def count_appended(self, events: int, deliveries: int) -> None:
-        """Count what was appended. The listener gets these deliveries themselves, not their number."""
+    def count_appended(self, events: int, deliveries: int, unwanted: int) -> None:
+        """Count what was appended. The listener gets these deliveries themselves, not their number.
+
+        ``unwanted`` are the bytes of payloads of events without deliveries.
+        """
         rows, pending = self.changes.rows, self.changes.pending
         # Not per registration: dispatch counts the deliveries themselves.
         self.changes = replace(
             self.changes,
             rows=rows + events + deliveries,
             events=self.changes.events + events,
+            unwanted=self.changes.unwanted + unwanted,
             pending=pending + deliveries,
         )
 

@@ -100,7 +100,8 @@ class GroupCommit(Generic[Tx]):
 
     Attributes:
         failing: why the disk refuses; ``None`` while it works.
-        events: how many were appended since the store was opened.
+        events, unwanted: how many were appended since the store was opened, and the bytes of those without
+            deliveries.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class GroupCommit(Generic[Tx]):
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self.failing: StorageUnavailable | None = None
-        self.events = 0
+        self.events = self.unwanted = 0
         self._writer = writer
         self._observer = observer
         self._listener: StoreListener = _NOBODY
@@ -342,6 +343,7 @@ class GroupCommit(Generic[Tx]):
             self._commits += 1
             self._rows += changes.rows
             self.events += changes.events
+            self.unwanted += changes.unwanted
             self._pending += changes.pending
             self._last = committed
         self._settlements -= sum(len(group.settlements) for group in groups)

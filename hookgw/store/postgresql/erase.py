@@ -20,6 +20,7 @@ from psycopg import Connection
 from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from hookgw.records.chats import plain_jid
+from hookgw.store.erasure_statements import ErasedDelivery
 from hookgw.store.persons import Person, person
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.event_ids import forget_ids_with
@@ -27,7 +28,6 @@ from hookgw.store.postgresql.lookups import instance_number, one_row
 from hookgw.store.postgresql.moments import Moment
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.records import Concerned
-from hookgw.store.steps import ErasedDelivery
 
 logger = structlog.get_logger("hookgw.store")
 

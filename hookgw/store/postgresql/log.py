@@ -147,7 +147,7 @@ def add_run(transaction: Transaction, run: Run) -> None:
         return
     connection.execute(_ADVANCE, run.last)
     if run.entries:
-        rows = [(one.instance, run.transactions[one.seq], *one[1:]) for one in run.entries]
+        rows = [(one[0], run.transactions[one[1]], *one[1:]) for one in run.entries]
         connection.execute(_ADD_ENTRIES, [list(column) for column in zip(*rows, strict=True)])
 
 

@@ -356,11 +356,14 @@ def _settlements_of(groups: Sequence[CommitGroup[Transaction]]) -> list[Settleme
 def _count_added(
     transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]], found: set[int]
 ) -> None:
-    deliveries = 0
+    deliveries = unwanted = 0
     for job in jobs:
         job.added = found
-        deliveries += sum(len(new.deliveries) for new in job.news if new.seq in found)
-    transaction.count_appended(len(found), deliveries)
+        for new in job.news:
+            if new.seq in found:
+                deliveries += len(new.deliveries)
+                unwanted += 0 if new.deliveries else len(new.event.data_json)
+    transaction.count_appended(len(found), deliveries, unwanted)
 
 
 def _written(transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]) -> _Written:

@@ -55,6 +55,12 @@ class History(Protocol):
     async def index_log(self) -> None:
         """Write the index of the log for all events so far, which is otherwise done behind the commits."""
 
+    async def wait_log_growth(self) -> None:
+        """Wait until events without a delivery have grown by a quarter of their limit since the last return.
+
+        They have no backlog that bounds them, so a flood of them must not wait for its turn.
+        """
+
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
         """Count an instance's deliveries by minute, of events accepted since a time; a bounded search."""
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
+from hookgw.store.erasure_statements import ErasedDelivery
 from hookgw.store.persons import Person, person
 from hookgw.store.records import Concerned
 from hookgw.store.sqlite.event_ids import forget_ids_with
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.settle import remove
-from hookgw.store.steps import ErasedDelivery
 
 # A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
 ROWS = 500
@@ -51,7 +51,8 @@ WITH looked_at AS MATERIALIZED (
     WHERE heard = 0 AND (accepted_at, seq) > (:at, :after) ORDER BY accepted_at, seq LIMIT :rows
 ),
 ours AS MATERIALIZED (
-    SELECT l.accepted_at, l.seq, length(e.data) AS size FROM looked_at l CROSS JOIN events e ON e.seq = l.seq
+    SELECT e.accepted_at, e.seq, length(e.data) AS size
+    FROM looked_at one CROSS JOIN events e ON e.seq = one.seq
     WHERE e.instance = (SELECT number FROM names WHERE name = :instance) AND e.seq <= :newest
 ),
 summed AS (SELECT *, sum(size) OVER (ORDER BY accepted_at, seq) - size AS before_it FROM ours),

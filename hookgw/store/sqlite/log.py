@@ -44,19 +44,13 @@ _WAS_WHOLE = "SELECT is_whole, EXISTS (SELECT 1 FROM log_begins WHERE instance =
 _BEGIN = """REPLACE INTO log_begins
     SELECT 0, max(?, coalesce((SELECT accepted_at + 1 FROM events ORDER BY seq DESC LIMIT 1), 0))"""
 
-# One row with all payloads end to end, as a page of a lane; see outbox.py.
-_UNINDEXED = """
-WITH next AS MATERIALIZED (
-    SELECT seq, instance, kind, accepted_at, heard, sender, length(data) AS size FROM events
-    WHERE seq > (SELECT indexed FROM log_state) ORDER BY seq LIMIT :rows
-),
-summed AS (SELECT *, sum(size) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - size AS before_it FROM next),
-run AS MATERIALIZED (SELECT * FROM summed WHERE before_it < :bytes)
-SELECT (SELECT indexed FROM log_state), (SELECT max(seq) FROM run),
-    json_group_array(json_array(seq, instance, kind, accepted_at, heard, sender, size)),
-    CAST(group_concat(data, '') AS BLOB)
-FROM (SELECT r.*, CAST(e.data AS TEXT) AS data FROM run r CROSS JOIN events e ON e.seq = r.seq
-    WHERE r.size ORDER BY r.seq)"""
+# One row for all events, and one with their payloads end to end: see history.py. One statement for both, with
+# windows that cut it to size, takes twice as long.
+_UNINDEXED = """SELECT (SELECT indexed FROM log_state),
+    json_group_array(json_array(seq, instance, kind, accepted_at, heard, sender, length(data))) FROM (
+        SELECT * FROM events WHERE seq > (SELECT indexed FROM log_state) ORDER BY seq LIMIT ?)"""
+_PAYLOADS = """SELECT CAST(group_concat(CAST(data AS TEXT), '') AS BLOB) FROM (
+    SELECT data FROM events WHERE seq > ? AND seq <= ? ORDER BY seq)"""
 _ADVANCE = "UPDATE log_state SET indexed = ? WHERE indexed = ?"
 # An event may have been removed since it was read.
 _ADD_ENTRIES = Bulk(
@@ -80,8 +74,8 @@ _TAIL = """SELECT l.seq, l.accepted_at, l.instance = (SELECT number FROM names W
 _SEARCH = """
 WITH looked_at AS MATERIALIZED ({source}),
 chosen AS MATERIALIZED (
-    SELECT e.seq, length(e.data) AS size FROM looked_at l CROSS JOIN events e ON e.seq = l.seq
-    WHERE l.matches AND {payload} ORDER BY l.seq {order} LIMIT :wanted
+    SELECT e.seq, length(e.data) AS size FROM looked_at one CROSS JOIN events e ON e.seq = one.seq
+    WHERE one.matches AND {payload} ORDER BY one.seq {order} LIMIT :wanted
 ),
 summed AS (SELECT seq, sum(size) OVER (ORDER BY seq {order}) - size AS before_it FROM chosen),
 page AS MATERIALIZED (SELECT seq FROM summed WHERE before_it < :bytes)
@@ -122,16 +116,6 @@ _FORGET_RUNS = """DELETE FROM log_runs WHERE run IN (
     SELECT r.run FROM log_runs r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE l.run = r.run) LIMIT 1000)"""
 
 
-class _Unindexed(msgspec.Struct, array_like=True):
-    seq: int
-    instance: int
-    kind: int
-    accepted_at: int
-    heard: int
-    sender: str | None
-    size: int
-
-
 class _EventRow(msgspec.Struct, array_like=True):
     seq: int
     id: str
@@ -143,7 +127,7 @@ class _EventRow(msgspec.Struct, array_like=True):
     server_url: str | None
 
 
-_unindexed_of = msgspec.json.Decoder(list[_Unindexed]).decode
+_unindexed_of = msgspec.json.Decoder(list[tuple[int, int, int, int, int, str | None, int]]).decode
 _events_of = msgspec.json.Decoder(list[_EventRow]).decode
 _pair_of = msgspec.json.Decoder(tuple[int, int]).decode
 _pairs_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
@@ -178,17 +162,25 @@ def read_state(connection: sqlite3.Connection, instance: str) -> LogState:
 
 
 def read_unindexed(connection: sqlite3.Connection, rows: int, size: int) -> Run | None:
-    after, last, records, payloads = connection.execute(_UNINDEXED, {"rows": rows, "bytes": size}).fetchone()
-    if last is None:
+    after, records = connection.execute(_UNINDEXED, (rows,)).fetchone()
+    found = _unindexed_of(records)
+    if not found:
         return None
+    total, count = 0, 0
+    for one in found:
+        total += one[-1]
+        if count and total > size:
+            break
+        count += 1
+    found = found[:count]
+    payloads = connection.execute(_PAYLOADS, (after, found[-1][0])).fetchone()[0]
     entries, at, data = [], 0, memoryview(payloads or b"")
-    for one in _unindexed_of(records):
-        payload = data[at : at + one.size]
-        at += one.size
-        entries.append(
-            entry_of(one.instance, one.seq, one.kind, one.accepted_at, one.heard, one.sender, payload)
-        )
-    return Run((0, after), (0, last), sorted(entries))
+    for seq, instance, kind, accepted_at, heard, sender, length in found:
+        if length:
+            payload = data[at : at + length]
+            at += length
+            entries.append(entry_of(instance, seq, kind, accepted_at, heard, sender, payload))
+    return Run((0, after), (0, found[-1][0]), sorted(entries))
 
 
 def add_run(transaction: Transaction, run: Run) -> None:

@@ -13,6 +13,7 @@ from tests.simulation.invariants import (
     kept,
     known,
     limits,
+    logged,
     metrics,
     operational,
     order,
@@ -29,7 +30,7 @@ from tests.simulation.invariants.index import Index
 
 CHECKS = (
     *(kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending),
-    *(erasing, backups, operational, blocking, metrics, known, skipped, backfills, pulled),
+    *(logged, erasing, backups, operational, blocking, metrics, known, skipped, backfills, pulled),
 )
 
 

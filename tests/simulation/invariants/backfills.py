@@ -25,7 +25,7 @@ def check(index: Index) -> Iterator[Violation]:
             registration in ended
             or registration.split("-")[0] in removed
             or any(
-                change.at >= call.began and (not change.enabled or change.call in ("set", "maybe"))
+                change.at >= call.began and (not change.enabled or change.call in ("set", "delete", "maybe"))
                 for change in index.changes[registration]
             )
         ):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from hookgw.kernel import Conflict, Invalid
 from hookgw.records import Event
-from hookgw.store import Append, EventQuery, Store, log
+from hookgw.store import Append, EventQuery, Store, log, searches
 from hookgw.store.postgresql import log as postgresql_log
 from hookgw.store.sqlite import log as sqlite_log
 from tests.store.conformance.engines import Engine
@@ -186,7 +188,7 @@ async def test_what_a_search_finds(store: Store, state: str, query: dict[str, An
 
 
 async def test_a_hash_that_two_chats_share(store: Store, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zlib, "crc32", lambda _: 17)
+    monkeypatch.setattr(log, "hash_of", lambda names: 2**40 if names else 0)
     await append(store, state, [Append(event(chat, data=message(f"{chat}@x")), ()) for chat in "abab"[:2]])
     assert await log_of(store, chat="b@x") == ["b"]
 
@@ -325,6 +327,20 @@ async def test_the_oldest_unwanted_events_go_first(
     assert await log_of(store) == ["wanted"]
 
 
+async def test_a_flood_is_noticed(store: Store) -> None:
+    await store.enforce_retention(before=0, limit=KEEP, log_limit=4_000)
+    large = '"' + 600 * "x" + '"'
+    with trio.fail_after(20):
+        for name in ("e1", "e3"):
+            await store.append(to(f"{name}-wanted", data=large))
+            await store.append(unwanted(name, data=large))
+            with trio.move_on_after(0.01) as waiting:
+                await store.wait_log_growth()
+            assert waiting.cancelled_caught
+            await store.append(unwanted(f"{name}-2", data=large))
+            await store.wait_log_growth()
+
+
 async def test_ids_of_pruned_events_are_known(store: Store) -> None:
     await store.append(unwanted("e1"))
     await store.enforce_retention(before=0, limit=KEEP, log_limit=0, ids_before=0)
@@ -365,3 +381,42 @@ async def test_an_erased_event_leaves_no_gap(store: Store, state: str) -> None:
     assert await begins_at(store) == begun
     await index(store)
     assert await log_of(store, chat=ANA) == ["later"]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+async def test_the_index_follows_the_commits(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """After a while, or at once after many events."""
+    monkeypatch.setattr(log, "INDEX_EVERY", 0.01 if count == 1 else 60)
+    monkeypatch.setattr(log, "INDEX_ROWS", 5)
+    for module in (sqlite_log, postgresql_log):
+        monkeypatch.setattr(module, "TAIL_ROWS", 1)
+    async with engine.open() as store:
+        for part in range(2):
+            await store.append(unwanted(*(f"e{part}-{number}" for number in range(count))))
+            with trio.fail_after(20):
+                while (await store.list_events(EventQuery(instance="shop"))).reached is not None:  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+
+
+async def test_a_search_through_the_log_lets_others_take_turns(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("FIRST_ROWS", 2), ("PART_SECONDS", 0.0), ("LEAST_ROWS", 2), ("LIST_SECONDS", 60)):
+        monkeypatch.setattr(searches, name, value)
+    await store.append(unwanted(*(f"e{number}" for number in range(300))))
+    await store.append(unwanted("theirs", instance="other"))
+    await index(store)
+    ended: list[str] = []
+
+    async def search(instance: str, **query: Any) -> None:
+        await store.list_events(EventQuery(instance=instance, limit=1, **query))
+        ended.append(instance)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):  # more than there are connections
+            nursery.start_soon(partial(search, "shop", chat="nobody@x"))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(search, "other")
+    assert ended == ["other", *["shop"] * 4]

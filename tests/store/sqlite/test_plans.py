@@ -12,7 +12,18 @@ import pytest
 
 from hookgw import DeliveryState
 from hookgw.records import LaneRule, Ordering
-from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, Oldest, ReplayQuery, person, searches
+from hookgw.store import (
+    AuditQuery,
+    CancelQuery,
+    DeliveryQuery,
+    EventQuery,
+    LogSearch,
+    Oldest,
+    ReplayQuery,
+    Sought,
+    person,
+    searches,
+)
 from hookgw.store.sqlite import (
     NameIds,
     Transaction,
@@ -23,8 +34,10 @@ from hookgw.store.sqlite import (
     find_deliveries,
     find_finished,
     find_pending,
+    find_unwanted,
     history,
     holders,
+    log,
     make_due,
     migrate,
     name_pruning,
@@ -42,7 +55,7 @@ from tests.store.support import AT, delivered
 
 START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
 RULE = LaneRule("reg", 1, Ordering.URL, 1)
-TABLES = {"audit", "events", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
+TABLES = {"audit", "events", "log", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
 
 
 class Explaining:
@@ -63,7 +76,7 @@ def connection() -> Iterator[Explaining]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection, Path(":memory:"))
         connection.execute("INSERT INTO names VALUES (1, '@shop'), (2, 'reg:0'), (3, 'reg'), (4, 'K')")
-        connection.execute("INSERT INTO events VALUES (1, 1, 'e', 4, 0, 0, '{}', NULL, NULL, 1)")
+        connection.execute("INSERT INTO events VALUES (1, 1, 'e', 4, 0, 0, x'7b7d', NULL, NULL, 1)")
         connection.execute(
             "INSERT INTO deliveries VALUES (1, 1, 1, 4, 3, 2, 'pending', 0, 2, 1, 0, 0, 0, 0, NULL, NULL)"
         )
@@ -74,7 +87,21 @@ def transaction(connection: Any) -> Transaction:
     return Transaction(connection, NameIds(connection))
 
 
+def log_search(**query: Any) -> LogSearch:
+    asked = EventQuery(instance="shop", chat="a@b.c", text="x", kinds=("K",), since=1, until=9, **query)
+    return LogSearch(asked, Sought.of(asked), (0, 0), (0, 9), 20, 9)
+
+
 STATEMENTS: dict[str, Callable[[Any], object]] = {
+    "entries of the log, the newest first": lambda c: log.search_entries(c, log_search()),
+    "entries of the log, the oldest first": lambda c: log.search_entries(c, log_search(is_oldest_first=True)),
+    "the tail of the log": lambda c: log.search_tail(c, log_search()),
+    "the state of a log": lambda c: log.read_state(c, "shop"),
+    "events for the index of the log": lambda c: log.read_unindexed(c, 20, 2**20),
+    "an event with its deliveries": lambda c: log.find_event(c, "shop", "e", without_global=True),
+    "unwanted events of some instances": lambda c: log.oldest_unwanted(c, [1], None, 20),
+    "removing unwanted events": lambda c: log.remove_unwanted(transaction(c), [1]),
+    "unwanted events of a person": lambda c: find_unwanted(c, "shop", "a@b", after=(0, 0), newest=9),
     "a page of a lane": lambda c: outbox.read_lane(c, "reg:0", 0, 10),
     "all lanes": outbox.pending_lanes,
     "counts of the lanes of a registration": lambda c: outbox.pending_lanes(c, "reg"),
