@@ -40,7 +40,7 @@ _DELIVERED = {
 
 @click.group()
 def event() -> None:
-    """List and find events of the log, or erase a person's data from it."""
+    """List, find and erase what is in the event log."""
 
 
 @event.command()
