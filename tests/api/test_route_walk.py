@@ -33,7 +33,7 @@ FAST = ("/event/emit/", "/ingest/")
 ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/shared/colours"}
 ANY_KEY |= {f"/job/{order}/<job_id>" for order in ("pause", "resume", "cancel")}
 ANY_KEY |= {f"/delivery/{call}" for call in ("list", "replay", "cancel")}
-ANY_KEY.add("/mcp")
+ANY_KEY |= {"/mcp", "/event/list"}
 FILLED = {
     "token": "wrong",
     "label": "crm",
