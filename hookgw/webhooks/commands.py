@@ -446,7 +446,7 @@ def backfill(
         found = {"backfilled": follow_aloud(client, found["job"], "Backfilled")["done"]}
     if as_json:
         show_json(found)
-    elif not dry_run:
+    elif "backfilled" in found:
         say(f"Backfilled {counted(found['backfilled'], 'event', 'events')}.")
     elif found["count"]:
         say(f"{counted(found['count'], 'event', 'events')} would be sent:")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -98,7 +98,8 @@ class Receiver:
         if client is None or options is None or not options.set_webhook:
             return  # another receiver has the webhook
         is_patient = self.connection.history_faults < MOST_HISTORY_FAULTS
-        async with aclosing(messages_between(client, begin, end, is_patient=is_patient)) as pages:
+        pages = messages_between(client, begin, end, is_patient=is_patient)
+        try:
             async for page in pages:
                 events = [
                     msgspec.structs.replace(self._event(kind, report), time=float(report.sent))
@@ -112,6 +113,8 @@ class Receiver:
                     part = events[first : first + _MOST_FILES]
                     await self._put_files(part)
                     yield part
+        finally:
+            await pages.aclose()  # noqa: ASYNC102 -- it waits for nothing
 
     async def _store_first(self) -> None:
         """Store the requests that have waited for longest: all up to a state or a code, or one."""

@@ -410,8 +410,18 @@ async def test_messages_are_those_of_evolution_api(
     connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     evolution.accounts["shop"].messages = [
-        {"id": "c1", "key": {"remoteJid": CHAT, "id": "M2", "fromMe": True}, "messageType": "conversation"},
-        {"id": "c0", "key": {"remoteJid": CHAT, "id": "M1", "fromMe": False}, "messageType": "imageMessage"},
+        {
+            "id": "c1",
+            "key": {"remoteJid": CHAT, "id": "M2", "fromMe": True},
+            "messageType": "conversation",
+            "messageTimestamp": 20,
+        },
+        {
+            "id": "c0",
+            "key": {"remoteJid": CHAT, "id": "M1", "fromMe": False},
+            "messageType": "imageMessage",
+            "messageTimestamp": 10,
+        },
     ]
     answer = await connector.find_messages(session, MessageQuery(chat="5511988887777@c.us", size=1, page=2))
     assert answer["messages"] == {

@@ -101,7 +101,7 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
 @server_options
 @table_options
 def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
-    """List events of INSTANCE, or of several, whether a webhook wanted them or not."""
+    """List events, whether a webhook wanted them or not."""
     if instance is not None and query["instances"] is not None:
         raise click.UsageError("Name an INSTANCE, or several with --instances.")
     columns = _LISTED if instance is not None else {"instance": Column("instance", least=8), **_LISTED}

@@ -23,7 +23,7 @@ from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_o
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
-OF_NODE = {"/metrics", "/node/list", "/readyz", "/docs"}
+OF_NODE = {"/metrics", "/node/list", "/readyz", "/diagnosis", "/docs"}
 """What a node says of itself, and a page of many bytes."""
 VARIES = re.compile(r'"headAge":[0-9.]+|"backlog":{[^}]*}')
 """Ages, and what is pending of an instance: nodes tell each other after a moment what they count."""
