@@ -408,7 +408,9 @@ class PulledLane:
             holder = self._registration_id if registration is None else registration.instance
             reserved = self._queue.reserve_nowait(holder)
             if not reserved:
-                if not may_wait:  # who holds deliveries in memory must not wait for more of it
+                # Who holds deliveries in memory must not wait for more of it. What is to be reported is held
+                # until :meth:`run` comes to it, and that may wait for the lock.
+                if not may_wait or (self._reports and self.lock.statistics().tasks_waiting):
                     return None
                 claim = self._queue.claim(holder)
                 self._waits_for = "memory"
@@ -662,7 +664,7 @@ class PulledLane:
 
     async def _report(self) -> None:
         """Tell the monitor what has happened."""
-        monitor = self._services.monitor
+        monitor, had_some = self._services.monitor, bool(self._reports)
         while self._reports:
             attempt, delivery, registration, settlement = self._reports.popleft()
             try:
@@ -672,6 +674,8 @@ class PulledLane:
                     await monitor.finished(delivery, registration, settlement)
             finally:
                 self._queue.release(delivery)
+        if had_some and self._lease is None:
+            self._services.fetches.ring(self._registration_id)  # a fetch may have ended for want of memory
         waits = self._reported_waiting
         if self._lease is not None or not self._backlog:
             waits = False
@@ -741,6 +745,8 @@ class PulledLane:
         async with self.lock:
             if self._head is not None or self._lease is not None or not self._may_give():
                 return
+            if self._reports:  # of a call that had the lock: first give back their memory
+                return
             try:
                 if self._must_flush:
                     self._must_flush = False
@@ -775,9 +781,10 @@ class PulledLane:
                     await self._services.outbox.flush()
                 while self._lease is None and self._may_give() and self._registration() is registration:
                     await self._services.outbox.wait_settle_capacity()
-                    delivery = await self._take_from_queue(PAGE)
+                    delivery = await self._take_from_queue(PAGE, may_wait=not self._reports)
                     if delivery is None:
-                        # Not exact after a refresh; nothing that is appended now is lost by it.
+                        # Not exact after a refresh; nothing that is appended now is lost by it. Or these fill
+                        # the memory: the next round reports them, and goes on.
                         self._must_refresh = bool(self._backlog)
                         break
                     if delivery.queued_at > before or not self._may_give():

@@ -21,6 +21,10 @@ def pulled(**more: Any) -> World:
     return World(registration(url=PULL_URL, **more))
 
 
+def pulled_with_little_memory(**more: Any) -> World:
+    return World(registration(url=PULL_URL, **more), memory=2**20)
+
+
 @asynccontextmanager
 async def running(world: World, backlog: int = 0) -> AsyncIterator[Dispatcher]:
     async with world.dispatcher([(LANE, backlog)] if backlog else []) as dispatcher:
@@ -308,6 +312,46 @@ async def test_the_deliveries_of_a_deleted_registration_become_dead_letters(
         await trio.sleep(1)
         assert [state for _, state in world.settled] == [DeliveryState.DEAD] * 2
     assert {one[2] for one in world.monitor.finals} == {"The registration was disabled."}
+
+
+async def test_more_expire_than_fit_in_memory(autojump_clock: MockClock) -> None:
+    world = pulled_with_little_memory(retry=RetryOptions(max_age=3600.0))
+    world.outbox.add(50, size=50_000)
+    async with running(world, 50) as dispatcher:
+        await trio.sleep(3700)
+        assert world.settled == [(number, DeliveryState.DEAD) for number in range(1, 51)]
+        assert world.memory.used == 0
+        dispatcher.dispatch(world.outbox.add(1))
+        assert events(await take(dispatcher)) == ["e51"]
+
+
+async def test_more_are_left_of_a_disabled_registration_than_fit_in_memory(
+    autojump_clock: MockClock,
+) -> None:
+    world = pulled_with_little_memory()
+    world.outbox.add(50, size=50_000)
+    async with running(world, 50) as dispatcher:
+        world.change(enabled=False)
+        dispatcher.redirect("reg_1")
+        await trio.sleep(10)
+        assert world.settled == [(number, DeliveryState.DEAD) for number in range(1, 51)]
+        assert world.memory.used == 0
+
+
+async def test_a_receiver_has_more_already_than_fits_in_memory(autojump_clock: MockClock) -> None:
+    world = pulled_with_little_memory()
+    made = world.outbox.add(51, size=50_000)
+    async with running(world, 51) as dispatcher:
+        found: list[str] = []
+        with trio.fail_after(60):
+            while not found:
+                bell = world.fetches.bell("reg_1")
+                found = events(await take(dispatcher, after=made[49].position))
+                if not found:
+                    await bell.wait()
+        assert found == ["e51"]
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(world.monitor.finals) == 50
 
 
 async def test_the_disk_refuses_for_a_while(autojump_clock: MockClock) -> None:
