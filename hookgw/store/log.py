@@ -25,7 +25,7 @@ import trio
 
 from hookgw.fair.excess import Excess
 from hookgw.kernel.errors import Conflict, Invalid, StorageUnavailable
-from hookgw.records.chats import NUMBER, plain_jid, subjects_in
+from hookgw.records.chats import NUMBER, message_subjects, plain_jid, subjects_in
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
@@ -286,12 +286,15 @@ def entry_of(
     account: str | None,
     data: bytes | memoryview,
 ) -> Entry:
-    chats, senders, messages = subjects_in(data, account)
-    chat = hash_of(chats)
-    sender = chat if senders == chats else hash_of(senders)
-    # Few chats have many events, and every message has an id of its own: its hash is not kept in memory.
-    message = _hash(messages[0]) if len(messages) == 1 else hash_of(messages)
-    return instance, seq, kind, accepted_at, chat, sender, message, 0 if heard else stored_bytes(len(data))
+    unwanted = 0 if heard else stored_bytes(len(data))
+    if (one := message_subjects(data, account)) is not None:
+        chat = _remembered_hash(one[0])
+        sender = chat if one[1] == one[0] else _remembered_hash(one[1]) if one[1] else NONE
+        # Few chats have many events, and every message has an id of its own: its hash is not kept in memory.
+        message = _hash(one[2]) if one[2] else NONE
+        return instance, seq, kind, accepted_at, chat, sender, message, unwanted
+    chats, senders, messages = map(hash_of, subjects_in(data, account))
+    return instance, seq, kind, accepted_at, chats, senders, messages, unwanted
 
 
 def stored_bytes(size: int) -> int:
