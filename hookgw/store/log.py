@@ -303,7 +303,11 @@ def stored_bytes(size: int) -> int:
 
 
 class SteppedLog(Generic[C, Tx]):
-    """The log of events; see :class:`hookgw.store.History`."""
+    """The log of events; see :class:`hookgw.store.History`.
+
+    Args:
+        read_unindexed: in place of that of the statements.
+    """
 
     def __init__(
         self,
@@ -311,7 +315,9 @@ class SteppedLog(Generic[C, Tx]):
         lists: ConnectionReader[C],
         background: ConnectionReader[C],
         statements: LogStatements[C, Tx],
+        read_unindexed: Callable[[C, int, int], Run | None] | None = None,
     ) -> None:
+        self._read_unindexed = read_unindexed or statements.read_unindexed
         self._commits = commits
         self._lists = lists
         self._background = background
@@ -354,8 +360,9 @@ class SteppedLog(Generic[C, Tx]):
 
     async def index(self) -> None:
         """Write the entries of all events that were stored before."""
-        read = partial(self._sql.read_unindexed, rows=INDEX_ROWS, size=INDEX_BYTES)
-        while (run := await self._background.run(read)) is not None:
+        while (
+            run := await self._background.run(lambda c: self._read_unindexed(c, INDEX_ROWS, INDEX_BYTES))
+        ) is not None:
             await self._commits.call(partial(self._sql.add_run, run=run))
             await trio.sleep(INDEX_REST)
 
