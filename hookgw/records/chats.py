@@ -167,8 +167,8 @@ def subjects_in(data_json: bytes | memoryview, account: str | None) -> Subjects:
         return Subjects()
     if not isinstance(decoded, list):
         return Subjects(*((name,) if name else () for name in _subjects_of(decoded, account)))
-    found = [_subjects_of(entry, account) for entry in decoded]
-    return Subjects(*(tuple(dict.fromkeys(filter(None, names))) for names in zip(*found, strict=True)))
+    entries = [_subjects_of(entry, account) for entry in decoded]
+    return Subjects(*(tuple(dict.fromkeys(filter(None, names))) for names in zip(*entries, strict=True)))
 
 
 def message_subjects(data_json: bytes | memoryview, account: str | None) -> tuple[str, str, str] | None:

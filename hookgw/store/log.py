@@ -77,12 +77,14 @@ class Run(NamedTuple):
 
     Attributes:
         entries: sorted by instance and number.
+        events: how many there are, with those that get no entry.
         transactions: those of the events, if the engine has them.
     """
 
     after: Place
     last: Place
     entries: list[Entry]
+    events: int
     transactions: Mapping[int, int] = {}
 
     @property
@@ -351,20 +353,33 @@ class SteppedLog(Generic[C, Tx]):
             await self._appended.wait()
             with trio.move_on_after(INDEX_EVERY):
                 await self._is_due.wait()
-            self._indexed_at = self._commits.events
+            is_due, before = self._is_due.is_set(), self._commits.events
+            due = before - self._indexed_at
+            self._indexed_at = before
             self._appended, self._is_due = trio.Event(), trio.Event()
             try:
-                await self.index()
+                # Not the few that come meanwhile: their run would cost as much as one of many.
+                done = await self.index(due if is_due else None)
             except StorageUnavailable:
                 self._appended.set()  # again, after the usual time
+                continue
+            if is_due:
+                self._appended.set()
+                self._indexed_at = min(self._commits.events, before + max(0, done - due))
+                if self._commits.events - self._indexed_at < INDEX_ROWS:
+                    self._is_due = trio.Event()
 
-    async def index(self) -> None:
-        """Write the entries of all events that were stored before."""
-        while (
-            run := await self._background.run(lambda c: self._read_unindexed(c, INDEX_ROWS, INDEX_BYTES))
-        ) is not None:
+    async def index(self, events: int | None = None) -> int:
+        """Write the entries of so many events or more, by default of all; return of how many."""
+        done = 0
+        while events is None or done < events:
+            run = await self._background.run(lambda c: self._read_unindexed(c, INDEX_ROWS, INDEX_BYTES))
+            if run is None:
+                break
             await self._commits.call(partial(self._sql.add_run, run=run))
+            done += run.events
             await trio.sleep(INDEX_REST)
+        return done
 
     async def list_events(self, query: EventQuery) -> EventPage:
         state = await self._lists.run(partial(self._sql.read_state, instance=query.instance))

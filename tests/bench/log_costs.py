@@ -26,7 +26,7 @@ BATCH = 8
 
 
 class _Cost(NamedTuple):
-    """Of an event: processor time in µs, and bytes written to files (the write-ahead log, and its folding)."""
+    """Of an event: processor time in µs, and bytes written to files: the log, and its folding."""
 
     cpu: float
     bytes: float

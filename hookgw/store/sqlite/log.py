@@ -181,6 +181,7 @@ def read_unindexed(
                         if data
                     ]
                 ),
+                len(newest),
             )
     after, records = connection.execute(_UNINDEXED, (rows,)).fetchone()
     found = _unindexed_of(records)
@@ -194,7 +195,7 @@ def read_unindexed(
             payload = data[at : at + length]
             at += length
             entries.append(entry_of(instance, seq, kind, accepted_at, heard, sender, payload))
-    return Run((0, after), (0, found[-1][0]), sorted(entries))
+    return Run((0, after), (0, found[-1][0]), sorted(entries), len(found))
 
 
 def _within(size: int, sizes: Sequence[int]) -> int:
