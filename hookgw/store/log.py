@@ -7,6 +7,9 @@ instance, behind all earlier runs. To list an instance's events, a search looks 
 Events that are in no run yet are the *tail*. A search reads it from the events themselves, up to
 :data:`TAIL_ROWS` of them, so a list has what was accepted a moment ago. Beyond, it says how far it reaches.
 
+The index is sorted by instance. So a list of several instances reads the events themselves, as it does the
+tail, and ends early if that takes long.
+
 An entry has hashes of the chat, the sender and the message, so a search that finds an entry looks into the
 payload, too.
 """
@@ -196,7 +199,8 @@ class LogSearch(msgspec.Struct, frozen=True):
 class LogStatements(Protocol[C_contra, Tx_contra]):
     """What an engine brings, as a module."""
 
-    def read_state(self, connection: C_contra, instance: str) -> LogState: ...
+    def read_state(self, connection: C_contra, query: EventQuery) -> LogState:
+        """Return the state of the log that a query is for; it may be that of several instances."""
 
     def read_unindexed(self, connection: C_contra, rows: int, size: int) -> Run | None:
         """Return the next run; ``None`` if all events have their entries."""
@@ -382,11 +386,13 @@ class SteppedLog(Generic[C, Tx]):
         return done
 
     async def list_events(self, query: EventQuery) -> EventPage:
-        state = await self._lists.run(partial(self._sql.read_state, instance=query.instance))
+        state = await self._lists.run(partial(self._sql.read_state, query=query))
         place = self._place_of(query.cursor, state.generation)
         sought = Sought.of(query)
         found: list[LoggedEvent] = []
         page = partial(EventPage, found, begins_at=seconds(state.begins_at), reached=_seconds(state.reached))
+        if query.among == ():
+            return page(None)
         deadline = trio.current_time() + searches.LIST_SECONDS
         # A search for a text reads the payloads.
         rows = searches.LEAST_ROWS if sought.texts else max(searches.FIRST_ROWS, query.limit + 1)
@@ -400,7 +406,8 @@ class SteppedLog(Generic[C, Tx]):
                     partial(search, search=LogSearch(query, sought, *bounds, rows, wanted))
                 )
                 for behind, event in part.found:
-                    size += len(event.event.data_json)
+                    one = event.event
+                    size += len(one.data_json) + len(one.sender or "") + len(one.server_url or "")
                     if found and (len(found) == query.limit or size > searches.EVENT_BYTES):
                         return page(cursor)
                     found.append(event)

@@ -420,7 +420,7 @@ def backfill(
     cancel: bool,
     as_json: bool,
 ) -> None:
-    """Send a registration the events that it has missed, before anything newer.
+    """Send a webhook what it has missed, before newer events.
 
     \b
         hookgw webhook backfill loja1 --since 2h --dry-run

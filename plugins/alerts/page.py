@@ -11,7 +11,7 @@ from hookgw import Invalid, PluginGateway
 
 from .options import On, id_of, read_rule
 from .service import RULES, Alerts, state_of
-from .texts import describe
+from .texts import describe, in_words
 
 MOST_RULES = 100
 
@@ -47,7 +47,7 @@ class Page:
             (
                 (
                     ", ".join(rule.kinds),
-                    f"{rule.wait:g} s",
+                    in_words(rule.wait),
                     ", ".join(rule.instances) or "all",
                     ", ".join(rule.to),
                     "in the file" if rule.id in mine else _button(f"remove:{rule.id}", "Remove"),
@@ -59,7 +59,7 @@ class Page:
         kinds = Markup("").join(Markup("<option>{}</option>").format(kind) for kind in get_args(On))
         names = Markup("").join(Markup("<option>{}</option>").format(name) for name in options.channels)
         form = Markup(
-            "<p><label>On <select name='on'>{}</select></label> "
+            "<h3>Add a rule</h3><p><label>On <select name='on'>{}</select></label> "
             "<label>for <input name='for' value='5m' size='6'></label> "
             "<label>of instances <input name='instances' placeholder='all, or loja*, crm'></label> "
             "<label>tell <select name='to'>{}</select></label> "

@@ -15,6 +15,7 @@ from hookgw import Event, Invalid, PluginGateway, Problem, ProblemKind, Unavaila
 
 from .channels import Refused, send
 from .options import Rule, read_options, read_rule
+from .texts import in_words
 from .watch import Line, Notice, State, advance, failed, lost_nodes
 
 LOOK_EVERY = 15.0
@@ -204,20 +205,13 @@ def _dead_letters(rule: Rule, records: dict[str, Any], now: float) -> list[Probl
     problems = [
         Problem(
             ProblemKind.DEAD_LETTERS,
-            f"{count:,} deliveries became dead letters within {_rounded(rule.within)}.",
+            f"{count:,} deliveries became dead letters within {in_words(rule.within)}.",
             instance=instance,
         )
         for instance, count in counts.items()
         if count >= rule.count
     ]
     return [problem for problem in problems if rule.concerns(problem)]
-
-
-def _rounded(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g} {unit}"
-    return f"{seconds:g} s"
 
 
 def _test_notice(channel: str) -> Notice:

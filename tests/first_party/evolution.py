@@ -81,7 +81,10 @@ async def served(connector: Connector, session: FakeSession) -> AsyncIterator[Ev
     evolution.add("shop")
 
     async def deliver(url: str, headers: dict[str, str], body: bytes) -> int:
-        return await post(connector, session, body, headers, path=url.removeprefix(session.ingest_url or ""))
+        with session.answering():
+            return await post(
+                connector, session, body, headers, path=url.removeprefix(session.ingest_url or "")
+            )
 
     evolution.deliver = deliver
     transports[session] = transport = Transport(evolution)

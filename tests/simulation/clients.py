@@ -207,9 +207,9 @@ class Clients:
     def _note(self, kind: type[Record], **fields: object) -> None:
         self._world.note(kind(at=self._world.now, life=self._world.life, **fields))
 
-    async def _emit(self, instance: str = "") -> None:
+    async def _emit(self, instance: str | None = None) -> None:
         chance, world = self._chance, self._world
-        if not instance:
+        if instance is None:
             instance = chance.choice(world.scenario.instances)
             if world.scenario.pull and chance.random() < 0.6:
                 instance = PULLED

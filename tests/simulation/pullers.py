@@ -31,6 +31,7 @@ class Pullers:
     def __init__(self, world: World, chance: random.Random) -> None:
         self._world = world
         self._chance = chance
+        self._ends: dict[tuple[int, int], float] = {}
 
     async def run(self, *, is_calm: bool = False) -> None:
         """Fetch until cancelled; if everything is calm, acknowledge all of it in the end."""
@@ -70,6 +71,8 @@ class Pullers:
 
     def _note_lease(self, consumer: str, lease: int, length: float) -> None:
         world = self._world
+        # Whoever asks again gets the same lease, and its end stays.
+        until = self._ends.setdefault((world.life, lease), world.now + length)
         world.note(
             Fetched(
                 at=world.now,
@@ -77,7 +80,7 @@ class Pullers:
                 registration=NAME,
                 consumer=consumer,
                 lease=lease,
-                until=world.now + length,
+                until=until,
             )
         )
 

@@ -101,8 +101,6 @@ class World:
         self.gateway: Gateway
         self.api: Api | None = None
         self.clients = Clients(self, self.chance("clients"))
-        # Of replays and backfills: most of a run would be a single one.
-        steps.REPLAY_STEP = self.scenario.step
         self.pullers = Pullers(self, self.chance("pullers"))
 
     def chance(self, purpose: str) -> random.Random:
@@ -604,6 +602,8 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     try:
         with (
             mock.patch.object(Application, "url_rule_class", CompiledOnce),
+            # Of replays and backfills: most of a run would be a single one.
+            mock.patch.object(steps, "REPLAY_STEP", world.scenario.step),
             mock.patch.object(trio, "sleep", world.clock.sleep),
             order_of_tasks(_Shuffler(seed)),
         ):

@@ -164,6 +164,8 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
         "lastOutcome": "delivered",
         "lastError": None,
         "advice": None,
+        "fetchedAt": None,
+        "consumer": None,
         **({} if gateway.fleet is None else {"node": gateway.fleet.name}),
     }
 

@@ -70,7 +70,9 @@ async def two_nodes(postgres: PostgresServer, schema: str, folder: Path) -> Asyn
 async def same_answers(a: Node, b: Node) -> None:
     """Ask both nodes for everything that can be read of each instance."""
     listed = await a.call("GET", f"/delivery/list/{OF_A}")
-    filled = {"label": "default", "id": listed["deliveries"][0]["id"], "name": "default", "job": "job_1"}
+    newest = listed["deliveries"][0]
+    filled = {"label": "default", "id": newest["id"], "name": "default", "job": "job_1"}
+    filled["event_id"] = newest["eventId"]
     document = await a.call("GET", "/openapi.json")
     paths = [path for path, methods in document["paths"].items() if "get" in methods]
     asked = [

@@ -457,10 +457,10 @@ class Evolution:
                 # Of false, it makes no filter.
                 if all(not value or one["key"].get(part) == value for part, value in where["key"].items())
                 and where.get("messageType") in (None, one["messageType"])
-                and between[0] <= one["messageTimestamp"] <= between[1]
+                and between[0] <= one.get("messageTimestamp", 0) <= between[1]
             ]
             random.shuffle(found)  # by their time alone: those of the same second come in any order
-            found.sort(key=lambda one: -one["messageTimestamp"])
+            found.sort(key=lambda one: -one.get("messageTimestamp", 0))
             records = found[(page - 1) * size : page * size]
             shown = {"total": len(found), "pages": -(-len(found) // size), "currentPage": page}
             return _json({"messages": {**shown, "records": records}})
