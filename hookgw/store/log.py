@@ -28,7 +28,7 @@ import trio
 
 from hookgw.fair.excess import Excess
 from hookgw.kernel.errors import Conflict, Invalid, StorageUnavailable
-from hookgw.records.chats import NUMBER, plain_jid, subjects_in
+from hookgw.records.chats import NUMBER, message_subjects, plain_jid, subjects_in
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
@@ -80,12 +80,14 @@ class Run(NamedTuple):
 
     Attributes:
         entries: sorted by instance and number.
+        events: how many there are, with those that get no entry.
         transactions: those of the events, if the engine has them.
     """
 
     after: Place
     last: Place
     entries: list[Entry]
+    events: int
     transactions: Mapping[int, int] = {}
 
     @property
@@ -290,12 +292,15 @@ def entry_of(
     account: str | None,
     data: bytes | memoryview,
 ) -> Entry:
-    chats, senders, messages = subjects_in(data, account)
-    chat = hash_of(chats)
-    sender = chat if senders == chats else hash_of(senders)
-    # Few chats have many events, and every message has an id of its own: its hash is not kept in memory.
-    message = _hash(messages[0]) if len(messages) == 1 else hash_of(messages)
-    return instance, seq, kind, accepted_at, chat, sender, message, 0 if heard else stored_bytes(len(data))
+    unwanted = 0 if heard else stored_bytes(len(data))
+    if (one := message_subjects(data, account)) is not None:
+        chat = _remembered_hash(one[0])
+        sender = chat if one[1] == one[0] else _remembered_hash(one[1]) if one[1] else NONE
+        # Few chats have many events, and every message has an id of its own: its hash is not kept in memory.
+        message = _hash(one[2]) if one[2] else NONE
+        return instance, seq, kind, accepted_at, chat, sender, message, unwanted
+    chats, senders, messages = map(hash_of, subjects_in(data, account))
+    return instance, seq, kind, accepted_at, chats, senders, messages, unwanted
 
 
 def stored_bytes(size: int) -> int:
@@ -304,7 +309,11 @@ def stored_bytes(size: int) -> int:
 
 
 class SteppedLog(Generic[C, Tx]):
-    """The log of events; see :class:`hookgw.store.History`."""
+    """The log of events; see :class:`hookgw.store.History`.
+
+    Args:
+        read_unindexed: in place of that of the statements.
+    """
 
     def __init__(
         self,
@@ -312,7 +321,9 @@ class SteppedLog(Generic[C, Tx]):
         lists: ConnectionReader[C],
         background: ConnectionReader[C],
         statements: LogStatements[C, Tx],
+        read_unindexed: Callable[[C, int, int], Run | None] | None = None,
     ) -> None:
+        self._read_unindexed = read_unindexed or statements.read_unindexed
         self._commits = commits
         self._lists = lists
         self._background = background
@@ -346,19 +357,33 @@ class SteppedLog(Generic[C, Tx]):
             await self._appended.wait()
             with trio.move_on_after(INDEX_EVERY):
                 await self._is_due.wait()
-            self._indexed_at = self._commits.events
+            is_due, before = self._is_due.is_set(), self._commits.events
+            due = before - self._indexed_at
+            self._indexed_at = before
             self._appended, self._is_due = trio.Event(), trio.Event()
             try:
-                await self.index()
+                # Not the few that come meanwhile: their run would cost as much as one of many.
+                done = await self.index(due if is_due else None)
             except StorageUnavailable:
                 self._appended.set()  # again, after the usual time
+                continue
+            if is_due:
+                self._appended.set()
+                self._indexed_at = min(self._commits.events, before + max(0, done - due))
+                if self._commits.events - self._indexed_at < INDEX_ROWS:
+                    self._is_due = trio.Event()
 
-    async def index(self) -> None:
-        """Write the entries of all events that were stored before."""
-        read = partial(self._sql.read_unindexed, rows=INDEX_ROWS, size=INDEX_BYTES)
-        while (run := await self._background.run(read)) is not None:
+    async def index(self, events: int | None = None) -> int:
+        """Write the entries of so many events or more, by default of all; return of how many."""
+        done = 0
+        while events is None or done < events:
+            run = await self._background.run(lambda c: self._read_unindexed(c, INDEX_ROWS, INDEX_BYTES))
+            if run is None:
+                break
             await self._commits.call(partial(self._sql.add_run, run=run))
+            done += run.events
             await trio.sleep(INDEX_REST)
+        return done
 
     async def list_events(self, query: EventQuery) -> EventPage:
         state = await self._lists.run(partial(self._sql.read_state, query=query))

@@ -151,7 +151,7 @@ def read_unindexed(connection: Connection, rows: int, size: int) -> Run | None:
             places[seq] = xid
             entries.append(entry_of(instance, seq, kind, accepted_at, heard, account, data))
     last = found[-1]
-    return Run((after[0], after[1]), (last[0], last[1]), entries, places)
+    return Run((after[0], after[1]), (last[0], last[1]), entries, len(found), places)
 
 
 def add_run(transaction: Transaction, run: Run) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -31,6 +33,7 @@ from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.history import SUMMARIES, delivery_rows_of
 from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.recent_events import RecentEvents
 from hookgw.store.sqlite.transaction import Transaction
 
 __all__ = ["add_run", "count_unwanted", "find_event", "forget_runs", "oldest_unwanted"]
@@ -179,18 +182,30 @@ def _instances(query: EventQuery) -> tuple[str, dict[str, Any]]:
     return "1", {}
 
 
-def read_unindexed(connection: sqlite3.Connection, rows: int, size: int) -> Run | None:
+def read_unindexed(
+    connection: sqlite3.Connection, rows: int, size: int, *, recent: RecentEvents | None = None
+) -> Run | None:
+    if recent is not None:
+        (after,) = connection.execute("SELECT indexed FROM log_state").fetchone()
+        if newest := recent.take(after, rows):
+            newest = newest[: _within(size, [len(row[6]) for row in newest])]
+            return Run(
+                (0, after),
+                (0, newest[-1][0]),
+                sorted(
+                    [
+                        entry_of(instance, seq, kind, accepted_at, heard, sender, data)
+                        for seq, instance, _, kind, _, accepted_at, data, sender, _, heard in newest
+                        if data
+                    ]
+                ),
+                len(newest),
+            )
     after, records = connection.execute(_UNINDEXED, (rows,)).fetchone()
     found = _unindexed_of(records)
     if not found:
         return None
-    total, count = 0, 0
-    for one in found:
-        total += one[-1]
-        if count and total > size:
-            break
-        count += 1
-    found = found[:count]
+    found = found[: _within(size, [one[-1] for one in found])]
     payloads = connection.execute(_PAYLOADS, (after, found[-1][0])).fetchone()[0]
     entries, at, data = [], 0, memoryview(payloads or b"")
     for seq, instance, kind, accepted_at, heard, sender, length in found:
@@ -198,7 +213,12 @@ def read_unindexed(connection: sqlite3.Connection, rows: int, size: int) -> Run 
             payload = data[at : at + length]
             at += length
             entries.append(entry_of(instance, seq, kind, accepted_at, heard, sender, payload))
-    return Run((0, after), (0, found[-1][0]), sorted(entries))
+    return Run((0, after), (0, found[-1][0]), sorted(entries), len(found))
+
+
+def _within(size: int, sizes: Sequence[int]) -> int:
+    """Return how many of the first payloads have so many bytes, but at least 1."""
+    return max(1, bisect_right(list(accumulate(sizes)), size))
 
 
 def add_run(transaction: Transaction, run: Run) -> None:
