@@ -1,7 +1,5 @@
 """``docs/http.md`` names every route and every field of responses."""
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
 from pathlib import Path

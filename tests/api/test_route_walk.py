@@ -4,8 +4,6 @@ The path alone determines the key that a route requires. A new route without an 
 keys until it is added to one of the lists here and in :mod:`hookgw.web.auth`.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 

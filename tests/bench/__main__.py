@@ -3,8 +3,6 @@
 Nothing is judged here: the numbers of two runs are compared by whoever reads them.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """What the measures are put together from: gateways, receivers, events."""
 
-from __future__ import annotations
-
 import json
 import resource
 import socket

@@ -1,7 +1,5 @@
 """``hookgw backup``, ``restore`` and ``storage``, on files in a folder of the test."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import sys

@@ -1,7 +1,5 @@
 """Whatever the gateway, or a proxy before it, answers: no text from outside can steer the terminal."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Pages that plugins add, over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

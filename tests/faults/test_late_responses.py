@@ -1,7 +1,5 @@
 """Receivers that answer after the deadline: each of them gets each event once."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 

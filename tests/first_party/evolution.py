@@ -1,7 +1,5 @@
 """The connector in front of an Evolution API, with the stand-in of tests/networks/evolution."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast

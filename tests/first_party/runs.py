@@ -1,7 +1,5 @@
 """A connector on a fake session: run, killed, given the requests of its network; and its events, checked."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any

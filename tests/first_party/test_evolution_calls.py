@@ -1,7 +1,5 @@
 """What hookgw forwards to Evolution API: messages, calls, files, and what it does with refusals."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path

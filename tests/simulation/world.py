@@ -1,7 +1,5 @@
 """A run: a gateway, from its first start to its last end, in a world that follows from a seed."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

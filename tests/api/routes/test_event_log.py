@@ -1,7 +1,5 @@
 """``/event/list`` and ``/event/find``."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A connection whose stream breaks at awkward moments."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

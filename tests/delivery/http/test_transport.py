@@ -1,7 +1,5 @@
 """Exchanges over real sockets: reuse, replacement, early responses, deadlines, cancellation."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lists and pages of two nodes, asked of each: the answers are the same."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

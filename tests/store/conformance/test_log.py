@@ -1,7 +1,5 @@
 """The log of events: every accepted event of an instance, in order, whoever wanted it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from types import SimpleNamespace

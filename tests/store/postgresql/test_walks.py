@@ -1,7 +1,5 @@
 """Every walk goes through the index that is made for it, whatever the server believes of the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Statements use the indexes that were made for them, so that their cost does not grow with the file."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
