@@ -10,7 +10,6 @@ import pytest
 from hookgw.store import EventQuery, log
 from hookgw.store.sqlite import log as sqlite_log
 from hookgw.store.sqlite import recent_events
-from hookgw.store.sqlite.recent_events import RecentEvents
 from tests.store.sqlite.support import opened
 from tests.store.support import to
 
@@ -24,7 +23,7 @@ def seqs(found: list[tuple[Any, ...]]) -> list[int]:
 
 
 def test_the_next_events_come_in_order_and_those_before_are_forgotten() -> None:
-    recent = RecentEvents()
+    recent = recent_events.RecentEvents()
     recent.add(rows(5, 6))
     recent.add(rows(8, 9))
     assert seqs(recent.take(4, 3)) == [5, 6, 8]
@@ -36,7 +35,7 @@ def test_the_next_events_come_in_order_and_those_before_are_forgotten() -> None:
 
 
 def test_events_that_may_be_missing_are_read_from_the_file() -> None:
-    recent = RecentEvents()
+    recent = recent_events.RecentEvents()
     assert recent.take(0, 3) == []
     recent.add(rows(5))
     assert recent.take(3, 3) == []
@@ -46,7 +45,7 @@ def test_events_that_may_be_missing_are_read_from_the_file() -> None:
 @pytest.mark.parametrize(("name", "limit"), [("MOST_ROWS", 3), ("MOST_BYTES", 7)])
 def test_too_many_events_are_forgotten(name: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_events, name, limit)
-    recent = RecentEvents()
+    recent = recent_events.RecentEvents()
     recent.add(rows(1, 2))
     recent.add(rows(3, 4))
     assert recent.take(0, 9) == []
