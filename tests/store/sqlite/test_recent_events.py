@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hookgw.store import EventQuery, log
+from hookgw.store.sqlite import RecentEvents
 from hookgw.store.sqlite import log as sqlite_log
-from hookgw.store.sqlite import recent_events
 from tests.store.sqlite.support import opened
 from tests.store.support import to
 
@@ -23,7 +23,7 @@ def seqs(found: list[tuple[Any, ...]]) -> list[int]:
 
 
 def test_the_next_events_come_in_order_and_those_before_are_forgotten() -> None:
-    recent = recent_events.RecentEvents()
+    recent = RecentEvents()
     recent.add(rows(5, 6))
     recent.add(rows(8, 9))
     assert seqs(recent.take(4, 3)) == [5, 6, 8]
@@ -35,17 +35,16 @@ def test_the_next_events_come_in_order_and_those_before_are_forgotten() -> None:
 
 
 def test_events_that_may_be_missing_are_read_from_the_file() -> None:
-    recent = recent_events.RecentEvents()
+    recent = RecentEvents()
     assert recent.take(0, 3) == []
     recent.add(rows(5))
     assert recent.take(3, 3) == []
     assert seqs(recent.take(4, 3)) == [5]
 
 
-@pytest.mark.parametrize(("name", "limit"), [("MOST_ROWS", 3), ("MOST_BYTES", 7)])
-def test_too_many_events_are_forgotten(name: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_events, name, limit)
-    recent = recent_events.RecentEvents()
+@pytest.mark.parametrize("limits", [{"most_rows": 3}, {"most_bytes": 7}])
+def test_too_many_events_are_forgotten(limits: dict[str, int]) -> None:
+    recent = RecentEvents(**limits)
     recent.add(rows(1, 2))
     recent.add(rows(3, 4))
     assert recent.take(0, 9) == []
