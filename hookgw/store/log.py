@@ -309,11 +309,7 @@ def stored_bytes(size: int) -> int:
 
 
 class SteppedLog(Generic[C, Tx]):
-    """The log of events; see :class:`hookgw.store.History`.
-
-    Args:
-        read_unindexed: in place of that of the statements.
-    """
+    """The log; see :class:`hookgw.store.History`. ``read_unindexed`` replaces that of the statements."""
 
     def __init__(
         self,
@@ -358,8 +354,7 @@ class SteppedLog(Generic[C, Tx]):
             with trio.move_on_after(INDEX_EVERY):
                 await self._is_due.wait()
             is_due, before = self._is_due.is_set(), self._commits.events
-            due = before - self._indexed_at
-            self._indexed_at = before
+            due, self._indexed_at = before - self._indexed_at, before
             self._appended, self._is_due = trio.Event(), trio.Event()
             try:
                 # Not the few that come meanwhile: their run would cost as much as one of many.

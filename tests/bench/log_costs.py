@@ -16,11 +16,11 @@ from msgspec import UNSET
 
 from hookgw import Event, Gateway
 from hookgw.store import log
-from hookgw.store.log import INDEX_ROWS
 from hookgw.webhooks import RegistrationChange
 from tests.bench.parts import DATA, drained, gateway, make_events, receiving, register, scratch
 from tests.bench.results import Result
 
+INDEX_ROWS = log.INDEX_ROWS
 LANES = 64
 BATCH = 8
 

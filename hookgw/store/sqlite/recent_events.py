@@ -24,7 +24,8 @@ class RecentEvents:
     the next commit. One thread adds rows, and another one takes them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_rows: int = MOST_ROWS, most_bytes: int = MOST_BYTES) -> None:
+        self._most_rows, self._most_bytes = most_rows, most_bytes
         self._lock = threading.Lock()
         self._rows: list[EventRow] = []
         self._size = 0
@@ -37,7 +38,7 @@ class RecentEvents:
             return
         size = sum([len(row[6]) for row in rows])
         with self._lock:
-            if len(self._rows) + len(rows) > MOST_ROWS or self._size + size > MOST_BYTES:
+            if len(self._rows) + len(rows) > self._most_rows or self._size + size > self._most_bytes:
                 self._rows, self._size, self._begin = [], 0, None
                 return
             if self._begin is None:

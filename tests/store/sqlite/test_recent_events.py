@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from hookgw.store import EventQuery, log
+from hookgw.store.sqlite import RecentEvents
 from hookgw.store.sqlite import log as sqlite_log
-from hookgw.store.sqlite import recent_events
-from hookgw.store.sqlite.recent_events import RecentEvents
 from tests.store.sqlite.support import opened
 from tests.store.support import to
 
@@ -43,10 +42,9 @@ def test_events_that_may_be_missing_are_read_from_the_file() -> None:
     assert seqs(recent.take(4, 3)) == [5]
 
 
-@pytest.mark.parametrize(("name", "limit"), [("MOST_ROWS", 3), ("MOST_BYTES", 7)])
-def test_too_many_events_are_forgotten(name: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_events, name, limit)
-    recent = RecentEvents()
+@pytest.mark.parametrize("limits", [{"most_rows": 3}, {"most_bytes": 7}])
+def test_too_many_events_are_forgotten(limits: dict[str, int]) -> None:
+    recent = RecentEvents(**limits)
     recent.add(rows(1, 2))
     recent.add(rows(3, 4))
     assert recent.take(0, 9) == []
