@@ -1,7 +1,5 @@
 """Set up all tests: no name servers, short paths of sockets, nothing slow that every gateway would repeat."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

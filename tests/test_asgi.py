@@ -1,7 +1,5 @@
 """The ASGI application without a server, message by message; tests/e2e/test_asgi.py has hypercorn."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Two reports of the bench side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The comparison with other gateways: its adapters, its arithmetic, its load and its compose file."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The documentation matches the code: the example file, the reference, links, named tests and named paths."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import os

@@ -3,8 +3,6 @@
 Everybody else asks :class:`~hookgw.core.this_node.ThisNode`, which answers for one node as for many.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A test that goes through the public names of a package, or over HTTP, keeps its worth when modules move.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from importlib import import_module

@@ -4,8 +4,6 @@
 which it would pickle, and a test here holds it to that.
 """
 
-from __future__ import annotations
-
 import ast
 import shelve
 from pathlib import Path

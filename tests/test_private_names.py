@@ -5,8 +5,6 @@ attributes of any object in hookgw and its plugins. This test reads what can be 
 anything: imports, attributes of what was imported, names in strings, and what a class takes from its bases.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,7 +1,5 @@
 """The reference for plugin authors has every public name, and says what the code says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ What is seen: every answer of every route to good and bad requests (the metrics 
 line of the log at level debug, every body that is sent, and what the commands print.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace

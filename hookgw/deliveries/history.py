@@ -63,8 +63,8 @@ class DeliveryHistory:
             return await self._store.find_content(instance, event_id)
 
     async def list_events(self, query: EventQuery, *, is_tenant: bool = True) -> EventPage:
-        """Return events of an instance's log; raise ``Invalid`` or ``Conflict`` for a bad cursor."""
-        async with self._turn(query.instance, is_tenant):
+        """Return events of one log or several; raise ``Invalid`` or ``Conflict`` for a bad cursor."""
+        async with self._turn(query.instance or "", is_tenant):
             return await self._store.list_events(query)
 
     async def find_event(self, instance: str, event_id: str, *, without_global: bool = False) -> EventReport:

@@ -11,11 +11,14 @@ from quart import Blueprint, Response, request
 
 from hookgw.deliveries import responses
 from hookgw.deliveries.present import present_delivery, present_logged_event
+from hookgw.deliveries.requests import INSTANCES, parse_instances
+from hookgw.deliveries.selection import instances_of
 from hookgw.events import responses as event_responses
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import write_time
 from hookgw.kernel.schema_parts import TIME_SCHEMA
 from hookgw.kernel.times import rfc3339
+from hookgw.records.selection import DeliverySelection
 from hookgw.store import EventQuery
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import ShownList, first_of
@@ -62,6 +65,7 @@ class EventLogRoutes:
     def blueprint(self) -> Blueprint:
         blueprint = Blueprint("event_log", __name__)
         blueprint.add_url_rule("/event/list/<instance>", view_func=self.list_events)
+        blueprint.add_url_rule("/event/list", view_func=self.list_all)
         blueprint.add_url_rule("/event/find/<instance>/<event_id>", view_func=self.find)
         return blueprint
 
@@ -72,7 +76,23 @@ class EventLogRoutes:
         The log has all events that were accepted since `from`.
         """
         self._gateway.instances.get(instance)
-        query = self._read_query(instance)
+        return await self._list(self._read_query(instance, None))
+
+    @describes(_TAG, {200: event_responses.EventPage}, query=(INSTANCES, *_QUERY), errors=(403, 404, 409))
+    async def list_all(self) -> Response:
+        """List the events of several instances in their common order, page by page.
+
+        A global key sees those of all instances, and an instance's key those of its own. `from` is the time
+        since which the logs of all of them are complete. It reads the events one by one, whatever the
+        filters: a page may end early.
+        """
+        selection = DeliverySelection(instances=parse_instances(request.args.get("instances")))
+        names = instances_of(self._gateway.registry, current_principal(), selection)
+        if names is not None and len(names) == 1:
+            return await self._list(self._read_query(names[0], None))
+        return await self._list(self._read_query(None, names))
+
+    async def _list(self, query: EventQuery) -> Response:
         await reserve(LIST)
         page = await self._gateway.history.list_events(query, is_tenant=not current_principal().is_global)
         shown = ShownList()
@@ -88,7 +108,7 @@ class EventLogRoutes:
             )
         )
 
-    def _read_query(self, instance: str) -> EventQuery:
+    def _read_query(self, instance: str | None, among: tuple[str, ...] | None) -> EventQuery:
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
         order = given.get("order", ORDERS[0])
         if order not in ORDERS:
@@ -99,6 +119,7 @@ class EventLogRoutes:
         kind, times = given.get("kind"), read_times(given)
         return EventQuery(
             instance=instance,
+            among=among,
             kinds=(self._gateway.catalog.resolve(kind, "kind").name,) if kind is not None else (),
             chat=given.get("chat"),
             sender=given.get("sender"),

@@ -28,6 +28,7 @@ from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import Catalog, Event
 from hookgw.records.instances import check_name
 from hookgw.records.selection import DeliverySelection
+from hookgw.web.openapi.describe import Parameter
 
 MAX_TEXT = 255
 """The most characters of a text that is searched, and of a person's name."""
@@ -38,6 +39,15 @@ REPLAY_STATES = ("dead", "all")
 STATUS_PATTERN = "^([1-5][0-9][0-9]|[1-5][xX][xX])$"
 _STATUSES = "a status such as 503, or 5xx for all that begin so"
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
+
+
+INSTANCES = Parameter(
+    "instances",
+    "Only these instances, separated by commas: names, or beginnings of names followed by `*`.",
+    {"type": "string"},
+    "query",
+    may_be_empty=True,
+)
 
 
 class Asked(NamedTuple):
@@ -105,6 +115,14 @@ def parse_list(
     if state is None and "failedSince" in body:
         state = DeliveryState.DEAD.value
     return _parse(Fields(("", body)), catalog, "a list", now, state, over_all=over_all).selection
+
+
+def parse_instances(given: str | None) -> tuple[str, ...]:
+    """Read the instances of a query, separated by commas."""
+    fields = Fields(("", {"instances": given.split(",")} if given else {}))
+    instances = fields.read(list_of(_instances, MAX_INSTANCES), (), "instances")
+    fields.finish()
+    return instances
 
 
 def _parse(

@@ -14,6 +14,7 @@ from hookgw.deliveries import responses
 from hookgw.deliveries.dry_run import Counted
 from hookgw.deliveries.present import present_delivery, present_of_any, present_report
 from hookgw.deliveries.requests import (
+    INSTANCES,
     MAX_TEXT,
     STATUS_PATTERN,
     Asked,
@@ -27,6 +28,7 @@ from hookgw.deliveries.selection import (
     check_label,
     check_names,
     for_one,
+    instances_of,
     limited,
     receivers,
     selected,
@@ -103,11 +105,6 @@ _SELECTION = (
         {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     ),
 )
-_INSTANCES = _filter(
-    "instances",
-    "Only these instances, separated by commas: names, or beginnings of names followed by `*`.",
-    {"type": "string"},
-)
 _REPLAY_BODY = json_body(
     "ReplayRequest",
     the_dead_letters_of_two_hours={"since": "2h"},
@@ -179,7 +176,7 @@ class DeliveryRoutes:
         )
         return await self._list(query, self._registrations(instance).get)
 
-    @describes(_TAG, {200: responses.DeliveryOfAnyPage}, query=(_INSTANCES, *_SELECTION), errors=(403, 404))
+    @describes(_TAG, {200: responses.DeliveryOfAnyPage}, query=(INSTANCES, *_SELECTION), errors=(403, 404))
     async def list_all(self) -> Response:
         """List the deliveries of several instances, the newest first, page by page.
 
@@ -187,18 +184,15 @@ class DeliveryRoutes:
         """
         selection, principal = self._selection(over_all=True), current_principal()
         registry = self._gateway.registry
-        check_names(registry, principal, selection)
-        names = None
-        if selection.instances or not principal.is_global:
-            names = selected(registry.instances(), principal, selection)
-        if names == []:
+        names = instances_of(registry, principal, selection)
+        if names == ():
             return json_response(responses.DeliveryOfAnyPage(deliveries=[], cursor=None))
         is_one = names is not None and len(names) == 1
         found = await all_receivers(registry, principal, selection)
         query = DeliveryQuery(
             **msgspec.structs.asdict(selection),
             instance=names[0] if names and is_one else None,
-            among=None if names is None or is_one else tuple(names),
+            among=None if is_one else names,
             registrations=found,
             **_page(),
         )

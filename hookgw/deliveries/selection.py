@@ -77,6 +77,20 @@ def selected(instances: Iterable[Instance], principal: Principal, selection: Del
     return sorted(one.name for one in instances if principal.may(one.name) and selection.names(one.name))
 
 
+def instances_of(
+    registry: Registry, principal: Principal, selection: DeliverySelection
+) -> tuple[str, ...] | None:
+    """Return the instances that a list is for, as :func:`selected` does; ``None`` for all.
+
+    Raises:
+        ForeignKey, NotFound: as :func:`check_names` does.
+    """
+    check_names(registry, principal, selection)
+    if principal.is_global and not selection.instances:
+        return None
+    return tuple(selected(registry.instances(), principal, selection))
+
+
 def details_of(selection: DeliverySelection) -> dict[str, str | None]:
     """Return what the audit says of a selection: not who it is about, nor what they wrote."""
     status = selection.status

@@ -107,7 +107,8 @@ class EventPage(Struct, frozen=True, kw_only=True):
         events: the events on this page. A search that takes long ends early, and a page ends after 256 KiB of
             `data`: then they are fewer than `limit`, perhaps none, and there is a `cursor`.
         cursor: selects the next page; ``null`` on the last page. After a restore, it is refused with 409.
-        from_: the log has all events that were accepted since then, and perhaps earlier ones.
+        from_: the log, of each listed instance, has all events that were accepted since then, and perhaps
+            earlier ones.
         indexed_until: what was accepted later is not in this list yet, because there is much to index.
         searched_until: how far a search came that took long: to events that were accepted then.
     """

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -105,7 +104,14 @@ class _Message(msgspec.Struct, gc=False):
 
 
 _decode_message = msgspec.json.Decoder(_Message, float_hook=float).decode
-_remembered_plain_jid = lru_cache(maxsize=10_000)(plain_jid)
+
+
+@lru_cache(maxsize=10_000)
+def _remembered_name(jid: str | None, other: str | None) -> str:
+    names = jids_of({"jid": jid, "jidAlt": other}, "jid")
+    return names[0] if names else ""
+
+
 _Value = str | bool | int | float | None
 # float: msgspec's own takes 20 µs for a number such as 1.5e300.
 _Entry = _Payload | list[Any] | _Value
@@ -153,25 +159,36 @@ def subjects_in(data_json: bytes | memoryview, account: str | None) -> Subjects:
     Args:
         account: the one that the instance is connected as, if that is known.
     """
-    # Nearly all payloads: a message with the plain name of its chat. It takes half the time of the others.
-    with suppress(msgspec.ValidationError):
-        key = _decode_message(data_json).key
-        jid = key.remoteJid
-        if jid and not (key.remoteJidAlt or key.participantAlt):
-            sender = key.participant or (account if key.fromMe else jid)
-            return Subjects(
-                (_remembered_plain_jid(jid),),
-                (_remembered_plain_jid(sender),) if sender else (),
-                (key.id,) if key.id else (),
-            )
+    if (found := message_subjects(data_json, account)) is not None:
+        return Subjects(*((name,) if name else () for name in found))
     try:
         decoded = _decode(data_json)
     except msgspec.ValidationError:
         return Subjects()
     if not isinstance(decoded, list):
         return Subjects(*((name,) if name else () for name in _subjects_of(decoded, account)))
-    found = [_subjects_of(entry, account) for entry in decoded]
-    return Subjects(*(tuple(dict.fromkeys(filter(None, names))) for names in zip(*found, strict=True)))
+    entries = [_subjects_of(entry, account) for entry in decoded]
+    return Subjects(*(tuple(dict.fromkeys(filter(None, names))) for names in zip(*entries, strict=True)))
+
+
+def message_subjects(data_json: bytes | memoryview, account: str | None) -> tuple[str, str, str] | None:
+    """Return what :func:`subjects_in` does, each as one name or empty, for a message alone.
+
+    Nearly all payloads are one, and the index of the log has to read each payload: it takes a quarter of the
+    time. ``None`` for other payloads.
+    """
+    try:
+        key = _decode_message(data_json).key
+    except msgspec.ValidationError:
+        return None
+    chat = _remembered_name(key.remoteJid, key.remoteJidAlt)
+    if not chat:
+        return None
+    if key.participant or key.participantAlt:
+        return chat, _remembered_name(key.participant, key.participantAlt), key.id
+    if key.fromMe:
+        return chat, _remembered_name(account, None), key.id
+    return chat, chat, key.id
 
 
 def _subjects_of(entry: Any, account: str | None) -> tuple[str, str, str]:

@@ -127,6 +127,11 @@ def retired_name(instance: Instance) -> str:
     return f"{instance.name} {instance.id}"
 
 
+def is_retired(name: str) -> bool:
+    """Return whether a name is that of a deleted instance's events."""
+    return " " in name
+
+
 def name_before_retirement(name: str) -> str:
     return name.partition(" ")[0]
 

@@ -7,6 +7,9 @@ instance, behind all earlier runs. To list an instance's events, a search looks 
 Events that are in no run yet are the *tail*. A search reads it from the events themselves, up to
 :data:`TAIL_ROWS` of them, so a list has what was accepted a moment ago. Beyond, it says how far it reaches.
 
+The index is sorted by instance. So a list of several instances reads the events themselves, as it does the
+tail, and ends early if that takes long.
+
 An entry has hashes of the chat, the sender and the message, so a search that finds an entry looks into the
 payload, too.
 """
@@ -25,7 +28,7 @@ import trio
 
 from hookgw.fair.excess import Excess
 from hookgw.kernel.errors import Conflict, Invalid, StorageUnavailable
-from hookgw.records.chats import NUMBER, plain_jid, subjects_in
+from hookgw.records.chats import NUMBER, message_subjects, plain_jid, subjects_in
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
@@ -77,12 +80,14 @@ class Run(NamedTuple):
 
     Attributes:
         entries: sorted by instance and number.
+        events: how many there are, with those that get no entry.
         transactions: those of the events, if the engine has them.
     """
 
     after: Place
     last: Place
     entries: list[Entry]
+    events: int
     transactions: Mapping[int, int] = {}
 
     @property
@@ -194,7 +199,8 @@ class LogSearch(msgspec.Struct, frozen=True):
 class LogStatements(Protocol[C_contra, Tx_contra]):
     """What an engine brings, as a module."""
 
-    def read_state(self, connection: C_contra, instance: str) -> LogState: ...
+    def read_state(self, connection: C_contra, query: EventQuery) -> LogState:
+        """Return the state of the log that a query is for; it may be that of several instances."""
 
     def read_unindexed(self, connection: C_contra, rows: int, size: int) -> Run | None:
         """Return the next run; ``None`` if all events have their entries."""
@@ -286,12 +292,15 @@ def entry_of(
     account: str | None,
     data: bytes | memoryview,
 ) -> Entry:
-    chats, senders, messages = subjects_in(data, account)
-    chat = hash_of(chats)
-    sender = chat if senders == chats else hash_of(senders)
-    # Few chats have many events, and every message has an id of its own: its hash is not kept in memory.
-    message = _hash(messages[0]) if len(messages) == 1 else hash_of(messages)
-    return instance, seq, kind, accepted_at, chat, sender, message, 0 if heard else stored_bytes(len(data))
+    unwanted = 0 if heard else stored_bytes(len(data))
+    if (one := message_subjects(data, account)) is not None:
+        chat = _remembered_hash(one[0])
+        sender = chat if one[1] == one[0] else _remembered_hash(one[1]) if one[1] else NONE
+        # Few chats have many events, and every message has an id of its own: its hash is not kept in memory.
+        message = _hash(one[2]) if one[2] else NONE
+        return instance, seq, kind, accepted_at, chat, sender, message, unwanted
+    chats, senders, messages = map(hash_of, subjects_in(data, account))
+    return instance, seq, kind, accepted_at, chats, senders, messages, unwanted
 
 
 def stored_bytes(size: int) -> int:
@@ -300,7 +309,7 @@ def stored_bytes(size: int) -> int:
 
 
 class SteppedLog(Generic[C, Tx]):
-    """The log of events; see :class:`hookgw.store.History`."""
+    """The log; see :class:`hookgw.store.History`. ``read_unindexed`` replaces that of the statements."""
 
     def __init__(
         self,
@@ -308,7 +317,9 @@ class SteppedLog(Generic[C, Tx]):
         lists: ConnectionReader[C],
         background: ConnectionReader[C],
         statements: LogStatements[C, Tx],
+        read_unindexed: Callable[[C, int, int], Run | None] | None = None,
     ) -> None:
+        self._read_unindexed = read_unindexed or statements.read_unindexed
         self._commits = commits
         self._lists = lists
         self._background = background
@@ -342,26 +353,41 @@ class SteppedLog(Generic[C, Tx]):
             await self._appended.wait()
             with trio.move_on_after(INDEX_EVERY):
                 await self._is_due.wait()
-            self._indexed_at = self._commits.events
+            is_due, before = self._is_due.is_set(), self._commits.events
+            due, self._indexed_at = before - self._indexed_at, before
             self._appended, self._is_due = trio.Event(), trio.Event()
             try:
-                await self.index()
+                # Not the few that come meanwhile: their run would cost as much as one of many.
+                done = await self.index(due if is_due else None)
             except StorageUnavailable:
                 self._appended.set()  # again, after the usual time
+                continue
+            if is_due:
+                self._appended.set()
+                self._indexed_at = min(self._commits.events, before + max(0, done - due))
+                if self._commits.events - self._indexed_at < INDEX_ROWS:
+                    self._is_due = trio.Event()
 
-    async def index(self) -> None:
-        """Write the entries of all events that were stored before."""
-        read = partial(self._sql.read_unindexed, rows=INDEX_ROWS, size=INDEX_BYTES)
-        while (run := await self._background.run(read)) is not None:
+    async def index(self, events: int | None = None) -> int:
+        """Write the entries of so many events or more, by default of all; return of how many."""
+        done = 0
+        while events is None or done < events:
+            run = await self._background.run(lambda c: self._read_unindexed(c, INDEX_ROWS, INDEX_BYTES))
+            if run is None:
+                break
             await self._commits.call(partial(self._sql.add_run, run=run))
+            done += run.events
             await trio.sleep(INDEX_REST)
+        return done
 
     async def list_events(self, query: EventQuery) -> EventPage:
-        state = await self._lists.run(partial(self._sql.read_state, instance=query.instance))
+        state = await self._lists.run(partial(self._sql.read_state, query=query))
         place = self._place_of(query.cursor, state.generation)
         sought = Sought.of(query)
         found: list[LoggedEvent] = []
         page = partial(EventPage, found, begins_at=seconds(state.begins_at), reached=_seconds(state.reached))
+        if query.among == ():
+            return page(None)
         deadline = trio.current_time() + searches.LIST_SECONDS
         # A search for a text reads the payloads.
         rows = searches.LEAST_ROWS if sought.texts else max(searches.FIRST_ROWS, query.limit + 1)
@@ -375,7 +401,8 @@ class SteppedLog(Generic[C, Tx]):
                     partial(search, search=LogSearch(query, sought, *bounds, rows, wanted))
                 )
                 for behind, event in part.found:
-                    size += len(event.event.data_json)
+                    one = event.event
+                    size += len(one.data_json) + len(one.sender or "") + len(one.server_url or "")
                     if found and (len(found) == query.limit or size > searches.EVENT_BYTES):
                         return page(cursor)
                     found.append(event)

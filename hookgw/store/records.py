@@ -203,6 +203,7 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which events of the log to list. What is ``None``, or empty, does not filter.
 
     Attributes:
+        instance: ``None`` for all instances, or those of ``among``.
         chat, sender: by any spelling of the name; of a number without an ``@``, both that name and the person
             on WhatsApp.
         message: the network's id of a message.
@@ -212,7 +213,8 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
         cursor: from the page before; ``None`` for the first page.
     """
 
-    instance: str
+    instance: str | None
+    among: tuple[str, ...] | None = None
     kinds: tuple[str, ...] = ()
     chat: str | None = None
     sender: str | None = None

@@ -51,6 +51,7 @@ SHARED_PATHS = frozenset(
     {
         "/instance/fetchInstances",
         "/event/kinds",
+        "/event/list",
         "/delivery/list",
         "/delivery/replay",
         "/delivery/cancel",

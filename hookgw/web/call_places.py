@@ -35,6 +35,7 @@ PLACES = {
     "/connector/find": CallPlace.THIS,
     "/webhook/list": CallPlace.ANY,
     "/event/kinds": CallPlace.ANY,
+    "/event/list": CallPlace.ANY,
     "/event/emit/<instance>": CallPlace.ANY,
     "/event/emit/<instance>/<kind>": CallPlace.ANY,
     "/delivery/list/<instance>": CallPlace.ANY,

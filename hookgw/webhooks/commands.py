@@ -420,7 +420,7 @@ def backfill(
     cancel: bool,
     as_json: bool,
 ) -> None:
-    """Send a registration the events that it has missed, before anything newer.
+    """Send a webhook what it has missed, before newer events.
 
     \b
         hookgw webhook backfill loja1 --since 2h --dry-run
@@ -446,7 +446,7 @@ def backfill(
         found = {"backfilled": follow_aloud(client, found["job"], "Backfilled")["done"]}
     if as_json:
         show_json(found)
-    elif not dry_run:
+    elif "backfilled" in found:
         say(f"Backfilled {counted(found['backfilled'], 'event', 'events')}.")
     elif found["count"]:
         say(f"{counted(found['count'], 'event', 'events')} would be sent:")

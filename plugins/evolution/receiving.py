@@ -98,20 +98,23 @@ class Receiver:
         if client is None or options is None or not options.set_webhook:
             return  # another receiver has the webhook
         is_patient = self.connection.history_faults < MOST_HISTORY_FAULTS
-        # Nothing is open at its yields, so it need not be closed.
-        async for page in messages_between(client, begin, end, is_patient=is_patient):
-            events = [
-                msgspec.structs.replace(self._event(kind, report), time=float(report.sent))
-                for report in page
-                if (kind := self._kind_of(report))
-                and (not options.remote_events or kind in options.remote_events)
-                # Earlier versions gave these another id, and Evolution API repeats those it still knows.
-                and report.sent > (self.connection.state.ids_since or 0.0)
-            ]
-            for first in range(0, len(events), _MOST_FILES):
-                part = events[first : first + _MOST_FILES]
-                await self._put_files(part)
-                yield part
+        pages = messages_between(client, begin, end, is_patient=is_patient)
+        try:
+            async for page in pages:
+                events = [
+                    msgspec.structs.replace(self._event(kind, report), time=float(report.sent))
+                    for report in page
+                    if (kind := self._kind_of(report))
+                    and (not options.remote_events or kind in options.remote_events)
+                    # Earlier versions gave these another id, and Evolution API repeats those it still knows.
+                    and report.sent > (self.connection.state.ids_since or 0.0)
+                ]
+                for first in range(0, len(events), _MOST_FILES):
+                    part = events[first : first + _MOST_FILES]
+                    await self._put_files(part)
+                    yield part
+        finally:
+            await pages.aclose()  # noqa: ASYNC102 -- it waits for nothing
 
     async def _store_first(self) -> None:
         """Store the requests that have waited for longest: all up to a state or a code, or one."""

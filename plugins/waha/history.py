@@ -56,10 +56,15 @@ async def messages_between(
             raise NotSupported(f"The WAHA server shows no chats. {error}") from error
         for chat in chats:
             if _time_of(chat.get("lastMessage")) >= first and (name := text(chat.get("id"))):
-                # Nothing is open at its yields, so it need not be closed.
-                async for page in _pages_of_chat(client, session, name, first, last):
-                    events = (_event_of(one, me, account) for one in page if first <= _time_of(one) <= last)
-                    yield [event for event in events if event is not None and is_wanted(event)]
+                pages = _pages_of_chat(client, session, name, first, last)
+                try:
+                    async for page in pages:
+                        events = (
+                            _event_of(one, me, account) for one in page if first <= _time_of(one) <= last
+                        )
+                        yield [event for event in events if event is not None and is_wanted(event)]
+                finally:
+                    await pages.aclose()  # noqa: ASYNC102 -- it waits for nothing
         # The chat with the newest message comes first. A page may have fewer than were asked for.
         if all(_time_of(chat.get("lastMessage")) < first for chat in chats):
             return

@@ -1,7 +1,5 @@
 """The rules of every route: keys, the order of checks, one shape of errors, the version."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """Keys of requests: one key in a request, which must still be valid once the body has arrived."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """``server.compatibility: evolution``: where responses are those of Evolution API, and not hookgw's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """Compressed request bodies, with the fast path of emits and without."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

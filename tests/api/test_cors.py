@@ -1,7 +1,5 @@
 """What pages of other origins may do, by the headers that browsers look at."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

@@ -1,7 +1,5 @@
 """The fast path of emits and the ordinary route respond alike, byte for byte."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncIterator

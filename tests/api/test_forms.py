@@ -1,7 +1,5 @@
 """Bodies of sends as forms: ``application/x-www-form-urlencoded``."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote

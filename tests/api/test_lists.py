@@ -1,7 +1,5 @@
 """Every list ends with a cursor before it is too long."""
 
-from __future__ import annotations
-
 import typing
 from typing import Any
 

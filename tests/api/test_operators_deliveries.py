@@ -1,7 +1,5 @@
 """What an instance key can do with deliveries to webhooks of the configuration: nothing, and see nothing."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import httpx

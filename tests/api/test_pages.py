@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from hookgw.web import page_headers
 
 

@@ -1,7 +1,5 @@
 """Routes and request hooks of plugins that do everything wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

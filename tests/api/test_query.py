@@ -1,7 +1,5 @@
 """What lists do with parameters that they do not know."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

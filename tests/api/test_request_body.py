@@ -1,7 +1,5 @@
 """The rules for request bodies on every route."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """The quota of one instance's requests, with the fast path of emits and without."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path

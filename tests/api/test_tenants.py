@@ -1,7 +1,5 @@
 """An instance key learns nothing about another instance on its own paths."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import httpx

@@ -1,7 +1,5 @@
 """The headers of a request to emit that plugins see."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Requests that arrive at once begin one after the other, in turn among keys."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 import trio

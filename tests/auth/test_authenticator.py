@@ -1,7 +1,5 @@
 """The authenticator with its limits."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw.auth import Authenticator, Keyring, RateLimits

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from hookgw.auth import TrustedProxies, rate_limit_key

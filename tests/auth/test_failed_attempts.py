@@ -1,7 +1,5 @@
 """Failed attempts, on a clock that the test moves."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from hookgw.auth import FLEET_SECRET_VALID_FOR as VALID_FOR

@@ -1,7 +1,5 @@
 """Keys and their holders."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw.auth import Keyring, RateLimits, new_key

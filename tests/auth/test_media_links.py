@@ -1,7 +1,5 @@
 """Links to inbound files: what they say, what opens them, and what does not."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

@@ -1,7 +1,5 @@
 """Token buckets, on a clock that the test moves."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -4,8 +4,6 @@ The machines are shared, and their speed changes from minute to minute. So a pro
 time. They work in turn, a few seconds at a time, and the medians are compared.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a backup costs those who emit: single events at a steady rate, with and without a backup."""
 
-from __future__ import annotations
-
 import time
 
 import trio

@@ -1,7 +1,5 @@
 """What a flooded lane costs the others: ``hookgw serve`` and its clients, each a process of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

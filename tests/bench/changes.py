@@ -1,7 +1,5 @@
 """Measures of changes: a registration changes while much is pending for it."""
 
-from __future__ import annotations
-
 import time
 
 import trio

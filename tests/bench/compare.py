@@ -1,7 +1,5 @@
 """Two reports side by side: what changed between two runs. No I/O."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from tests.bench.results import Report

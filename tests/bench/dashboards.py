@@ -1,7 +1,5 @@
 """What the dashboard costs: open pages beside deliveries, and the list of many instances."""
 
-from __future__ import annotations
-
 import os
 import re
 import select

@@ -3,8 +3,6 @@
 Run as a program; it prints its port and ends when its standard input does.
 """
 
-from __future__ import annotations
-
 import socket
 import sys
 

@@ -1,7 +1,5 @@
 """Measures of the engine, in one process with their source: many lanes, one lane, and the latency."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 

@@ -6,8 +6,6 @@ half of 32 connections send batches of a hundred events, the others one event a 
 figures as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

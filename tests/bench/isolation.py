@@ -1,7 +1,5 @@
 """What receivers that hang cost the others."""
 
-from __future__ import annotations
-
 from statistics import median
 
 import trio

@@ -1,7 +1,5 @@
 """Measures of emitting over HTTP, with the server in a process of its own."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the measures are put together from: gateways, receivers, events."""
 
-from __future__ import annotations
-
 import json
 import resource
 import socket
@@ -12,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Literal
 from urllib.request import urlopen
 
 import msgspec
@@ -20,7 +19,7 @@ import trio
 from hookgw import Event, Gateway
 from hookgw.app import open_gateway
 from hookgw.command import configure_logging, tune_garbage_collector
-from hookgw.config import DeliverySettings, LogSettings, Settings, StorageSettings
+from hookgw.config import DeliverySettings, EventsSettings, LogSettings, Settings, StorageSettings
 from hookgw.webhooks import RegistrationChange
 
 ROOT = Path(__file__).parents[2]
@@ -64,13 +63,14 @@ def receiving(*arguments: str, module: str = "tests.bench.receiver") -> Iterator
 
 
 @asynccontextmanager
-async def gateway(folder: Path) -> AsyncIterator[Gateway]:
+async def gateway(folder: Path, keep: Literal["all", "wanted"] = "all") -> AsyncIterator[Gateway]:
     """A gateway in this process as ``hookgw serve`` runs it, except that loopback receivers are allowed."""
     tune_garbage_collector()
     configure_logging(LogSettings(level="error"))
     settings = Settings(
         storage=StorageSettings(path=str(folder / "hookgw.db")),
         delivery=DeliverySettings(allow_networks=("127.0.0.0/8",)),
+        events=EventsSettings(keep=keep),
     )
     async with open_gateway(settings, base=folder) as opened:
         yield opened

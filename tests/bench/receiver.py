@@ -8,8 +8,6 @@ addresses of loopback, from 127.0.0.1. With ``flaky`` it answers 503 to one requ
 prints its port, and ends when its standard input does.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

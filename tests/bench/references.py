@@ -1,7 +1,5 @@
 """What hookgw is measured against."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

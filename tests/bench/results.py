@@ -1,7 +1,5 @@
 """What a measure gives: a number of hookgw's beside the same number of its reference. No I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Measures of size: lanes at rest, and a long backlog behind a dead receiver."""
 
-from __future__ import annotations
-
 import time
 
 import msgspec

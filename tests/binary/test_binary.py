@@ -3,8 +3,6 @@
 It runs in an empty environment, so that nothing of this machine's Python can help it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Fixtures: a gateway, a receiver and a Chromium, each started once for all tests."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

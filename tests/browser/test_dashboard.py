@@ -1,7 +1,5 @@
 """What people do in the dashboard, in a real Chromium."""
 
-from __future__ import annotations
-
 import re
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Every page: its accessibility by axe-core, its width, and the pictures of the manual."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures for the tests of commands: a fake gateway, and a way to run a command."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """``check-config`` finds everything in the plugins that would stop the start."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The HTTP client of the commands."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from functools import partial

@@ -1,7 +1,5 @@
 """``check-config`` and ``plugins``, and where commands find the configuration."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

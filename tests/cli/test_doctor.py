@@ -1,7 +1,5 @@
 """``hookgw doctor``."""
 
-from __future__ import annotations
-
 import json
 from email.utils import formatdate
 from typing import Any

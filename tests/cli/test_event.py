@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 from hookgw.testing import Receiver
@@ -80,6 +78,19 @@ async def test_list_shows_events(invoke: Invoke, server: Receiver) -> None:
     assert "e-1" in result.stdout
     assert '{"from": "é"}' in result.stdout
     assert result.stderr == "The log is complete since 2026-11-19T00:00:00.000Z.\n"
+
+
+async def test_list_of_several_instances(invoke: Invoke, server: Receiver) -> None:
+    page = {"events": [EVENT], "cursor": None, "from": "2026-11-19T00:00:00.000Z"}
+    server.default = says(page)
+    result = await invoke("event", "list", "--instances", "loja*,shop", "--kind", "CALL")
+    assert server.requests[0].target == "/event/list?instances=loja%2A%2Cshop&kind=CALL"
+    assert "loja1" in result.stdout
+    await invoke("event", "list")
+    assert server.requests[1].target == "/event/list"
+    result = await invoke("event", "list", "loja1", "--instances", "shop")
+    assert (result.exit_code, len(server.requests)) == (2, 2)
+    assert "Name an INSTANCE, or several with --instances." in result.stderr
 
 
 async def test_list_says_what_is_missing(invoke: Invoke, server: Receiver) -> None:

@@ -1,7 +1,5 @@
 """Options of commands from a table of fields."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any
 

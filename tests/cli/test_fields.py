@@ -1,7 +1,5 @@
 """What options may hold."""
 
-from __future__ import annotations
-
 import time
 
 import click

@@ -1,7 +1,5 @@
 """The command group: lazy imports, and the commands of plugins."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

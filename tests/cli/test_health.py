@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from hookgw.testing import Receiver, answer
 from tests.cli.conftest import Invoke, says
 

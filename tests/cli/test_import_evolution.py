@@ -1,7 +1,5 @@
 """``hookgw import evolution``, from a scripted Evolution API to a real gateway."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """``hookgw init``: the keys, compose.yaml, and the next command."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

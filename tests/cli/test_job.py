@@ -1,7 +1,5 @@
 """``hookgw job``, and commands that wait for a job."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``hookgw listen``, and how it reads requests."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

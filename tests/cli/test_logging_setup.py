@@ -1,7 +1,5 @@
 """The log: one line per event, in the configured format, without secrets."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re

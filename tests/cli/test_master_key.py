@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from hookgw.config import parse_master_key
 from tests.cli.conftest import Invoke
 

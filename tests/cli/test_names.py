@@ -1,7 +1,5 @@
 """Names on the command line."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw.testing import Answer, Received, Receiver

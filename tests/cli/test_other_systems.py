@@ -1,7 +1,5 @@
 """Commands on Windows and on macOS: Python without the modules and calls that these do not have."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What the commands print."""
 
-from __future__ import annotations
-
 import pytest
 from rich.cells import cell_len
 

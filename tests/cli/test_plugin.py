@@ -1,7 +1,5 @@
 """``hookgw plugin new``: what it writes passes its own tests, and the checks of its nox file."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Commands of plugins that end in every way."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """How the process ends, and its limits."""
 
-from __future__ import annotations
-
 import gc
 import resource
 from collections.abc import Iterator

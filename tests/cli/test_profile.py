@@ -1,7 +1,5 @@
 """``hookgw profile``, and its file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

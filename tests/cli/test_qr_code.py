@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from hookgw.instances import qr_blocks
 
 

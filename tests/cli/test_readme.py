@@ -1,7 +1,5 @@
 """The snippets of README.md do what it says they do."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

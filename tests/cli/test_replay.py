@@ -1,7 +1,5 @@
 """``hookgw delivery replay``: windows of time, one after the other."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from typing import Any

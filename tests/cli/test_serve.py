@@ -1,7 +1,5 @@
 """``hookgw serve`` as a process."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The gateway with its HTTP API, in this process."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import socket

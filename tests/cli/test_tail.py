@@ -1,7 +1,5 @@
 """``hookgw tail``: each change of a delivery once, in order, also across restarts of the server."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

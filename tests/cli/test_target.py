@@ -1,7 +1,5 @@
 """Which gateway a command talks to, and with which key."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

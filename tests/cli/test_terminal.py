@@ -1,7 +1,5 @@
 """Whatever the gateway, or a proxy before it, answers: no text from outside can steer the terminal."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -41,6 +39,8 @@ ARGUMENTS = {
     "delivery replay": ["loja1", "--since", "1h"],
     "delivery show": ["loja1", "dlv_1"],
     "delivery resend": ["loja1", "dlv_1"],
+    "event find": ["loja1", "evt_1"],
+    "webhook backfill": ["loja1", "--since", "1h"],
     "delivery cancel": ["loja1", "--yes"],
     "event erase": ["loja1", "5511", "--yes"],
     "job find": ["job_1"],
@@ -51,8 +51,8 @@ ARGUMENTS = {
     "health": [],
 }
 """Of the commands that need other arguments than an instance."""
-ELSEWHERE = {"import evolution", "mcp"}
-"""One reads another server, or a file; the other speaks a protocol with a program, in JSON."""
+ELSEWHERE = {"import evolution", "mcp", "connect"}
+"""One reads another server, or a file; one speaks a protocol with a program, in JSON; one works for ever."""
 PRINTS = {"click.echo", "click.secho", "print", "sys.stdout.write", "sys.stderr.write"}
 ENOUGH = 10
 DEEP = 20

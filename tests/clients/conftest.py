@@ -1,7 +1,5 @@
 """Gateways as processes, for real clients of Evolution API. ``nox -s clients`` installs the clients."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

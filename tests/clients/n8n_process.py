@@ -1,7 +1,5 @@
 """A whole n8n as a process of its own, with the nodes of Evolution API."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

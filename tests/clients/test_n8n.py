@@ -1,7 +1,5 @@
 """A workflow in a whole n8n, from hookgw's webhook to hookgw's API: n8n's own nodes and Evolution API's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

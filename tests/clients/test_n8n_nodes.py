@@ -1,7 +1,5 @@
 """The n8n nodes of Evolution API, from create to delete: their own code, without n8n around it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The programs of docs/pull.md work on every event exactly once, through kills of both sides."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

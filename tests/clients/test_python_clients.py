@@ -1,7 +1,5 @@
 """Python clients of Evolution API, from create to delete."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """Files that others can write to are refused, with the command that fixes it; exposed secrets are found."""
 
-from __future__ import annotations
-
 import grp
 import os
 import pwd

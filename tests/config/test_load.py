@@ -1,7 +1,5 @@
 """Loading the settings: the file, the environment, their precedence, and the messages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

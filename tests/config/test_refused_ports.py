@@ -1,7 +1,5 @@
 """The list of refused ports."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw.config import REFUSED_PORTS

@@ -1,7 +1,5 @@
 """The rules for values, at their bounds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The protocol of sd_notify(3), against a socket as systemd has it."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The settings: fixed defaults, and no accidental changes."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

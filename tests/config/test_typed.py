@@ -1,7 +1,5 @@
 """Typed settings: every type, every report, and the default for each mistake."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

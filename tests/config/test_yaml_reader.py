@@ -1,7 +1,5 @@
 """Strict YAML: values, lines, and mistakes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Requests to a network's server, over a real connection where the wire matters."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

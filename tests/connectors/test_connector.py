@@ -1,7 +1,5 @@
 """What connectors have in common: hooks, defaults of the configuration, connections, and state."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """What a network's refusal becomes for the caller, and when a connector tries again."""
 
-from __future__ import annotations
-
 import pytest
 import structlog
 import trio

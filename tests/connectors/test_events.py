@@ -1,7 +1,5 @@
 """Events of a network are stored, with files inside, and without what breaks a rule."""
 
-from __future__ import annotations
-
 import base64
 import copy
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """Fields of JSON that a network wrote: each has the type that its reader expects, whatever was there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Messages that an instance sends: their files, and how events show them."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

@@ -1,7 +1,5 @@
 """Options of instances: one sentence for the first mistake, without a secret."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Proofs of the network: only the right one is taken, of whatever bytes the others are."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

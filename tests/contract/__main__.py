@@ -1,7 +1,5 @@
 """Runs schemathesis against a running gateway, then generates two clients and calls it with them."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

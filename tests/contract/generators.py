@@ -5,8 +5,6 @@ not installed is named in a sentence and left out. The tools of npm, and the mod
 registries, in the versions below.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

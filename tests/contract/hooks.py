@@ -1,7 +1,5 @@
 """What schemathesis must know beyond the schemas; see ``nox -s contract``."""
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any

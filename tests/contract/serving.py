@@ -1,7 +1,5 @@
 """A gateway and a receiver for tools that read ``/openapi.json``."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

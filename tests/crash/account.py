@@ -1,7 +1,5 @@
 """The account of a crash run: what arrived, in which order, and which repeats a kill explains. No I/O."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

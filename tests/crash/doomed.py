@@ -5,8 +5,6 @@ Everything is the real code; only the named moment is deadly. A moment that both
 both: the configuration says which one runs.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

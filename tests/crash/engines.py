@@ -5,8 +5,6 @@ what concerns its commits, and some random kills: each start there waits until t
 dead, which takes 3 s.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The load on gateways that are killed: producers, and receivers that know what they answered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

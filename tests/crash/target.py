@@ -1,7 +1,5 @@
 """The gateway that is killed, and the load on it."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Sequence

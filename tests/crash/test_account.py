@@ -1,7 +1,5 @@
 """The judge of the crash run must itself notice each kind of broken promise."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.crash.account import SETTLE_WINDOW, Arrival, Figures, Kill, judge, total

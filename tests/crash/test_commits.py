@@ -1,7 +1,5 @@
 """``kill -9`` around a commit on PostgreSQL: before it is sent, before its answer, and right after that."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``kill -9`` of a connector that continues from its state: its events are exactly those before the state."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Environment: ``HOOKGW_CRASH_ROUNDS`` (20), ``HOOKGW_CRASH_SEED`` (a random one; 
 the same moments again), ``HOOKGW_CRASH_EVENTS`` (5,000 at least), ``HOOKGW_CRASH_ENGINE`` (both).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import random

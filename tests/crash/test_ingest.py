@@ -1,7 +1,5 @@
 """``kill -9`` while a network sends requests: what it repeats until it gets 200 is there once."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

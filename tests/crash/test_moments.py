@@ -1,7 +1,5 @@
 """``kill -9`` at chosen moments: what each of them may and may not do to what was accepted."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """The simulator's messages continue after kills of the process: each is raised once, in order."""
 
-from __future__ import annotations
-
 import random
 import signal
 import time

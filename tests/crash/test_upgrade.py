@@ -1,7 +1,5 @@
 """``kill -9`` while hookgw brings a data file of the previous version to its schema."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

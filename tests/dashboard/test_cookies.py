@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from hookgw.site import SESSION, Cookies
 
 

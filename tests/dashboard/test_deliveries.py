@@ -1,7 +1,5 @@
 """The pages of deliveries, over HTTP."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Mapping
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from hookgw.site import duration_text, number_element, size_text, time_element

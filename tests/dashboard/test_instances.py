@@ -1,7 +1,5 @@
 """The pages of instances, over HTTP."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -1,7 +1,5 @@
 """Overview, lanes, kinds and system, over HTTP."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator

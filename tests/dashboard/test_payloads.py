@@ -1,7 +1,5 @@
 """Payloads are cut before they become large pages."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """Logging in and out, over HTTP."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Live parts of pages, over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 

@@ -1,7 +1,5 @@
 """The envelope: its keys and their order, and payloads byte for byte."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

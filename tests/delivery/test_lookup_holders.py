@@ -1,7 +1,5 @@
 """On whose behalf names are looked up: each instance on its own, and the operator's names on nobody's."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from typing import Any

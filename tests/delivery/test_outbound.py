@@ -1,7 +1,5 @@
 """Everything that leaves a gateway passes the address guard."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

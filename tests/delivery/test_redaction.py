@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import html
 import json
 from urllib.parse import quote

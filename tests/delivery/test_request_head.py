@@ -1,7 +1,5 @@
 """Request heads: rendered once per target, completed for each request."""
 
-from __future__ import annotations
-
 import h11
 import pytest
 

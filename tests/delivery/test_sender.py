@@ -1,7 +1,5 @@
 """The sender against a real receiver, with small objects as plugins."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Signatures: published vectors, the public libraries, and requests that must not verify."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import json

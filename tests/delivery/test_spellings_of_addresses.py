@@ -4,8 +4,6 @@ The readers are the guard itself, the clients of connectors with a listed server
 files, the proxy, and the warning of ``set``. A server of the operator's listens at the address, and counts.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 

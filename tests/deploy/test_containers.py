@@ -1,7 +1,5 @@
 """Dockerfile and compose.yaml: read here, because no image can be built in a test."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

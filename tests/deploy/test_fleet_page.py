@@ -1,7 +1,5 @@
 """docs/fleet.md: its files for compose and Kubernetes, and its table of scale, as its formulas say."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """deploy/helm/hookgw: what Helm makes of the chart, and whether hookgw understands it."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

@@ -1,7 +1,5 @@
 """Prometheus' rules and Grafana's dashboard use metrics that exist, and the alerts have runbooks."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

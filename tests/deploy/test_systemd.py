@@ -1,7 +1,5 @@
 """The unit of systemd, as systemd's own tool sees it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

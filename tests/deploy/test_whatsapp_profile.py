@@ -1,7 +1,5 @@
 """From an empty folder to the first webhook: `hookgw init whatsapp`, its services, a code that is scanned."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What surrounds a lane, small and in memory."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A barrier: the lanes of a registration take nothing behind a position, until it is lifted."""
 
-from __future__ import annotations
-
 import trio
 from trio.testing import MockClock
 

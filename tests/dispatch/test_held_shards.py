@@ -1,7 +1,5 @@
 """A dispatcher of a node in a fleet: it delivers what is in the shards that it holds."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

@@ -1,7 +1,5 @@
 """A lane on a clock that jumps as soon as everybody waits: no thread and no socket is involved."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

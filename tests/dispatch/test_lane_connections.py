@@ -1,7 +1,5 @@
 """Lanes that wait for a connection: the pool of their host has one, and another lane has it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import cast
 

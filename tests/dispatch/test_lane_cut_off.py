@@ -1,7 +1,5 @@
 """A delivery that is being cancelled: its attempt is cut off, and the lane goes on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The memory that lanes hold: counted, limited, and shared fairly among instances."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

@@ -1,7 +1,5 @@
 """Where a lane's deliveries come from: the memory channel, pages from disk, and the channel again."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

@@ -1,7 +1,5 @@
 """Lanes that get work, pauses, redirects and resumes at random moments, also while they are retired."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from typing import Any

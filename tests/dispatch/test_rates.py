@@ -1,7 +1,5 @@
 """Lanes of registrations with a rate, on a clock that jumps as soon as everybody waits."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What a changed URL, header, secret or timeout means for the lanes of a registration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Retired lanes, on a clock that jumps as soon as everybody waits."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

@@ -1,7 +1,5 @@
 """Lanes that one delivery holds up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

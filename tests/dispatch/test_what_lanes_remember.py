@@ -1,7 +1,5 @@
 """What a lane remembers of its receiver (:mod:`hookgw.lanes.lane_memory`)."""
 
-from __future__ import annotations
-
 import msgspec
 
 from hookgw import Attempt, DeliveryState, Outcome

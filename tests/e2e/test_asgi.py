@@ -1,7 +1,5 @@
 """hookgw.asgi:app under hypercorn, over HTTP/2 with TLS: a process of its own, and a client of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The commands against a running server, as a program uses them."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

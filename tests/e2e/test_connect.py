@@ -1,7 +1,5 @@
 """``hookgw connect``: a receiver without a public address, and kills of either side."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Deliveries to another process: bodies, headers, signatures, order."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A network that calls back, over the process: from the command that prints the URL to the receiver."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """The process: start, refusal to start, drain, and clients that must not kill it."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

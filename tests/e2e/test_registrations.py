@@ -1,7 +1,5 @@
 """Every spelling of ``set``, in every combination, against a running server."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

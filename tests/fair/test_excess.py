@@ -1,7 +1,5 @@
 """Who loses how much when there is too much."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,8 +5,6 @@ Whenever a delivery gets into a lane, by its event or by being sent again, the t
 something new at the end.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What the tests of faults say often: what became of an event, and how long its lane waits."""
 
-from __future__ import annotations
-
 from hookgw import Attempt, DeliveryState, Event, LaneState
 from hookgw.store import DeliveryReport
 from hookgw.testing import GatewayKit, Receiver

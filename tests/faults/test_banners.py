@@ -1,7 +1,5 @@
 """A URL that leads to another service: no byte that this service sends is shown anywhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

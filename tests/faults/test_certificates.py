@@ -1,7 +1,5 @@
 """Certificates and handshakes that are not good enough: the attempt says what is wrong with them."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

@@ -6,8 +6,6 @@ Every step of a re-partition takes one delivery, so that most changes come in th
 Environment: ``HOOKGW_CHANGES_SEEDS`` (12), ``HOOKGW_CHANGES_SEED`` runs that one alone.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

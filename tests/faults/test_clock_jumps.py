@@ -1,7 +1,5 @@
 """Jumps of the machine's clock by an hour: nothing is tried early, nothing young expires."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email.utils import formatdate

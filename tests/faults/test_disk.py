@@ -1,7 +1,5 @@
 """A disk that refuses or is slow while receivers are being told: nothing is lost or sent twice."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ The process runs in a mount namespace of its own (and a user namespace, where it
 tests need no right that others lack. Where the system allows no namespaces they are skipped.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Receivers that hang, and events of which receivers die."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plugins that do everything wrong, in a real process: it survives, and names them."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

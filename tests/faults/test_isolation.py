@@ -1,7 +1,5 @@
 """A URL's trouble is nobody else's."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 import trio.testing

@@ -3,8 +3,6 @@
 Environment: ``HOOKGW_ORDER_SEEDS`` (12), ``HOOKGW_ORDER_SEED`` runs that one alone.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """The judge of the order must itself notice each kind of broken promise."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.faults.ordermodel import Key, Ledger

@@ -1,7 +1,5 @@
 """The table "What each response means" of docs/guarantees.md, row by row."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Targets that the settings refuse: not the event's fault."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from typing import Any

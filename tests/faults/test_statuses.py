@@ -1,7 +1,5 @@
 """Every status from 200 to 599 has its outcome, and the lane does what follows from it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

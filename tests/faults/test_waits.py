@@ -1,7 +1,5 @@
 """How long a lane waits: by the schedule, with the jitter, and as the receiver asks."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from email.utils import formatdate

@@ -1,7 +1,5 @@
 """Fixtures: the first-party plugins, loaded by the real loader and called through the real hooks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The connector in front of an Evolution API, with the stand-in of tests/networks/evolution."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -81,7 +79,10 @@ async def served(connector: Connector, session: FakeSession) -> AsyncIterator[Ev
     evolution.add("shop")
 
     async def deliver(url: str, headers: dict[str, str], body: bytes) -> int:
-        return await post(connector, session, body, headers, path=url.removeprefix(session.ingest_url or ""))
+        with session.answering():
+            return await post(
+                connector, session, body, headers, path=url.removeprefix(session.ingest_url or "")
+            )
 
     evolution.deliver = deliver
     transports[session] = transport = Transport(evolution)

@@ -1,7 +1,5 @@
 """An instance of the GOWA connector on the stand-in for a GOWA server, in memory."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field

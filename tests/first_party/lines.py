@@ -1,7 +1,5 @@
 """A connected instance of each network whose server posts to hookgw, on the stand-in of its server."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """A scripted homeserver of Matrix, for tests of its connector."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

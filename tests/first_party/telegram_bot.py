@@ -1,7 +1,5 @@
 """What the tests of the Telegram connector share: the fake in this process, and a session."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

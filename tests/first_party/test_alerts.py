@@ -1,7 +1,5 @@
 """The plugin alerts in a gateway: who is told what, once, through restarts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

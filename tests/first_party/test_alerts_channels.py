@@ -1,7 +1,5 @@
 """Each channel of alerts against a stand-in that checks the form that its service documents."""
 
-from __future__ import annotations
-
 import email
 import json
 import socket

@@ -1,7 +1,5 @@
 """What is told, and when: the plugin's decisions without a gateway."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """The plugin cloudevents, read by the official SDK for Python."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

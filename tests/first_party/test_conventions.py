@@ -1,7 +1,5 @@
 """What all first-party connectors have in common: options, pages, and what they say without an option."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The connector in front of an Evolution API: the webhook that it keeps, the state, faults, options."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from types import ModuleType

@@ -1,7 +1,5 @@
 """What hookgw forwards to Evolution API: messages, calls, files, and what it does with refusals."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -410,8 +408,18 @@ async def test_messages_are_those_of_evolution_api(
     connector: Connector, session: FakeSession, evolution: Evolution
 ) -> None:
     evolution.accounts["shop"].messages = [
-        {"id": "c1", "key": {"remoteJid": CHAT, "id": "M2", "fromMe": True}, "messageType": "conversation"},
-        {"id": "c0", "key": {"remoteJid": CHAT, "id": "M1", "fromMe": False}, "messageType": "imageMessage"},
+        {
+            "id": "c1",
+            "key": {"remoteJid": CHAT, "id": "M2", "fromMe": True},
+            "messageType": "conversation",
+            "messageTimestamp": 20,
+        },
+        {
+            "id": "c0",
+            "key": {"remoteJid": CHAT, "id": "M1", "fromMe": False},
+            "messageType": "imageMessage",
+            "messageTimestamp": 10,
+        },
     ]
     answer = await connector.find_messages(session, MessageQuery(chat="5511988887777@c.us", size=1, page=2))
     assert answer["messages"] == {

@@ -1,7 +1,5 @@
 """What Evolution API posts, as events: each once, and none refused for good."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The connector in front of Evolution API after an outage: it asks for what it missed."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import AsyncIterator

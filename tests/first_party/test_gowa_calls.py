@@ -1,7 +1,5 @@
 """The GOWA connector's calls: messages, files, edits, presences, and calls while nobody is logged in."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncIterator
 from typing import Any

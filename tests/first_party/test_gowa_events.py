@@ -1,7 +1,5 @@
 """What GOWA reports, by its docs/webhook-payload.md, and the events of hookgw."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The text of a QR code, from a picture as GOWA draws it."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

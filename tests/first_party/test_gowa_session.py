@@ -1,7 +1,5 @@
 """The GOWA connector and its device: the webhook, the state, the code, faults of the server, and logouts."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A client of Evolution API names an integration, and gets a connector, or learns what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path

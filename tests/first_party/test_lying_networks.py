@@ -3,8 +3,6 @@
 The senders are proved. What they pass on was written by people, and other versions have other fields.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

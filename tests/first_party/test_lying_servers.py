@@ -1,7 +1,5 @@
 """A network's server that answers with anything: calls are refused, and runs go on without a busy loop."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from functools import partial

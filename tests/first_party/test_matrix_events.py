@@ -1,7 +1,5 @@
 """Matrix events as a homeserver sends them, and the events of hookgw for them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Matrix connector against a scripted homeserver: gaps, refusals, broken answers, and logouts."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Gaps in rooms of Matrix: what happened while hookgw was away, on homeservers as they are."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any

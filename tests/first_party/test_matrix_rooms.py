@@ -1,7 +1,5 @@
 """Rooms of Matrix: what hookgw itself sent, and rooms that were replaced by others."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The plugin otel, against a receiver that speaks OTLP."""
 
-from __future__ import annotations
-
 import gzip
 import math
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """The plugin rabbitmq against a scripted broker: frames, confirms, refusals, and connections that break."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC

@@ -1,7 +1,5 @@
 """The simulator's calls: all types of messages, the key of a send, reading, presences, changes, settings."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

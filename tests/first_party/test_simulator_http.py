@@ -1,7 +1,5 @@
 """The simulator in a real gateway, driven over HTTP as a client does it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """The simulated network: kills, requests to hookgw, files, and faults on demand."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Calls of the Telegram connector, against the fake: every type of message, and what Telegram refuses."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 

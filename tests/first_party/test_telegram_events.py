@@ -1,7 +1,5 @@
 """Updates of Telegram as events: every kind of message, and what nobody should send."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

@@ -1,7 +1,5 @@
 """Telegram by polling, against the fake: nothing is lost or repeated, whatever goes wrong."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence

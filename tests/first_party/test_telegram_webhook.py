@@ -1,7 +1,5 @@
 """Telegram by webhook, against the fake: the webhook stays set, and no request without a proof counts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any

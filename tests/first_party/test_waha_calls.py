@@ -1,7 +1,5 @@
 """The WAHA connector's calls: messages, files, edits, presences; and what the server reports of them."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What people write, as WAHA's engines hand it over: whole, under the names that Baileys has for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What WAHA reports, as events: each kind, the engines' differences, and whatever else may come."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The fields of WAHA's JSON, of whatever type an engine has written them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The WAHA connector after an outage, or after a downtime of hookgw: it asks for what it missed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The WAHA connector and its session: the webhook, the status, faults of the server, and logouts."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What the state of an instance on WAHA says when the session, its account or the server is not as before."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The generic way in: proofs, JSON pointers, ids, times, and bodies that are anything."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

@@ -1,7 +1,5 @@
 """The generic way in, in a real gateway, driven over HTTP as a sender does it."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hmac

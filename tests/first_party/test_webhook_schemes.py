@@ -1,7 +1,5 @@
 """The generic way in: every scheme of the table of signatures, by the same rules."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import re

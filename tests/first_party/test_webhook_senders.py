@@ -1,7 +1,5 @@
 """The generic way in: what single senders have of their own; kinds and ids in headers, forms, times."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

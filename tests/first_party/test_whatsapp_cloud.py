@@ -1,7 +1,5 @@
 """The connector for the Cloud API against a stand-in for Meta: sends, health, requests, files, and faults."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import AsyncIterator

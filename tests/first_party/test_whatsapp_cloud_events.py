@@ -1,7 +1,5 @@
 """Notifications as Meta sends them, and the events of hookgw for them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All connectors to WhatsApp, and the simulator, send to the same person or to nobody."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each function follows the sender's own description of its signature.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """What came of one lane while nodes and the database failed. No I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

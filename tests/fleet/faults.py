@@ -1,7 +1,5 @@
 """What is done to nodes, the database, and the ways between them. Each fault is over when it returns."""
 
-from __future__ import annotations
-
 import random
 import signal
 from functools import partial

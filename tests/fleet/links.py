@@ -1,7 +1,5 @@
 """A way over TCP that a test cuts: silently, as a network does, or with an error, or makes slow."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Literal

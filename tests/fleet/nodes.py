@@ -1,7 +1,5 @@
 """A fleet of real processes on one real database, producers on all nodes, and receivers."""
 
-from __future__ import annotations
-
 import random
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -6,8 +6,6 @@ database, and their clocks jump. Clients notice none of it: they go on to send t
 ``HOOKGW_FLEET_SEED`` (a random one; it is printed, and gives each node the same faults again).
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

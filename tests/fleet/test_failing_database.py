@@ -1,7 +1,5 @@
 """The database moves to a standby, and its disk is full. Each test has a server of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Environment: ``HOOKGW_FLEET_FAULTS`` (without it nothing runs), ``HOOKGW_FLEET_E
 ``HOOKGW_FLEET_SEED`` (a random one; it is printed, and gives the same faults again).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import random

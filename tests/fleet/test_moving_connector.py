@@ -3,8 +3,6 @@
 The network counts how often the account is connected at a time, and sends numbered messages.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence

@@ -4,8 +4,6 @@ Nobody tells the clients which node will stop. Environment: ``HOOKGW_FLEET_FAULT
 ``HOOKGW_FLEET_RESTART_RATE`` (events a second, 500), ``HOOKGW_FLEET_RESTARTS`` (of single nodes, 15).
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

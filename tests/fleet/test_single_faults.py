@@ -3,8 +3,6 @@
 Without ``HOOKGW_FLEET_FAULTS``, only the quick ones run.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable

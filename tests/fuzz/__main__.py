@@ -5,8 +5,6 @@ goes on from; ``--keep`` puts the smallest inputs that reach everything into ``t
 that break a promise end the run with 1: mend it, and give them a name in the corpus.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import shutil

@@ -4,8 +4,6 @@ A guard that reads a host in another way than the one who dials it guards nothin
 could be asked is: the system's own (``getaddrinfo`` for numeric hosts), ``urllib`` and ``httpx``.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """What receivers answer: the bytes of an answer, and ``Retry-After``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What callers post: registrations and instances in every dialect, events, replays."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What networks post to an instance's ``ingestUrl``, once their proof was right."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Bytes as they may arrive: in pieces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 

@@ -1,7 +1,5 @@
 """What clients send: the reader of requests, beside an independent one (h11)."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 

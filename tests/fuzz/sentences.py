@@ -1,7 +1,5 @@
 """What every refusal has in common."""
 
-from __future__ import annotations
-
 
 def check_sentences(*sentences: str, printable: bool = True, hidden: str = "\0") -> None:
     """A refusal has something to say, in whole sentences, and on one line each.

@@ -4,8 +4,6 @@ Each takes any bytes and raises only where the code under test broke a promise. 
 looks for such bytes guided by coverage; ``test_corpus.py`` runs what was kept of that in every test run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the fuzzer kept is tried in every run, so that what was found once stays found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Smaller things that come from outside: JSON, the configuration, durations, times, cursors, signatures."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -4,8 +4,6 @@
 the starter: an executable file that does the same with further options, since merging needs further runs.
 """
 
-from __future__ import annotations
-
 import sys
 
 import atheris

@@ -1,7 +1,5 @@
 """The way in: checked, addressed, on disk, told."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

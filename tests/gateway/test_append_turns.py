@@ -1,7 +1,5 @@
 """Who stores next, if one instance has more to store than others."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 import trio

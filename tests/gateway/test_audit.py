@@ -1,7 +1,5 @@
 """Who changed what: entries follow from the records before and after a change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

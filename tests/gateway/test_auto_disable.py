@@ -1,7 +1,5 @@
 """Registrations that hookgw disables, and what counts as failing."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a webhook has missed is sent later, in order, through a running gateway on a real disk and wire."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Lines that threads write: over real pipes, with and without a reader."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

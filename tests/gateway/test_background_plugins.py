@@ -1,7 +1,5 @@
 """Background tasks of plugins in a whole gateway: their client, their end, and what they may read."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any

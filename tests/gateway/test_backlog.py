@@ -1,7 +1,5 @@
 """What is pending, counted along, and the limits at their edges."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The limits of the backlog, over the real store and real lanes; and that the figures never drift."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Sessions of browsers, through a running gateway."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Replays and cancellations over several instances, and jobs that are paused, resumed and cancelled."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cancelling one delivery, so that its lane goes on with the next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chats and contacts, found in a history that the test writes."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

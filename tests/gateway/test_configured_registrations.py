@@ -1,7 +1,5 @@
 """The registrations of the configuration, which hear every instance."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime

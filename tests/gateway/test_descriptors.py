@@ -1,7 +1,5 @@
 """More receivers than file descriptors."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Deliveries that a plugin sends (``hookgw_destinations``): everything about lanes holds for them too."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any

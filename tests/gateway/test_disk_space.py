@@ -1,7 +1,5 @@
 """Events are refused before the disk is full, and deliveries continue."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Deliveries that are sent again with other data, or once to another URL."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Messages that a network keeps, after a person was erased."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

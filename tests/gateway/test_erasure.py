@@ -1,7 +1,5 @@
 """Erasing what concerns a person."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Filters of registrations, from the set to the dropped delivery."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Instances and registrations that come and go leave nothing behind in memory: no table keeps their names."""
 
-from __future__ import annotations
-
 import gc
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The whole way of an event, on a real disk and a real wire, under a clock that the test moves."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

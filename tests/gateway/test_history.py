@@ -1,7 +1,5 @@
 """Reads of the history take turns: two of an instance at a time, and the operator's apart."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

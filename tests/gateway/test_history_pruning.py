@@ -1,7 +1,5 @@
 """Keeping the history within its bounds; the store removes what is too much."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import cast
 

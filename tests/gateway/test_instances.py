@@ -1,7 +1,5 @@
 """Creating, connecting and deleting instances, through a running gateway."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Work that outlasts its request: deleting, disabling and replaying with more pending than a step handles."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Locks by name: in order, for one name, and gone when nobody needs them."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked

@@ -1,7 +1,5 @@
 """The keyring of an installation, over restarts of a real store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

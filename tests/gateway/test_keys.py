@@ -1,7 +1,5 @@
 """Making and revoking keys, through a running gateway."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial

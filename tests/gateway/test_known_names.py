@@ -1,7 +1,5 @@
 """The names of receivers that were fast are known after a restart, and forgotten with their registrations."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Calls that wait while their instance is deleted, and created anew for somebody else."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events about several chats, to registrations with ordering ``chat``."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Sequence

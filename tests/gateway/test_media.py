@@ -1,7 +1,5 @@
 """Files inside events: who gets them, and what plugins see."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sends with a key, and what goes on after the caller has left."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast

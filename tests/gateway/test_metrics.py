@@ -1,7 +1,5 @@
 """The figures: what is counted, under which names and labels, and what a scrape looks like."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Opening and closing a gateway: what it goes on with, and how it ends."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path

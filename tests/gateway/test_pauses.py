@@ -1,7 +1,5 @@
 """Registrations that their owner pauses: what is pending waits, in order, until it is resumed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Changes of registrations with pending deliveries: to another target, and to other lanes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from itertools import permutations
 from pathlib import Path

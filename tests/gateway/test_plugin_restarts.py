@@ -1,7 +1,5 @@
 """Connectors and background tasks that fail, in a whole gateway: what operators see."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

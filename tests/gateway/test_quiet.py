@@ -1,7 +1,5 @@
 """Instances whose connection is open, and that no event comes from any more."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Registrations whose address is refused: what is said of them, and whom their backlog concerns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Setting, deleting, rotating and trying out registrations, through a running gateway."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Instances and registrations, over a real store."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What changes of a configuration while the gateway runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Deliveries sent again, through a running gateway on a real disk and a real wire."""
 
-from __future__ import annotations
-
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes that complete once they have started."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 from trio.testing import MockClock

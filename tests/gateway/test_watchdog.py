@@ -1,7 +1,5 @@
 """The watchdog, over a loop that a plugin really blocks."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable

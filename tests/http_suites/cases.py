@@ -1,7 +1,5 @@
 """The cases: those of others' packages, read as data, and our own from the RFCs."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tarfile

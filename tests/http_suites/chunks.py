@@ -1,7 +1,5 @@
 """What small chunks cost: hookgw's reader beside Node's server, for the same bytes. Nothing is judged."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

@@ -3,8 +3,6 @@
 The class is the status that counts, or ``failed`` if there is none.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Differences that are meant, by their reason. A name ends in ``*`` if all cases that begin so are meant."""
 
-from __future__ import annotations
-
 EXPLAINED: dict[str, tuple[str, ...]] = {
     "its limits (of a line, a value or the number of headers) are lower than hookgw's": (
         *(

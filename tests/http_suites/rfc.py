@@ -4,8 +4,6 @@ An expectation is the classes of the responses, as :mod:`tests.http_suites.serve
 :mod:`tests.http_suites.clients` name them. Alternatives are separated by ``|``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.http_suites.cases import ACCEPTED, REFUSED, Case

@@ -4,8 +4,6 @@ The class of a connection names its responses in order: ``accepted``, ``refused 
 its status, or ``closed`` if there is none.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Each attack has a gateway of its own: ``hookgw serve`` in a process, on loopback
 started here ends with the attack. The exit code is 1 if an attack hurt the victim.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

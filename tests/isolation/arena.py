@@ -1,7 +1,5 @@
 """One attack: a gateway, a victim and an attacker as three processes, and what came of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The known attacks. Each is one function; :mod:`tests.isolation.attacks` has them."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Its arguments are the gateway's port, the global key, the name of the attack, an
 take. Standard output has ``ready`` once the attack may begin, and at the end the counts of responses as JSON.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import sys

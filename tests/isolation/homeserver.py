@@ -1,7 +1,5 @@
 """A homeserver of Matrix, as far as a victim needs one, and as hostile as an attack wants it."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Awaitable, Callable

@@ -3,8 +3,6 @@
 Each was found by measuring: the docstring says what it cost before there was a limit, for 1 MiB.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 MEGABYTE = 2**20

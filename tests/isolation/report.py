@@ -1,7 +1,5 @@
 """The figures of an attack, whether they are good enough, and their row in the table. No I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

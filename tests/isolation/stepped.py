@@ -4,8 +4,6 @@ Unlike latencies, these times hardly depend on what else the machine does. Run i
 ``python -m hookgw``; at the end it prints the longest steps to standard output, one a line.
 """
 
-from __future__ import annotations
-
 import heapq
 import time
 from functools import partial

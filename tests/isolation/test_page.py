@@ -1,7 +1,5 @@
 """The table in ``docs/security.md`` has every attack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.isolation.__main__ import BEGIN, END, PAGE, write

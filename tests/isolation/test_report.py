@@ -1,7 +1,5 @@
 """When an attack counts as harmless, and how the table says so."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

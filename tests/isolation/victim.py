@@ -7,8 +7,6 @@ well. Standard input has one word a line: the name of the phase that begins, and
 output has ``ready``, and at the end a :class:`Report`.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """A table of fields, of a record that hookgw does not have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

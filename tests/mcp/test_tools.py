@@ -1,7 +1,5 @@
 """The tools of the MCP server, over an API that is a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The two readings of the clock, and times as text."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

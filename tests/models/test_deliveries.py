@@ -1,7 +1,5 @@
 """The plain records of deliveries: their names and their defaults."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

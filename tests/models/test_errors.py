@@ -1,7 +1,5 @@
 """The errors: the status that each becomes, and what is read in it."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw import HookgwError, NetworkRefused, Unavailable

@@ -1,7 +1,5 @@
 """What a condition means, and that the look at the bytes of a payload sees what is there."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

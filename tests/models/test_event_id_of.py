@@ -1,7 +1,5 @@
 """Ids of networks as ids of events: the same for ever, and never the same for two."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

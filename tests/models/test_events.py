@@ -1,7 +1,5 @@
 """Events, their kinds, and the catalog that finds a kind by any spelling."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hosts in every spelling that browsers understand."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import pytest

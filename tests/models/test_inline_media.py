@@ -1,7 +1,5 @@
 """A file inside an event: marked, and cut out again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Masking: no record shows a secret, new fields included, and URLs lose their user information."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterator

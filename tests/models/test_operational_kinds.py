@@ -1,7 +1,5 @@
 """The kinds of operational events: a meaning, a schema and an example each, and a line in the manual."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Payloads against the schemas of their kinds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

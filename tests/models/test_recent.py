@@ -1,7 +1,5 @@
 """The table that forgets what was not used for longest."""
 
-from __future__ import annotations
-
 from hookgw import Recent
 
 

@@ -1,7 +1,5 @@
 """Registrations: what they want, what a change makes of them, and when two of them are alike to a lane."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When an instance's events come: counted by the hour of the week, over four weeks."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Which schemes a registration's URL may have, and what follows from its scheme."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw.delivery import AddressGuard

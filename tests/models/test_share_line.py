@@ -1,7 +1,5 @@
 """Places in the line of a share: in turn, and none is lost to a cancellation."""
 
-from __future__ import annotations
-
 import random
 
 import trio

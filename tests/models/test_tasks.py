@@ -1,7 +1,5 @@
 """Functions that are tried again after an error in hookgw."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

@@ -1,7 +1,5 @@
 """A worker thread: its calls, their results, its end."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

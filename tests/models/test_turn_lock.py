@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import trio
 from trio.testing import Sequencer, wait_all_tasks_blocked
 

@@ -1,7 +1,5 @@
 """Durations and sizes: what is read, what is refused, and that what is written is read back."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

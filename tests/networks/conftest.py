@@ -1,7 +1,5 @@
 """Fixtures: a homeserver, a gateway and a receiver, all on loopback ports of their own."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path

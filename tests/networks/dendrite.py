@@ -1,7 +1,5 @@
 """A real Dendrite as a process of its own, with the limits that it has by default."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

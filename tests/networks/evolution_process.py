@@ -1,7 +1,5 @@
 """A real Evolution API as a process of its own, on a PostgreSQL of its own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """``hookgw serve`` with instances on a real network, and the receiver of their events."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path

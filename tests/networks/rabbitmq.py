@@ -1,7 +1,5 @@
 """A node of RabbitMQ, as Debian has it: its own ports, data and port mapper, all on loopback."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

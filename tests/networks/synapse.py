@@ -1,7 +1,5 @@
 """A real Synapse as a process of its own."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Matrix on a real Dendrite, whose limits let a login make five requests at once: ``nox -s dendrite``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """In front of an Evolution API: a real server, killed at random moments; and switching over and back."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

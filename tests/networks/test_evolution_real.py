@@ -4,8 +4,6 @@ Its channel EVOLUTION stands for WhatsApp: what is posted to it takes the way of
 database and its webhooks. docs/testing.md says how to prepare a checkout.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """GOWA: a real gateway in front of a stand-in, with kills; and of the real binary, if it can be built."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Matrix on a real Synapse: every kind of event, calls, kills, and gaps."""
 
-from __future__ import annotations
-
 import base64
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The plugin rabbitmq on a real RabbitMQ, which is killed as hookgw is; read by RabbitMQ's own client."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Telegram in real processes: kills, conflicts, webhooks; and a bot library that proves the fake."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """WAHA: a real gateway in front of a stand-in for a WAHA server, with kills, repeats and wrong proofs."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The stand-in for a WAHA server, and what hookgw asks of it, by a client made from WAHA's own schemas."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from functools import partial

@@ -1,7 +1,5 @@
 """A real WAHA, as far as it goes without an account. tests/networks/README.md says how to prepare one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

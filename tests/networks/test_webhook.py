@@ -1,7 +1,5 @@
 """The connector webhook in a real process: kills, another library's signatures, the commands of its page."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """WhatsApp's Cloud API: a stand-in for Meta, which a third-party client proves, and a real gateway."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

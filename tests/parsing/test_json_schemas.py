@@ -1,7 +1,5 @@
 """The JSON schemas and the parsers agree on every body here, once it is spelled as the schemas publish it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The field ``tls``: what is accepted, and the reason for each refusal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The numbers that callers name on WhatsApp: the right person, or a sentence."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

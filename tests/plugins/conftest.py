@@ -1,7 +1,5 @@
 """Fixtures for the tests of plugins: real plugin files, and records to call hooks with."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The boundary around plugins, against everything that a plugin's code can raise and return."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The options of a connector's instances: what a schema refuses, what is masked, and what a change does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The manual's section "Write a connector" works as it is printed: package, tests, installation, commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Event kinds, connectors and options that break a rule: they stop the start, or switch their plugin off."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from enum import StrEnum

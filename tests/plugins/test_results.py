@@ -1,7 +1,5 @@
 """What the hooks of a delivery return or set, against everything that JSON or HTTP cannot express."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

@@ -4,8 +4,6 @@ It has no time, so it is small: a failing receiver's final effect on a delivery 
 to a receiver that is down wait until it is up.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

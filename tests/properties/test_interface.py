@@ -3,8 +3,6 @@
 ``HOOKGW_EXAMPLES`` (60) divided by six says how many rows are tried; each has at most 30 calls.
 """
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections import defaultdict

@@ -3,8 +3,6 @@
 ``HOOKGW_EXAMPLES`` (60) says how many examples each property is tried with.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The wheel and the sdist that ``nox -s release`` built: equal builds, contents, a clean install."""
 
-from __future__ import annotations
-
 import base64
 import configparser
 import hashlib

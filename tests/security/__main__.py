@@ -4,8 +4,6 @@ Prints the table of ``docs/security.md``; ``--write`` puts it there. Every surpr
 the exit code 1. All of it stays on loopback.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import re

@@ -1,7 +1,5 @@
 """Families of hostile input: what is tried, and what counts as expected."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

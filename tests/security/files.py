@@ -1,7 +1,5 @@
 """What the configuration may hold, and what the fuzzer has found before."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What anonymous clients and tenants send to the HTTP interface."""
 
-from __future__ import annotations
-
 import random
 import re
 import socket

@@ -1,7 +1,5 @@
 """The table of ``docs/security.md`` has every family, and the families behave as it says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

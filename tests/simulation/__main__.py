@@ -1,7 +1,5 @@
 """Runs seeds: ``python -m tests.simulation --runs 2000``, or one of them with its trace."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The simulated clocks: Trio's, which moves only when all tasks wait, and the machine's, which jumps."""
 
-from __future__ import annotations
-
 import heapq
 import select
 

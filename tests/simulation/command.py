@@ -1,7 +1,5 @@
 """The command line of the simulator."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import gc

@@ -1,7 +1,5 @@
 """What happened in a run, as records: the checks read them, and the trace shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, TypeVar
 

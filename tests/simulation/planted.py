@@ -4,8 +4,6 @@
 ``docs/testing.md``. With names, it tries these.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

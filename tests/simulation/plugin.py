@@ -1,7 +1,5 @@
 """The plugin of a run: it observes, and if the seed says so, it misbehaves in every hook."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What a seed makes of a run: settings, hosts, how many lives, and how much of everything."""
 
-from __future__ import annotations
-
 import base64
 import random
 from pathlib import Path

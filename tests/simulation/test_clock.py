@@ -1,7 +1,5 @@
 """The simulated clock: it moves to whatever is due next, once no task can run."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Awaitable, Callable
 

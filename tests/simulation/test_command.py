@@ -1,7 +1,5 @@
 """The command line of the simulator, with runs that break what they are told to."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two runs of one seed are the same, in two processes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The planted bugs: every patch still applies. ``python -m tests.simulation.planted`` finds them."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The world of a run: what it notes of the gateway."""
 
-from __future__ import annotations
-
 from tests.simulation.command import run_seed
 
 

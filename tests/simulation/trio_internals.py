@@ -7,8 +7,6 @@
 - **Instruments.** There are none. Trio looks for them several times in each step, and faster in a plain dict.
 """
 
-from __future__ import annotations
-
 import random
 import select
 from collections.abc import Iterator

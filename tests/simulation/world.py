@@ -1,7 +1,5 @@
 """A run: a gateway, from its first start to its last end, in a world that follows from a seed."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3
@@ -101,8 +99,6 @@ class World:
         self.gateway: Gateway
         self.api: Api | None = None
         self.clients = Clients(self, self.chance("clients"))
-        # Of replays and backfills: most of a run would be a single one.
-        steps.REPLAY_STEP = self.scenario.step
         self.pullers = Pullers(self, self.chance("pullers"))
 
     def chance(self, purpose: str) -> random.Random:
@@ -604,6 +600,8 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     try:
         with (
             mock.patch.object(Application, "url_rule_class", CompiledOnce),
+            # Of replays and backfills: most of a run would be a single one.
+            mock.patch.object(steps, "REPLAY_STEP", world.scenario.step),
             mock.patch.object(trio, "sleep", world.clock.sleep),
             order_of_tasks(_Shuffler(seed)),
         ):

@@ -1,7 +1,5 @@
 """The account of a soak run: every accepted event, once for each registration that wanted it. No I/O."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The account of a soak run must itself notice each kind of broken promise."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.soak.account import Account, Arrival, settle_up

@@ -4,8 +4,6 @@ Environment: ``HOOKGW_SOAK_MINUTES`` (without it nothing runs), ``HOOKGW_SOAK_SE
 printed).
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

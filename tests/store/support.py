@@ -1,7 +1,5 @@
 """Builders and short reads that the tests of every store use."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

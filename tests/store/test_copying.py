@@ -1,7 +1,5 @@
 """Everything is copied from one engine to the other and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

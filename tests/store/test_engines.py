@@ -1,7 +1,5 @@
 """The engine that the configuration names."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

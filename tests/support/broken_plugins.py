@@ -1,7 +1,5 @@
 """Plugins whose kinds, connectors or options break a rule, and a part of the reason that hookgw gives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 HEAD = """

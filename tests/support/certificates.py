@@ -1,7 +1,5 @@
 """Certificates for tests: of clients, and of authorities that trustme does not make."""
 
-from __future__ import annotations
-
 import datetime
 import socket
 import ssl

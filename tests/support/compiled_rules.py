@@ -4,8 +4,6 @@ Werkzeug writes two functions for each route that build its URL, which takes nin
 an application is made (40 ms). hookgw never calls them, so that those of another rule will do.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from quart.routing import QuartRule

@@ -1,7 +1,5 @@
 """What Docker Compose makes of compose.yaml: variables, profiles, secrets. No container runtime is needed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path

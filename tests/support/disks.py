@@ -1,7 +1,5 @@
 """A disk that refuses writes for a while, under a clock that stands still."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

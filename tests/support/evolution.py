@@ -1,7 +1,5 @@
 """A scripted Evolution API 2: it answers what ``hookgw import evolution`` asks, as version 2.3.6 does."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import unquote

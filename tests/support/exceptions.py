@@ -1,7 +1,5 @@
 """Exceptions that code of others may raise."""
 
-from __future__ import annotations
-
 import trio
 
 

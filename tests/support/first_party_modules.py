@@ -5,8 +5,6 @@ objects and their state, run for each gateway, and so do plugins of a single fil
 of connectors, or of an event kind, is not checked again.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder

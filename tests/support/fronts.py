@@ -4,8 +4,6 @@ The configurations are the examples of the page, with other ports, names and fil
 only what the distribution's own main file would have.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

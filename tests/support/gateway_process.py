@@ -1,7 +1,5 @@
 """``hookgw serve`` as a process of its own, and a receiver in another one."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections import defaultdict, deque

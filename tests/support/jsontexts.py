@@ -1,7 +1,5 @@
 """JSON texts for Hypothesis: every spelling that RFC 8259 allows, not only those that an encoder writes."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a key gives access to, in a gateway."""
 
-from __future__ import annotations
-
 from hookgw import Gateway
 from hookgw.records import Principal
 

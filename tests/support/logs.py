@@ -1,7 +1,5 @@
 """The log of the process, which commands set up anew."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

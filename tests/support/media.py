@@ -1,7 +1,5 @@
 """Links to inbound files and the rules of events, for sessions without a gateway."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hookgw.auth import MEDIA_KEY_BYTES as KEY_BYTES

@@ -4,8 +4,6 @@ As a program in namespaces of its own (:func:`run_neighbours`), it reads from st
 and then calls a function of a test, which may use the names.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

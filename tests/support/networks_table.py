@@ -4,8 +4,6 @@
 page differs from the code.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path

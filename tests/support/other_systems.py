@@ -1,7 +1,5 @@
 """Makes this Python look like that of another system."""
 
-from __future__ import annotations
-
 import builtins
 import os
 import select

@@ -1,7 +1,5 @@
 """Secrets that are planted where they can stand, and looked for in everything that comes out."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from urllib.parse import quote

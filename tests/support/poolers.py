@@ -1,7 +1,5 @@
 """A pooler in front of a PostgreSQL server of the tests: pgbouncer, if it is installed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

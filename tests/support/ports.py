@@ -1,7 +1,5 @@
 """Ports for servers that cannot be told 0: they start later, or again on the same port."""
 
-from __future__ import annotations
-
 import random
 import socket
 

@@ -1,7 +1,5 @@
 """Processes under test: started, read line by line with a deadline, and always ended."""
 
-from __future__ import annotations
-
 import os
 import queue
 import signal

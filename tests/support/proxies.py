@@ -1,7 +1,5 @@
 """Little proxies on loopback: an HTTP one and a SOCKS5 one that work, and any that does not."""
 
-from __future__ import annotations
-
 import base64
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -6,8 +6,6 @@ once with 200. Below ``/proxy``, a body with the word "poison" is answered 502, 
 upsets. It ends when its standard input does, so it never outlives who started it.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import sys

@@ -5,8 +5,6 @@ tables of fields in docs/http.md come from those of the code.
 name without a place in :data:`PAGES`, and a field without a description, is an error here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import inspect

@@ -1,7 +1,5 @@
 """A gateway full of planted secrets, and what is asked of it."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

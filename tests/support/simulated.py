@@ -1,7 +1,5 @@
 """Run instances of the simulator on a fake session."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

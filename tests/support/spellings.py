@@ -1,7 +1,5 @@
 """Spells a request as ``/openapi.json`` does: parsers accept many spellings, the document has one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

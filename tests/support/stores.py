@@ -1,7 +1,5 @@
 """The parts inside of a store that a test holds, refuses or reads: the one place that knows their names."""
 
-from __future__ import annotations
-
 import sqlite3
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Times that tests share: what hookgw waits for by default."""
 
-from __future__ import annotations
-
 from hookgw.config import DeliverySettings
 
 FIRST_WAIT = float(DeliverySettings().schedule[0])

@@ -1,7 +1,5 @@
 """A gateway with an account of every event that it has accepted."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

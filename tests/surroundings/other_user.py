@@ -1,7 +1,5 @@
 """Another user of this machine: limits and permissions do not bind root."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

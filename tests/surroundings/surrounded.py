@@ -1,7 +1,5 @@
 """``hookgw serve`` in surroundings that a test makes: its streams, its limits, its user, its environment."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What happens to the data file while hookgw uses it: files really moved, replaced, damaged and locked."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

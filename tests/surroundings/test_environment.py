@@ -1,7 +1,5 @@
 """What the environment says: secrets in files, and variables that mean nothing."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Nobody reads what hookgw writes: a pipe that is full, a terminal after Ctrl-S, a full or closed stream."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import termios

@@ -1,7 +1,5 @@
 """The files of hookgw itself are replaced or removed while it runs: an upgrade, a cleaner of /tmp."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

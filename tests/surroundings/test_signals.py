@@ -1,7 +1,5 @@
 """hookgw as the first process of a container, whose default actions for signals the kernel ignores."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A system that has few threads to give, and tenants whose names never resolve."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -1,7 +1,5 @@
 """Volumes as Kubernetes and OpenShift mount them: any user id, groups of volumes, read-only mounts."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The page about the test kit: its example works, and it names every fixture and public name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The gateway kit: a real gateway on a clock that the test moves."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The receiver with a plain client: what it records, and each fault on the wire."""
 
-from __future__ import annotations
-
 import itertools
 import socket
 import ssl

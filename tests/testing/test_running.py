@@ -1,7 +1,5 @@
 """A run of a connector in a unit test: it lasts for the block, and the next one continues."""
 
-from __future__ import annotations
-
 from hookgw import ConnectionState, Session
 from hookgw.testing import FakeConnector, FakeSession, running
 

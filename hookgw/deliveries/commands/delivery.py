@@ -103,7 +103,7 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **que
 @server_options
 @table_options
 def dead(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
-    """List dead letters of INSTANCE, or of several, with the reason, newest first."""
+    """List dead letters with the reason, newest first."""
     _list(client, instance, {"state": "dead", **query}, LISTED_DEAD, wide, as_json)
 
 
@@ -227,7 +227,8 @@ def resend(
     if as_json:
         show_json(queued)
     else:
-        say(f"{queued['id']} will be sent again to {printable(queued['url'])}")
+        # With data, it is a new event, which has a delivery for each registration that wants it.
+        say(f"{queued.get('id', delivery_id)} will be sent again to {printable(queued['url'])}")
 
 
 @delivery.command()
@@ -255,7 +256,7 @@ def cancel(
     as_json: bool,
     **choice: Any,
 ) -> None:
-    """Cancel pending deliveries, of INSTANCE or of several: they become dead letters.
+    """Cancel pending deliveries; they become dead letters.
 
     \b
         hookgw delivery cancel loja1 --label crm --until 1h

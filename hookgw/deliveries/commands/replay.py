@@ -62,12 +62,12 @@ def replay(
     as_json: bool,
     **choice: Any,
 ) -> None:
-    """Send dead letters again, of INSTANCE or of several, in their original order.
+    """Send dead letters again, in their original order.
 
     \b
         hookgw delivery replay loja1 --since 2h
         hookgw delivery replay loja1 --since 3d --until 1d --state all
-        hookgw delivery replay --instances 'loja*' --since 2h --host crm.example.com --dry-run
+        hookgw delivery replay --instances 'loja*' --since 2h --dry-run
 
     Ctrl-C stops the replay of one instance, and prints how to continue it. One of several goes on; see
     hookgw job pause and hookgw job cancel.

@@ -40,7 +40,7 @@ _DELIVERED = {
 
 @click.group()
 def event() -> None:
-    """List and find events of the log, or erase a person's data from it."""
+    """List, find and erase what is in the event log."""
 
 
 @event.command()
@@ -77,7 +77,12 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
 
 
 @event.command("list")
-@instance_argument()
+@instance_argument(required=False)
+@click.option(
+    "--instances",
+    metavar="NAMES",
+    help="Without INSTANCE: only these, separated by commas; 'loja*' for all that begin so.",
+)
 @click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind.")
 @click.option(
     "--since",
@@ -95,17 +100,20 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
 @click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
 @server_options
 @table_options
-def list_(client: Client, instance: str, wide: bool, as_json: bool, **query: str | int | None) -> None:
-    """List INSTANCE's events, whether a webhook wanted them or not."""
+def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
+    """List events, whether a webhook wanted them or not."""
+    if instance is not None and query["instances"] is not None:
+        raise click.UsageError("Name an INSTANCE, or several with --instances.")
+    columns = _LISTED if instance is not None else {"instance": Column("instance", least=8), **_LISTED}
     page = client.page("events", "event", "list", instance, query=query)
     if as_json:
         show_json(page)
         return
-    rows = [
-        [found["acceptedAt"], found["event"], found["id"], json.dumps(found["data"], ensure_ascii=False)]
+    rows = (
+        [json.dumps(found[name], ensure_ascii=False) if name == "data" else found[name] for name in columns]
         for found in page["events"]
-    ]
-    show_table(tuple(_LISTED.values()), rows, wide=wide)
+    )
+    show_table(tuple(columns.values()), rows, wide=wide)
     # To standard error, so that a pipe gets only the table.
     if page.get("indexedUntil"):
         say(f"Events accepted after {page['indexedUntil']} are not listed yet. Try again soon.", err=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from hookgw.records.instances import is_retired
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.history_rows import event_of
@@ -23,7 +24,7 @@ from hookgw.store.postgresql.history import summaries
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import EventReport, LoggedEvent, micros, seconds
+from hookgw.store.records import EventQuery, EventReport, LoggedEvent, micros, seconds
 
 # LogStatements
 __all__ = ["add_run", "count_unwanted", "find_event", "forget_runs", "oldest_unwanted", "read_state"]
@@ -35,10 +36,10 @@ _BEGIN = """INSERT INTO log_begins SELECT 0, greatest(%s,
         coalesce((SELECT accepted_at + 1 FROM events ORDER BY seq DESC LIMIT 1), 0))
     ON CONFLICT (instance) DO UPDATE SET at = excluded.at"""
 
-_STATE = f"""SELECT generation, greatest((SELECT at FROM log_begins WHERE instance = 0),
-        coalesce((SELECT at FROM log_begins b JOIN instance_numbers i ON i.number = b.instance
-            WHERE i.name = %s), 0)),
+_STATE = f"""SELECT generation, (SELECT max(at) FROM log_begins
+        WHERE instance = 0 OR %(all)s OR instance = ANY(%(numbers)s)),
     xid, seq, {SETTLED} FROM log_state"""  # noqa: S608 - a constant
+_NUMBERS = "SELECT array_agg(number) FROM instance_numbers WHERE name = ANY(%s)"
 _END_OF_TAIL = """SELECT xid, seq, accepted_at FROM events
     WHERE heard >= 0 AND (xid, seq) > (%s, %s) AND xid < %s ORDER BY xid, seq LIMIT 1 OFFSET %s"""
 _UNINDEXED = f"""
@@ -69,7 +70,7 @@ _ENTRIES = """SELECT l.xid, l.seq, l.accepted_at, {conditions} AS matches FROM l
         AND (l.instance, l.xid, l.seq) <= (%(instance)s, %(until_xid)s, %(until)s)
     ORDER BY l.instance {order}, l.xid {order}, l.seq {order} LIMIT %(rows)s"""
 _TAIL = """SELECT l.xid, l.seq, l.accepted_at,
-        l.instance = %(instance)s AND octet_length(l.data) > 0 AND {conditions} AS matches
+        octet_length(l.data) > 0 AND {conditions} AS matches
     FROM events l
     WHERE l.heard >= 0 AND (l.xid, l.seq) > (%(after_xid)s, %(after)s)
         AND (l.xid, l.seq) <= (%(until_xid)s, %(until)s)
@@ -87,7 +88,9 @@ summed AS (SELECT *, sum(size) OVER (ORDER BY xid {order}, seq {order}) - size A
 SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen),
     (SELECT ARRAY[xid, seq, accepted_at] FROM looked_at ORDER BY xid {reverse}, seq {reverse} LIMIT 1),
     ARRAY(SELECT seq FROM summed WHERE before_it < %(bytes)s ORDER BY xid {order}, seq {order})"""
-_PAYLOADS = """SELECT e.xid, e.seq, e.accepted_at, e.id, e.kind, e.time, e.data, e.sender, e.server_url
+_PAYLOADS = """SELECT e.xid, e.seq, e.accepted_at,
+        (SELECT name FROM instance_numbers WHERE number = e.instance), e.id, e.kind,
+        e.time, e.data, e.sender, e.server_url
     FROM unnest(%s::bigint[]) WITH ORDINALITY AS wanted (seq, place)
     CROSS JOIN LATERAL (SELECT * FROM events WHERE events.seq = wanted.seq AND heard >= 0 OFFSET 0) e
     ORDER BY wanted.place"""
@@ -120,11 +123,21 @@ def begin_log(connection: Connection, now: float, *, is_whole: bool) -> None:
         connection.execute("UPDATE log_state SET is_whole = %s", (is_whole,))
 
 
-def read_state(connection: Connection, instance: str) -> LogState:
-    generation, begins_at, xid, seq, settled = one_row(connection, _STATE, (sought(instance),))
+def read_state(connection: Connection, query: EventQuery) -> LogState:
+    numbers = _numbers(connection, query)
+    given = {"all": numbers is None, "numbers": numbers or []}
+    generation, begins_at, xid, seq, settled = one_row(connection, _STATE, given)
     state = LogState(generation, begins_at, (xid, seq), (settled - 1, searches.LAST))
     end = connection.execute(_END_OF_TAIL, (xid, seq, settled, TAIL_ROWS)).fetchone()
     return state if end is None else state._replace(end=(end[0], end[1]), reached=end[2])
+
+
+def _numbers(connection: Connection, query: EventQuery) -> list[int] | None:
+    """Return the numbers of the instances that a query is for; ``None`` for all."""
+    names = query.among if query.instance is None else (query.instance,)
+    if names is None:
+        return None
+    return one_row(connection, _NUMBERS, ([sought(name) for name in names],))[0] or []
 
 
 def read_unindexed(connection: Connection, rows: int, size: int) -> Run | None:
@@ -138,7 +151,7 @@ def read_unindexed(connection: Connection, rows: int, size: int) -> Run | None:
             places[seq] = xid
             entries.append(entry_of(instance, seq, kind, accepted_at, heard, account, data))
     last = found[-1]
-    return Run((after[0], after[1]), (last[0], last[1]), entries, places)
+    return Run((after[0], after[1]), (last[0], last[1]), entries, len(found), places)
 
 
 def add_run(transaction: Transaction, run: Run) -> None:
@@ -152,6 +165,8 @@ def add_run(transaction: Transaction, run: Run) -> None:
 
 
 def search_entries(connection: Connection, search: LogSearch) -> LogPart:
+    if search.query.instance is None:
+        return search_tail(connection, search)
     hashes = [
         f"l.{column} IN ({', '.join(map(str, values))})" for column, values in search.sought.conditions()
     ]
@@ -159,7 +174,8 @@ def search_entries(connection: Connection, search: LogSearch) -> LogPart:
 
 
 def search_tail(connection: Connection, search: LogSearch) -> LogPart:
-    return _search(connection, search, _TAIL)
+    is_all = search.query.instance is None and search.query.among is None
+    return _search(connection, search, _TAIL, [] if is_all else ["l.instance = ANY(%(numbers)s)"])
 
 
 def _search(
@@ -167,14 +183,15 @@ def _search(
 ) -> LogPart:
     started = time.perf_counter()
     query = search.query
-    number = instance_number(connection, query.instance)
-    if number is None:
+    numbers = _numbers(connection, query)
+    if numbers == []:
         return LogPart([], None, time.perf_counter() - started)
     limits, moments = searches.in_time(query, "%({}_time)s", "l.accepted_at")
     after_xid, after = search.after or (-searches.LAST, -1)
     until_xid, until = search.until or (searches.LAST, searches.LAST)
     given: dict[str, Any] = {
-        "instance": number,
+        "instance": numbers[0] if numbers else None,
+        "numbers": numbers,
         "after_xid": after_xid,
         "after": after,
         "until_xid": until_xid,
@@ -206,8 +223,8 @@ def _search(
             behind = page[-1][0], page[-1][1]
     found = []
     for xid, seq, accepted_at, *fields in page:
-        if search.sought.concerns(fields[3], fields[4]):
-            found.append(((xid, seq), LoggedEvent(event_of(query.instance, *fields), seconds(accepted_at))))
+        if not is_retired(fields[0]) and search.sought.concerns(fields[4], fields[5]):
+            found.append(((xid, seq), LoggedEvent(event_of(*fields), seconds(accepted_at))))
     return LogPart(found, None if is_end else behind, time.perf_counter() - started, searched)
 
 

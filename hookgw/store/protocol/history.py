@@ -38,7 +38,7 @@ class History(Protocol):
         """Return the kind and the payload of an instance's event; ``None`` if its payload is not stored."""
 
     async def list_events(self, query: EventQuery) -> EventPage:
-        """Return events of an instance's log.
+        """Return events of an instance's log, or of those of several instances in their common order.
 
         Events that nobody wants are in it if the store was opened so. A page is what can be read quickly: it
         may be empty and have a cursor. No event occurs twice, also while others are accepted.
@@ -52,8 +52,12 @@ class History(Protocol):
     ) -> EventReport | None:
         """Return an event of an instance's log, by its id, with its deliveries."""
 
-    async def index_log(self) -> None:
-        """Write the index of the log for all events so far, which is otherwise done behind the commits."""
+    async def index_log(self) -> int:
+        """Write the index of the log for all events so far, which is otherwise done behind the commits.
+
+        Returns:
+            For how many.
+        """
 
     async def wait_log_growth(self) -> None:
         """Wait until events without a delivery have grown by a quarter of their limit since the last return.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 import msgspec
@@ -10,7 +9,8 @@ import msgspec
 from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.records import micros
 from hookgw.store.sqlite.bulk import Bulk
-from hookgw.store.sqlite.name_ids import NameIds, of_instance
+from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.transaction import Transaction
 
 # The unique index finds duplicates in the same statement, so no read is needed before the write.
 _ADD_EVENTS = Bulk(
@@ -32,11 +32,7 @@ _numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
 def append(
-    connection: sqlite3.Connection,
-    names: NameIds,
-    news: Sequence[AppendedEvent],
-    *,
-    keep_unwanted: bool = True,
+    transaction: Transaction, news: Sequence[AppendedEvent], *, keep_unwanted: bool = True
 ) -> set[int]:
     """Add events and their deliveries, except duplicates; return the numbers of the added events.
 
@@ -44,6 +40,7 @@ def append(
     """
     if not news:
         return set()
+    connection = transaction.connection
     wanted: set[str] = set()
     instances: dict[str, str] = {}  # with their names in the table
     for new in news:
@@ -55,7 +52,7 @@ def append(
             wanted.add(delivery.registration)
             wanted.add(delivery.lane)
     wanted.update(instances.values())
-    ids = names.ids(wanted)
+    ids = transaction.names.ids(wanted)
     events, deliveries = [], []
     for new in news:
         event, data = new.event, new.event.data_json
@@ -84,6 +81,8 @@ def append(
     if _ADD_EVENTS.run(connection, events) < len(news):
         stored = connection.execute(_STORED_EVENTS, (news[0].seq, news[-1].seq)).fetchone()[0]
         added.intersection_update(_numbers_of(stored))
+        events = [row for row in events if row[0] in added]
         deliveries = [row for row in deliveries if row[1] in added]
+    transaction.appended += events
     _ADD_DELIVERIES.run(connection, deliveries)
     return added

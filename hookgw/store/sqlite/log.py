@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
+from hookgw.records.instances import is_retired
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.history_rows import event_of, summary_of
@@ -25,20 +28,22 @@ from hookgw.store.log import (
     Unwanted,
     entry_of,
 )
-from hookgw.store.records import EventReport, LoggedEvent, micros, seconds
+from hookgw.store.records import EventQuery, EventReport, LoggedEvent, micros, seconds
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.history import SUMMARIES, delivery_rows_of
 from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.recent_events import RecentEvents
 from hookgw.store.sqlite.transaction import Transaction
 
 __all__ = ["add_run", "count_unwanted", "find_event", "forget_runs", "oldest_unwanted"]
 __all__ += ["read_state", "read_unindexed", "remove_unwanted", "search_entries"]
 __all__ += ["search_tail"]
 
-_STATE = """SELECT generation, max((SELECT at FROM log_begins WHERE instance = 0),
-        coalesce((SELECT at FROM log_begins WHERE instance = (SELECT number FROM names WHERE name = ?)), 0)),
+_STATE = """SELECT generation, (SELECT max(at) FROM log_begins WHERE instance = 0 OR {ours}),
     indexed, (SELECT max(seq) FROM events) FROM log_state"""
+_OURS = "instance = (SELECT number FROM names WHERE name = :instance)"
+_AMONG = "instance IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:among)))"
 _WAS_WHOLE = "SELECT is_whole, EXISTS (SELECT 1 FROM log_begins WHERE instance = 0) FROM log_state"
 # Behind what was accepted before, whatever the clock says.
 _BEGIN = """REPLACE INTO log_begins
@@ -68,9 +73,13 @@ _ENTRIES = """SELECT l.seq, l.accepted_at, {conditions} AS matches
         {times} AND l.instance = (SELECT number FROM names WHERE name = :instance)
         AND l.seq > :after AND l.seq <= :until
     ORDER BY r.run {order}, l.seq {order} LIMIT :rows"""
-_TAIL = """SELECT l.seq, l.accepted_at, l.instance = (SELECT number FROM names WHERE name = :instance)
-        AND length(l.data) > 0 AND {conditions} AS matches
+_TAIL = """SELECT l.seq, l.accepted_at, length(l.data) > 0 AND {conditions} AS matches
     FROM events l WHERE l.seq > :after AND l.seq <= :until ORDER BY l.seq {order} LIMIT :rows"""
+# A run has the events behind the run before it. Of several instances, no more is of use here than its times.
+# max and min, because a search goes through every row between the bounds that SQLite takes for the walk.
+_FROM_RUN = """max(:after, coalesce((SELECT max(run) FROM log_runs
+    WHERE run < coalesce((SELECT min(run) FROM log_runs WHERE until >= :since_time), :last)), -1))"""
+_TO_RUN = "min(:until, coalesce((SELECT max(run) FROM log_runs WHERE since < :until_time), -1))"
 _SEARCH = """
 WITH looked_at AS MATERIALIZED ({source}),
 chosen AS MATERIALIZED (
@@ -82,9 +91,10 @@ page AS MATERIALIZED (SELECT seq FROM summed WHERE before_it < :bytes)
 SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen),
     (SELECT json_array(seq, accepted_at) FROM looked_at ORDER BY seq {reverse} LIMIT 1),
     (SELECT json_group_array(json(line)) FROM (
-        SELECT json_array(e.seq, e.id, k.name, e.time, e.accepted_at, CAST(e.data AS TEXT), e.sender,
-            e.server_url) AS line
-        FROM page p CROSS JOIN events e ON e.seq = p.seq CROSS JOIN names k ON k.number = e.kind
+        SELECT json_array(e.seq, substr(i.name, 2), e.id, k.name, e.time, e.accepted_at, CAST(e.data AS TEXT),
+            e.sender, e.server_url) AS line
+        FROM page p CROSS JOIN events e ON e.seq = p.seq CROSS JOIN names i ON i.number = e.instance
+            CROSS JOIN names k ON k.number = e.kind
         ORDER BY p.seq {order}))"""
 _END_OF_TAIL = "SELECT seq, accepted_at FROM events WHERE seq > ? ORDER BY seq LIMIT 1 OFFSET ?"
 
@@ -118,6 +128,7 @@ _FORGET_RUNS = """DELETE FROM log_runs WHERE run IN (
 
 class _EventRow(msgspec.Struct, array_like=True):
     seq: int
+    instance: str
     id: str
     kind: str
     time: int
@@ -150,8 +161,9 @@ def begin_log(connection: sqlite3.Connection, now: float, *, is_whole: bool) -> 
         connection.execute("COMMIT")
 
 
-def read_state(connection: sqlite3.Connection, instance: str) -> LogState:
-    row = connection.execute(_STATE, (of_instance(instance),)).fetchone()
+def read_state(connection: sqlite3.Connection, query: EventQuery) -> LogState:
+    ours, given = _instances(query)
+    row = connection.execute(_STATE.format(ours=ours), given).fetchone()
     generation, begins_at, indexed, newest = row
     state = LogState(generation, begins_at, (0, indexed))
     if newest is not None and newest - indexed >= TAIL_ROWS:
@@ -161,18 +173,39 @@ def read_state(connection: sqlite3.Connection, instance: str) -> LogState:
     return state
 
 
-def read_unindexed(connection: sqlite3.Connection, rows: int, size: int) -> Run | None:
+def _instances(query: EventQuery) -> tuple[str, dict[str, Any]]:
+    """Return the condition for the number of an instance that a query is for, and its values."""
+    if query.instance is not None:
+        return _OURS, {"instance": of_instance(query.instance)}
+    if query.among is not None:
+        return _AMONG, {"among": json.dumps([of_instance(name) for name in query.among])}
+    return "1", {}
+
+
+def read_unindexed(
+    connection: sqlite3.Connection, rows: int, size: int, *, recent: RecentEvents | None = None
+) -> Run | None:
+    if recent is not None:
+        (after,) = connection.execute("SELECT indexed FROM log_state").fetchone()
+        if newest := recent.take(after, rows):
+            newest = newest[: _within(size, [len(row[6]) for row in newest])]
+            return Run(
+                (0, after),
+                (0, newest[-1][0]),
+                sorted(
+                    [
+                        entry_of(instance, seq, kind, accepted_at, heard, sender, data)
+                        for seq, instance, _, kind, _, accepted_at, data, sender, _, heard in newest
+                        if data
+                    ]
+                ),
+                len(newest),
+            )
     after, records = connection.execute(_UNINDEXED, (rows,)).fetchone()
     found = _unindexed_of(records)
     if not found:
         return None
-    total, count = 0, 0
-    for one in found:
-        total += one[-1]
-        if count and total > size:
-            break
-        count += 1
-    found = found[:count]
+    found = found[: _within(size, [one[-1] for one in found])]
     payloads = connection.execute(_PAYLOADS, (after, found[-1][0])).fetchone()[0]
     entries, at, data = [], 0, memoryview(payloads or b"")
     for seq, instance, kind, accepted_at, heard, sender, length in found:
@@ -180,7 +213,12 @@ def read_unindexed(connection: sqlite3.Connection, rows: int, size: int) -> Run 
             payload = data[at : at + length]
             at += length
             entries.append(entry_of(instance, seq, kind, accepted_at, heard, sender, payload))
-    return Run((0, after), (0, found[-1][0]), sorted(entries))
+    return Run((0, after), (0, found[-1][0]), sorted(entries), len(found))
+
+
+def _within(size: int, sizes: Sequence[int]) -> int:
+    """Return how many of the first payloads have so many bytes, but at least 1."""
+    return max(1, bisect_right(list(accumulate(sizes)), size))
 
 
 def add_run(transaction: Transaction, run: Run) -> None:
@@ -193,6 +231,10 @@ def add_run(transaction: Transaction, run: Run) -> None:
 
 def search_entries(connection: sqlite3.Connection, search: LogSearch) -> LogPart:
     query = search.query
+    if query.instance is None:
+        source = _TAIL if query.since is None else _TAIL.replace(":after", _FROM_RUN)
+        source = source if query.until is None else source.replace("<= :until", f"<= {_TO_RUN}")
+        return _search(connection, search, source, [_instances(query)[0]])
     times = ""
     if query.since is not None:
         times += " AND r.until >= :since_time"
@@ -205,7 +247,7 @@ def search_entries(connection: sqlite3.Connection, search: LogSearch) -> LogPart
 
 
 def search_tail(connection: sqlite3.Connection, search: LogSearch) -> LogPart:
-    return _search(connection, search, _TAIL)
+    return _search(connection, search, _TAIL, [_instances(search.query)[0]])
 
 
 def _search(
@@ -219,7 +261,8 @@ def _search(
     query, sought = search.query, search.sought
     limits, moments = searches.in_time(query, ":{}_time", "l.accepted_at")
     given: dict[str, Any] = {
-        "instance": of_instance(query.instance),
+        **_instances(query)[1],
+        "last": searches.LAST,
         "after": -1 if search.after is None else search.after[1],
         "until": searches.LAST if search.until is None else search.until[1],
         "rows": search.rows,
@@ -248,8 +291,8 @@ def _search(
     found = []
     for one in page:
         data = one.data.encode()
-        if sought.concerns(data, one.sender):
-            event = event_of(query.instance, one.id, one.kind, one.time, data, one.sender, one.server_url)
+        if not is_retired(one.instance) and sought.concerns(data, one.sender):
+            event = event_of(one.instance, one.id, one.kind, one.time, data, one.sender, one.server_url)
             found.append(((0, one.seq), LoggedEvent(event, seconds(one.accepted_at))))
     return LogPart(found, None if is_end else (0, behind), time.perf_counter() - started, searched)
 

@@ -18,6 +18,7 @@ from hookgw.store.sqlite.name_pruning import *
 from hookgw.store.sqlite.open_file import *
 from hookgw.store.sqlite.pending_changes import *
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges as SqlitePendingChanges
+from hookgw.store.sqlite.recent_events import RecentEvents as RecentEvents
 from hookgw.store.sqlite.requeue import find_finished as find_finished
 from hookgw.store.sqlite.requeue import resend as resend
 from hookgw.store.sqlite.schema import *

@@ -40,6 +40,7 @@ from hookgw.store.sqlite.history import SqliteHistory
 from hookgw.store.sqlite.log import begin_log
 from hookgw.store.sqlite.outbox import SqliteOutbox, count_pending
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
+from hookgw.store.sqlite.recent_events import RecentEvents
 from hookgw.store.sqlite.reencrypt import reencrypt
 from hookgw.store.sqlite.schema import is_overwritten
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, last_numbers
@@ -115,7 +116,7 @@ async def open_store(
         # is for the steps of backups: theirs must not wait for the event loop before they let others in.
         writing = trio.CapacityLimiter(1)
         in_use = threading.Lock()
-        file, failures = connections.file, ReadFailures()
+        file, failures, recent = connections.file, ReadFailures(), RecentEvents()
         checkpoints = Checkpoints(connections, writing, in_use, threads)
         commits = GroupCommit(
             Writer(
@@ -124,6 +125,7 @@ async def open_store(
                 keep_history=keep_history,
                 keep_unwanted=keep_unwanted,
                 in_use=in_use,
+                recent=recent,
             ),
             observer,
             in_use=writing,
@@ -138,7 +140,7 @@ async def open_store(
         backup = OnlineBackup(connections.writer, in_use, path, threads)
         watch = FileWatch(file, commits, backup, observer, threads)
         records = SqliteRecords(commits, background, opened.cipher, shelves, opened.numbers)
-        events = SteppedLog(commits, lists, background, log)
+        events = SteppedLog(commits, lists, background, log, partial(log.read_unindexed, recent=recent))
         parts = Parts(
             SqliteOutbox(commits, lanes, background, clock, records, outbox, opened.numbers),
             SqlitePendingChanges(commits, background, clock, records, pending_changes, opened.numbers),

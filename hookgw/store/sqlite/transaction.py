@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
 
 from hookgw.store.commits.changes import CountedTransaction
 from hookgw.store.sqlite.name_ids import NameIds
 
 
 class Transaction(CountedTransaction):
+    """The open transaction.
+
+    Attributes:
+        appended: the rows of new events, with the columns of :func:`hookgw.store.sqlite.append.append`.
+    """
+
     connection: sqlite3.Connection
 
     def __init__(self, connection: sqlite3.Connection, names: NameIds) -> None:
         super().__init__()
         self.connection = connection
         self.names = names
+        self.appended: list[tuple[Any, ...]] = []

@@ -14,6 +14,7 @@ from hookgw.store.commits.jobs import AppendRequest, CommitGroup, FunctionReques
 from hookgw.store.sqlite.append import append
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
+from hookgw.store.sqlite.recent_events import RecentEvents
 from hookgw.store.sqlite.settle import settle
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -34,6 +35,7 @@ class Writer:
     """Writes groups of jobs, each commit in one transaction.
 
     ``in_use`` is held while the connection is used: a backup uses it, too, in a thread of its own.
+    ``recent`` gets the events of each commit.
     """
 
     def __init__(
@@ -44,7 +46,9 @@ class Writer:
         keep_history: bool = True,
         keep_unwanted: bool = True,
         in_use: threading.Lock | None = None,
+        recent: RecentEvents | None = None,
     ) -> None:
+        self._recent = recent or RecentEvents()
         self._connection = connection
         self._in_use = in_use or threading.Lock()
         self._keep_history = keep_history
@@ -91,6 +95,7 @@ class Writer:
             self._file.check_commit(is_done=False)
             connection.execute("COMMIT")
             self._file.check_commit(is_done=True)
+            self._recent.add(transaction.appended)
         except BaseException:
             # Names that were added are rolled back, and their numbers may be given to others. Always: after
             # some errors, as of a full disk, SQLite has rolled back already, and no transaction is open.
@@ -102,7 +107,7 @@ class Writer:
 
     def _append_together(self, transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]) -> None:
         news = [new for job in jobs for new in job.news]
-        added = append(self._connection, self._names, news, keep_unwanted=self._keep_unwanted)
+        added = append(transaction, news, keep_unwanted=self._keep_unwanted)
         for job in jobs:
             job.added = added
             if job.also is not None:
@@ -126,7 +131,7 @@ class Writer:
         self, transaction: Transaction, job: AppendRequest[Transaction] | FunctionRequest[Transaction]
     ) -> None:
         """Run a job in a savepoint: if it fails, it is undone, and the other jobs of the commit are not."""
-        before = transaction.changes
+        before, appended = transaction.changes, len(transaction.appended)
         job.error = None
         self._connection.execute("SAVEPOINT one")
         try:
@@ -140,6 +145,7 @@ class Writer:
             self._connection.execute("ROLLBACK TO one")
             self._names.forget()
             transaction.changes = before
+            del transaction.appended[appended:]
             job.error = error
         self._connection.execute("RELEASE one")
 

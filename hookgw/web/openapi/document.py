@@ -58,7 +58,7 @@ _SECOND = frozenset(
 """Beside PATCH and PUT, the second methods of paths that have two."""
 _ALSO_PER_INSTANCE = frozenset(
     {"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list", "/audit/list"}
-    | {"/delivery/list", "/delivery/replay", "/delivery/cancel"}
+    | {"/delivery/list", "/delivery/replay", "/delivery/cancel", "/event/list"}
 )
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
 _ENDS = {"/<label>": "Labelled", "/<kind>": "OfKind", "/cancel/<instance>/<name>": "One"}

@@ -4,8 +4,6 @@
 hold for the kinds and routes that plugins add.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The HTML page: it loads nothing, its links lead somewhere, and its examples work."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

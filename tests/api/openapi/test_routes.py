@@ -1,7 +1,5 @@
 """The document of a running gateway: it has every route, and it is correct."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

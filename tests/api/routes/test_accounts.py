@@ -1,7 +1,5 @@
 """Options, settings, restart, presence and capabilities of an instance, over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``/audit``: who may see which changes; ``tests/gateway/test_audit.py`` tests what is recorded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """``/webhook/backfill``, and what enabling a webhook says of what it has missed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

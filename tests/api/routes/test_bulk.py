@@ -1,7 +1,5 @@
 """``/delivery/list``, ``/delivery/replay`` and ``/delivery/cancel`` without an instance; orders to jobs."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

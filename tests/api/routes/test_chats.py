@@ -1,7 +1,5 @@
 """``/chat``: messages, files, pictures and numbers, from the history and from the network."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``/diagnosis``: why nothing arrives."""
 
-from __future__ import annotations
-
 import ssl
 from typing import Any
 

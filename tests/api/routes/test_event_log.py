@@ -1,15 +1,17 @@
 """``/event/list`` and ``/event/find``."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
+import trio
 
 from hookgw import Gateway
 from hookgw.store import searches
 from hookgw.testing import Receiver
+from hookgw.web import AppApplication as Application
+from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_deliveries import emit_to
 from tests.api.test_app import shape_of
 
@@ -71,6 +73,85 @@ async def test_pages_and_orders(client: httpx.AsyncClient) -> None:
     for limit in (1, 2, 5):
         assert await ids(client, f"limit={limit}") == oldest_first[::-1]
         assert await ids(client, f"limit={limit}&order=oldest") == oldest_first
+
+
+@pytest.fixture
+async def three(
+    app: Application, nursery: trio.Nursery, gateway: Gateway
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with the global key, and three instances with two events each, which no webhook wants."""
+    async with open_client(app, nursery, apikey=KEY) as client:
+        for name in ("loja1", "loja2", "shop"):
+            await gateway.instances.create(name, token=TENANT["apikey"] if name == "shop" else None)
+        for number in (1, 2):
+            for name in ("loja1", "loja2", "shop"):
+                response = await client.post(f"/event/emit/{name}", json=message(number))
+                assert response.status_code == 202
+        yield client
+
+
+TENANT = {"apikey": "the-key-of-the-shop"}
+IN_ORDER = [(name, f"e-{number}") for number in (1, 2) for name in ("loja1", "loja2", "shop")]
+
+
+async def listed(client: httpx.AsyncClient, query: str, **headers: str) -> list[tuple[str, str]]:
+    """Return the instances and ids of all events, page by page."""
+    found: list[tuple[str, str]] = []
+    cursor = ""
+    while cursor is not None:
+        response = await client.get(f"/event/list?{query}&cursor={cursor}", headers=headers)
+        assert response.status_code == 200, response.text
+        page = response.json()
+        found += [(one["instance"], one["id"]) for one in page["events"]]
+        cursor = page["cursor"]
+    return found
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+async def test_a_list_of_several_instances(
+    three: httpx.AsyncClient, gateway: Gateway, is_indexed: bool
+) -> None:
+    if is_indexed:
+        await gateway.store.index_log()
+    for limit in (1, 4, 100):
+        assert await listed(three, f"limit={limit}") == IN_ORDER[::-1]
+        assert await listed(three, f"limit={limit}&order=oldest") == IN_ORDER
+    for query, names, ids in (
+        ("instances=loja*", ("loja1", "loja2"), ("e-1", "e-2")),
+        ("instances=loja2,shop", ("loja2", "shop"), ("e-1", "e-2")),
+        ("instances=shop", ("shop",), ("e-1", "e-2")),
+        ("instances=x*", (), ()),
+        ("id=M2", ("loja1", "loja2", "shop"), ("e-2",)),
+        ("instances=loja*&chat=5511988887701", ("loja1", "loja2"), ("e-1",)),
+        ("text=text%202&kind=messages.upsert", ("loja1", "loja2", "shop"), ("e-2",)),
+        ("since=2999-01-01T00:00:00Z", (), ()),
+        ("until=2999-01-01T00:00:00Z&instances=", ("loja1", "loja2", "shop"), ("e-1", "e-2")),
+    ):
+        wanted = [one for one in IN_ORDER if one[0] in names and one[1] in ids]
+        assert await listed(three, f"{query}&order=oldest&limit=1") == wanted, query
+        assert await listed(three, query) == wanted[::-1], query
+
+
+async def test_an_instances_key_lists_its_own_alone(three: httpx.AsyncClient) -> None:
+    own = [one for one in IN_ORDER[::-1] if one[0] == "shop"]
+    assert await listed(three, "", **TENANT) == own
+    assert await listed(three, "instances=*", **TENANT) == own
+    assert await listed(three, "instances=loja*", **TENANT) == []
+    for name in ("loja1", "nobody"):
+        assert (await three.get(f"/event/list?instances={name}", headers=TENANT)).status_code == 403
+
+
+async def test_a_bad_query_of_several_instances(three: httpx.AsyncClient) -> None:
+    for query, status in (("instances=nobody", 404), ("instances=x y", 400), ("instance=shop", 400)):
+        assert (await three.get(f"/event/list?{query}")).status_code == status, query
+    assert (await three.get("/event/list?cursor=0123456789ab.0.1")).status_code == 409
+
+
+async def test_the_events_of_a_deleted_instance_are_not_listed(
+    three: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await gateway.instances.delete("loja2")
+    assert await listed(three, "") == [one for one in IN_ORDER[::-1] if one[0] != "loja2"]
 
 
 @pytest.mark.parametrize(

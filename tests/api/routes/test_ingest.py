@@ -1,7 +1,5 @@
 """``/ingest/<instance>/<token>``: requests of networks, on the fast path and on the ordinary one."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

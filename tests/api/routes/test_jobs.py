@@ -1,7 +1,5 @@
 """``/job``, and the calls that answer with a job because there is much to do."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

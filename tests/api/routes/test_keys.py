@@ -1,7 +1,5 @@
 """``/key``: requests and responses; ``tests/gateway/test_keys.py`` tests the rules."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """The MCP server with the official SDK's client, over ``/mcp`` and over the stdio of ``hookgw mcp``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

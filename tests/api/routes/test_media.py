@@ -1,7 +1,5 @@
 """Inbound files over real sockets: what a link gives, whom it refuses, and what becomes of slow readers."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -1,7 +1,5 @@
 """``/message`` and ``/chat`` over a connector that the test controls."""
 
-from __future__ import annotations
-
 import base64
 import textwrap
 from collections.abc import AsyncIterator

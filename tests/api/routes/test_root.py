@@ -1,7 +1,5 @@
 """``GET /``."""
 
-from __future__ import annotations
-
 import httpx
 import msgspec
 import pytest

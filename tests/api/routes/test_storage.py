@@ -1,7 +1,5 @@
 """``/storage/backup``: into one folder, without leaving it, and never over another file."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The field ``tls`` from ``set`` to the receiver: who is let in, what is shown, and what is refused."""
 
-from __future__ import annotations
-
 import datetime
 import ssl
 from typing import Any

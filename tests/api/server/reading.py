@@ -1,7 +1,5 @@
 """Requests as the request reader finds them in a client's bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

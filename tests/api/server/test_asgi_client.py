@@ -1,7 +1,5 @@
 """Requests that another ASGI server has read, message by message."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

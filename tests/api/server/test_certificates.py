@@ -1,7 +1,5 @@
 """Certificates: which files are accepted or refused, and how they are renewed."""
 
-from __future__ import annotations
-
 import os
 import ssl
 from datetime import UTC, datetime, timedelta

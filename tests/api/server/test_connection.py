@@ -1,7 +1,5 @@
 """What every client gets, whatever the application does."""
 
-from __future__ import annotations
-
 import gc
 import socket
 import weakref

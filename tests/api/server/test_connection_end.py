@@ -1,7 +1,5 @@
 """How a connection ends: the client gets all of the last response, and costs little until then."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

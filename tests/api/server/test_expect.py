@@ -1,7 +1,5 @@
 """``100 Continue``: sent if a route reads the body, before its response, and at no other time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A request whose body is needed after its response: it is counted until the work that has it ends."""
 
-from __future__ import annotations
-
 import gc
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """429: too many wrong keys from an address, too many requests with a key, on both paths."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

@@ -1,7 +1,5 @@
 """Which heads are valid, and which are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw.web import CHUNKED, Refused, check_begun, check_trailers, read_head

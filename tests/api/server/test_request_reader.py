@@ -1,7 +1,5 @@
 """The framing of a connection: which requests are read, from bytes in any pieces, and what stops them."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Compares the request reader with an independent one: both see the same requests, whatever comes."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import h11

@@ -1,7 +1,5 @@
 """The memory for responses that clients have yet to read."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 

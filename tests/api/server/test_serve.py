@@ -1,7 +1,5 @@
 """The server over real sockets: one client does not affect another."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

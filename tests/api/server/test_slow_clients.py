@@ -1,7 +1,5 @@
 """Slow clients, over real sockets: each has a deadline, and many do not delay others."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import AsyncIterator

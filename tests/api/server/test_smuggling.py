@@ -1,7 +1,5 @@
 """Ambiguous requests, over a socket: they are refused, and nothing after them is processed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

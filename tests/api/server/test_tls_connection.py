@@ -1,7 +1,5 @@
 """HTTP over TLS, over real sockets."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A server under test, and HTTP over a plain socket."""
 
-from __future__ import annotations
-
 import trio
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"

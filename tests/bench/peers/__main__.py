@@ -1,7 +1,5 @@
 """``python -m tests.bench.peers``: hookgw beside other webhook gateways. README.md says how to repeat it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import signal

@@ -1,7 +1,5 @@
 """What became of the events of one load: pure arithmetic on what was published and what arrived."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """The measures: what one system does in each cell of the table."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count

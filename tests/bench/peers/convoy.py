@@ -3,8 +3,6 @@
 It needs PostgreSQL and Redis. Its API and its agent, which delivers, are two processes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

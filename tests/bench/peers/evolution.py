@@ -4,8 +4,6 @@ It publishes what WhatsApp sends; its channel ``EVOLUTION`` takes messages over 
 It needs PostgreSQL, and runs from compose.yaml. It answers before an event is stored, and retries in memory.
 """
 
-from __future__ import annotations
-
 from tests.bench.peers.system import System, with_data
 
 

@@ -1,7 +1,5 @@
 """hookgw: an instance with one registration for each destination."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

@@ -1,7 +1,5 @@
 """A mark of a fixed length in each event: who published it, as which number, and when."""
 
-from __future__ import annotations
-
 import re
 
 PLACE = b"peers:00000:0000000:0000000000000000000"

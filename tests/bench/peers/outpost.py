@@ -3,8 +3,6 @@
 It needs Redis, a log store (here PostgreSQL) and a message queue (here RabbitMQ).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.bench.peers.processes import Child, run

@@ -1,7 +1,5 @@
 """Processes that the comparison starts, with what they and their descendants use."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

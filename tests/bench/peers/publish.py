@@ -1,7 +1,5 @@
 """The load: publishers with a connection each, which wait for each answer before their next event."""
 
-from __future__ import annotations
-
 import heapq
 import select
 import socket

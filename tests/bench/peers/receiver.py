@@ -5,8 +5,6 @@ answered 200, in their order, and forgets it. ``GET /fail/20`` makes it answer 5
 requests, at random. It prints its port, and ends when its standard input does.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import time

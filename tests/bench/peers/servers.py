@@ -1,7 +1,5 @@
 """The servers that other systems need: PostgreSQL, Redis and RabbitMQ, each with data of its own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -3,8 +3,6 @@
 It needs PostgreSQL and Redis. It is written in Rust, and runs from compose.yaml.
 """
 
-from __future__ import annotations
-
 from tests.bench.peers.system import EVENT, System, with_data
 
 

@@ -1,7 +1,5 @@
 """What every system of the comparison is to the measures: an HTTP interface, and how to start it here."""
 
-from __future__ import annotations
-
 import json
 import signal
 from abc import ABC, abstractmethod

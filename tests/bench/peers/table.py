@@ -1,7 +1,5 @@
 """The table of docs/performance.md, in Markdown, from the cells of each system."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 

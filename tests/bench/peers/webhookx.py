@@ -4,8 +4,6 @@ It needs PostgreSQL and Redis. An event is answered when it is committed to Post
 default of a source); with ``async: true`` it is only in Redis then, which syncs once a second.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the demo displays."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import cast

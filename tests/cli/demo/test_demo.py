@@ -1,7 +1,5 @@
 """``hookgw demo`` from start to end."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The ledger of one receiver."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw.demo import Ledger

@@ -1,7 +1,5 @@
 """How the demo observes the gateway."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked

@@ -1,7 +1,5 @@
 """The demo's receivers and their outages."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A receiver that sends the bytes that a test chooses: a function per connection, on a real socket."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import struct

@@ -1,7 +1,5 @@
 """The address guard: both ends of each network of the list, and every way to disguise an address."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 

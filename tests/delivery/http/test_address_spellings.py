@@ -1,7 +1,5 @@
 """From URL to guard: every spelling of a refused address is refused."""
 
-from __future__ import annotations
-
 from ipaddress import ip_address
 
 import pytest

@@ -1,7 +1,5 @@
 """The memory for answers: divided among instances, and no two answers wait for each other for ever."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked

@@ -1,7 +1,5 @@
 """TLS as a client, over real sockets: what is trusted, what is presented, and to whom."""
 
-from __future__ import annotations
-
 import os
 import ssl
 import sys

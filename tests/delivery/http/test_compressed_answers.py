@@ -1,7 +1,5 @@
 """Compressed answers count as they are decoded: many are decoded at once, in steps."""
 
-from __future__ import annotations
-
 import gzip
 
 import httpx

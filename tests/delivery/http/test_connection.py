@@ -1,7 +1,5 @@
 """A connection whose stream breaks at awkward moments."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 
@@ -21,6 +19,9 @@ class BrokenStream:
 
     async def is_quiet(self) -> bool:
         return True
+
+    def has_arrivals(self) -> bool:
+        return bool(self._received)
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         if self._takes is None:

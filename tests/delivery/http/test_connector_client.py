@@ -1,7 +1,5 @@
 """The client of a connector: listed servers, connections that are used again, long polls and streams."""
 
-from __future__ import annotations
-
 import gzip
 import socket
 from collections.abc import AsyncIterator, Sequence

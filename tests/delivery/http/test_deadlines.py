@@ -1,7 +1,5 @@
 """One timer for many deadlines."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 import trio.testing

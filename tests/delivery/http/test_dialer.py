@@ -1,7 +1,5 @@
 """Dialling: every address is vetted, several are tried, errors name each with its reason."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

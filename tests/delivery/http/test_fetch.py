@@ -1,7 +1,5 @@
 """The file at a tenant's URL: its size, its redirects, its type, and what is said if it cannot be read."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import AsyncIterator, Callable
 

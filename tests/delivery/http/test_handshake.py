@@ -1,7 +1,5 @@
 """TLS handshakes: computed in threads, which holders share."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Callable

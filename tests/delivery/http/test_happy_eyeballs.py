@@ -1,7 +1,5 @@
 """Connecting to one of several addresses; ``test_dialer.py`` does it with real sockets."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """The transport under a real ``httpx.AsyncClient``."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

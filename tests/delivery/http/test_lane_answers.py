@@ -1,7 +1,5 @@
 """What receivers answer counts within the memory for answers; without room, the status decides alone."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import trio

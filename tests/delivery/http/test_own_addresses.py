@@ -1,7 +1,5 @@
 """The addresses on which hookgw itself listens."""
 
-from __future__ import annotations
-
 import socket
 from ipaddress import ip_address
 

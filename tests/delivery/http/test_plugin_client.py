@@ -1,7 +1,5 @@
 """The client for plugins: every connection is guarded, and plugins share nothing by it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """Pools with connections that are only said to be open, and some over real sockets."""
 
-from __future__ import annotations
-
 import errno
 import random
 import socket

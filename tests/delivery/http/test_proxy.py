@@ -1,7 +1,5 @@
 """Proxy handshakes, byte by byte."""
 
-from __future__ import annotations
-
 import base64
 from contextlib import suppress
 

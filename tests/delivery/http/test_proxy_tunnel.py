@@ -1,7 +1,5 @@
 """Connections through real proxies: the guard holds, TLS sees the receiver's name, hostile proxies fail."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Lookups in threads: silent name servers delay no other names."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Responses from bytes: framing, decoding, and every limit at its edge."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import zlib

@@ -1,7 +1,5 @@
 """The plain stream on a pair of sockets."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """TLS against real servers: keep-alive, bad certificates, broken handshakes."""
 
-from __future__ import annotations
-
 import datetime
 import ssl
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a connector gets in a call counts as memory until the call has ended."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

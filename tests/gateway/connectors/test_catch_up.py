@@ -1,7 +1,5 @@
 """A connector that asks its network for what it has missed, through a running gateway."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sends with a delay: what they wait for, who waits for them, and when they are not sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Connectors, each in a task of its own, over an ``accept`` that writes down what it takes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast

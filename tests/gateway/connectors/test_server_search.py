@@ -1,7 +1,5 @@
 """The search for servers of connectors: whom it asks, and what it says of the answers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What a connector keeps: saved alone or with events, found again, and gone with its instance."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

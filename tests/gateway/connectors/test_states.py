@@ -1,7 +1,5 @@
 """The connection states of instances: a connector's, or those that events report."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Nodes that tell each other what they change, all in memory, with a mock clock."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 A limit may be exceeded, or refuse too early, by 5 % and by what all nodes accept in a second.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Calls that wait for the database: they are answered in time, and only if the database is the reason."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 

@@ -1,7 +1,5 @@
 """A webhook of the configuration that one node disables is disabled on all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Limits follow the number of nodes that live."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import trio

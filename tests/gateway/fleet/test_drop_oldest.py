@@ -1,7 +1,5 @@
 """A node at a limit drops the oldest deliveries, which another node is sending."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import trio

@@ -1,7 +1,5 @@
 """A person is erased, and the instance deleted meanwhile; then the node is restarted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """What a node knows of webhooks that fail, when their shard comes to it and leaves it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Several nodes on one database, all in memory, with a mock clock."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence

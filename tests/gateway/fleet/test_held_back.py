@@ -1,7 +1,5 @@
 """What an older transaction in the database holds back is shown everywhere, and by the node of its lane."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A job of one node changes what waits in a lane of another: that lane rests meanwhile."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager

@@ -1,7 +1,5 @@
 """Of the nodes that know a backlog, the one that has it reports it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hookgw import Registration

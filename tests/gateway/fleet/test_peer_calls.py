@@ -1,7 +1,5 @@
 """Calls that wait for another node: they end when it is gone, and not while it lives."""
 
-from __future__ import annotations
-
 import math
 import socket
 import struct

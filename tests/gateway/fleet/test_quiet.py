@@ -1,7 +1,5 @@
 """Quiet instances on two nodes: events that one node accepts count on the other, and so does a failover."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a node reads of the records that others have changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A name that leads to another database server while nodes run: a restored or replicated one."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path

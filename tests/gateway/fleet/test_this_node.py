@@ -1,7 +1,5 @@
 """The only node answers what a node of a fleet answers, and the same at every time."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import cast
 

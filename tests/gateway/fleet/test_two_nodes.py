@@ -1,7 +1,5 @@
 """Two nodes with their HTTP APIs on one real PostgreSQL, in one process."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What an earlier version left in its lanes by chat, when a fleet of this version starts."""
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 from typing import Any

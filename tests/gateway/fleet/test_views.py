@@ -1,7 +1,5 @@
 """Lists and pages of two nodes, asked of each: the answers are the same."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,13 +68,16 @@ async def two_nodes(postgres: PostgresServer, schema: str, folder: Path) -> Asyn
 async def same_answers(a: Node, b: Node) -> None:
     """Ask both nodes for everything that can be read of each instance."""
     listed = await a.call("GET", f"/delivery/list/{OF_A}")
-    filled = {"label": "default", "id": listed["deliveries"][0]["id"], "name": "default", "job": "job_1"}
+    newest = listed["deliveries"][0]
+    filled = {"label": "default", "id": newest["id"], "name": "default", "job": "job_1"}
+    filled["event_id"] = newest["eventId"]
     document = await a.call("GET", "/openapi.json")
     paths = [path for path, methods in document["paths"].items() if "get" in methods]
     asked = [
         path.format_map({**filled, "instance": name})
         for path in paths
-        if path not in OF_NODE and "token" not in path
+        # A diagnosis has ages in its sentences.
+        if path not in OF_NODE and "token" not in path and "diagnosis" not in path
         for name in (OF_A, OF_B)
     ]
     assert len(asked) >= 60

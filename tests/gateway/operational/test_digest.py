@@ -1,7 +1,5 @@
 """Dead letters as they are told of: at once, then summed up."""
 
-from __future__ import annotations
-
 import math
 
 from hookgw.core import REST, DeadLetterSummary, Digest

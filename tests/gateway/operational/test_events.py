@@ -1,7 +1,5 @@
 """Operational events: raised when they should be, told in order, and never through what they are about."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """When a lane fails and when it has recovered."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw import Attempt, Outcome

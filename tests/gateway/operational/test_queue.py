@@ -1,7 +1,5 @@
 """Events on their way to one place: in order, a few at a time, no more than there is room for."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 import trio.testing

@@ -1,7 +1,5 @@
 """All known attacks, in the order of the table."""
 
-from __future__ import annotations
-
 from tests.isolation.attack import ATTACKS as DECLARED
 from tests.isolation.attacks import (
     answers,

@@ -1,7 +1,5 @@
 """Responses that nobody reads, or a few bytes at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import cycle
 

@@ -1,7 +1,5 @@
 """Connections that send too much, too little, or nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import count, cycle

@@ -1,7 +1,5 @@
 """Homeservers, ingestUrls and names that a tenant chose, for instances with a connector."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable, Sequence
 from itertools import count

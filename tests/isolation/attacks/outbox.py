@@ -1,7 +1,5 @@
 """Tenants that take the room of others: on disk and in memory."""
 
-from __future__ import annotations
-
 import trio
 
 from tests.bench.parts import DATA

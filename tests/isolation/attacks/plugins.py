@@ -3,8 +3,6 @@
 A plugin runs with all rights of the process, so these are mistakes rather than attacks.
 """
 
-from __future__ import annotations
-
 from tests.isolation.attack import attack
 from tests.isolation.target import Target, batch, emit, event, ok
 

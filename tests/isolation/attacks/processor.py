@@ -1,7 +1,5 @@
 """Requests that cost more time to read than to send."""
 
-from __future__ import annotations
-
 import gzip
 from itertools import cycle
 

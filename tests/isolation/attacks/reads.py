@@ -1,7 +1,5 @@
 """Reads that have much to look through."""
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 from itertools import cycle
 

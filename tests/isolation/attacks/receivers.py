@@ -1,7 +1,5 @@
 """Receivers that answer badly, slowly, or not at all."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import ssl

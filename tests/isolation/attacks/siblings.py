@@ -1,7 +1,5 @@
 """What tenants share beside the ways of events: sessions, live pages, reads, the log, files to send."""
 
-from __future__ import annotations
-
 from itertools import count, cycle
 
 import msgspec

@@ -1,7 +1,5 @@
 """Values that cost more time to check than any other bytes."""
 
-from __future__ import annotations
-
 from itertools import cycle
 
 from tests.isolation.attack import attack

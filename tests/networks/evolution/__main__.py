@@ -4,8 +4,6 @@ Somebody writes to an account with ``POST /fake/receive/<instance>`` ``{"text": 
 with ``POST /fake/scan/<instance>``.
 """
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 from functools import partial

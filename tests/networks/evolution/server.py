@@ -4,8 +4,6 @@ Each rule is that of the source of version 2.3.6 at https://github.com/Evolution
 is named beside it. 2.3.7 has the same webhooks.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -4,8 +4,6 @@
 …}`` receives a message.
 """
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from typing import Any

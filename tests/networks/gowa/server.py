@@ -4,8 +4,6 @@ It has the parts that hookgw uses, and sends webhooks. It misbehaves on demand: 
 attributes ``sign_wrongly`` and ``forgets_webhooks``.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

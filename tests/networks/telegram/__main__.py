@@ -1,7 +1,5 @@
 """Run the fake as a process: ``python -m tests.networks.telegram --port 8081``."""
 
-from __future__ import annotations
-
 import argparse
 
 import trio

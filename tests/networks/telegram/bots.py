@@ -1,7 +1,5 @@
 """The bots of the fake: their updates, chats and messages. No HTTP."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

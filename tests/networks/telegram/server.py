@@ -1,7 +1,5 @@
 """The fake Bot API server: HTTP in front of :class:`~tests.networks.telegram.bots.Bot`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Sends the updates of bots to their webhooks, as ``WebhookActor.cpp`` does."""
 
-from __future__ import annotations
-
 import httpx
 import trio
 

@@ -4,8 +4,6 @@
 receives a message, and ``POST /fake/<session>/report`` with ``{"event", "payload"}`` reports any event.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from functools import partial

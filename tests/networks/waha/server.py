@@ -6,8 +6,6 @@ https://waha.devlike.pro/docs/how-to/, or its schema in https://waha.devlike.pro
 It misbehaves on demand: see :class:`Fault`, and the attributes ``repeat``, ``delay`` and ``sign_wrongly``.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -6,8 +6,6 @@ Then let somebody write to the number::
     curl 127.0.0.1:9500/write -d '{"url": "<ingestUrl>", "from": "16505551234", "text": "Are you open?"}'
 """
 
-from __future__ import annotations
-
 import argparse
 
 import trio

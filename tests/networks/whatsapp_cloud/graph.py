@@ -1,7 +1,5 @@
 """The Graph API: takes messages and files for phone numbers. No I/O."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The stand-in for Meta on a socket."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The webhooks: notifications as Meta composes them, signed, and repeated until a 200."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """What must hold in every run: pure checks of a history, one promise a file."""
 
-from __future__ import annotations
-
 from tests.simulation.history import History, Violation
 from tests.simulation.invariants import (
     accounting,

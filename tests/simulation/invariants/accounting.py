@@ -1,7 +1,5 @@
 """Accepted = delivered + dead + dropped + pending, for each registration."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

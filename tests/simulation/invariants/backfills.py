@@ -1,7 +1,5 @@
 """A backfill that was answered gives its registration every event that it owes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import Answered, Backfilled, Dead, Raised, Removed, Violation

@@ -1,7 +1,5 @@
 """A backup that has its name is whole, also after a kill."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import BackedUp, Violation

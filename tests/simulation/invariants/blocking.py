@@ -1,7 +1,5 @@
 """At a webhook of the configuration, a refused event of one instance holds up that instance only."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Iterator
 from itertools import chain, pairwise

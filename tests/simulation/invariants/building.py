@@ -1,7 +1,5 @@
 """Short ways to write a history, for the tests of the checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

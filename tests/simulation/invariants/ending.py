@@ -1,7 +1,5 @@
 """Every task ends at a stop, in time, and with it every connection. Every request is answered before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import Stopped, Unanswered, Violation

@@ -1,7 +1,5 @@
 """After an erasure, nothing of the person is delivered or listed, and nothing comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import dropwhile
 

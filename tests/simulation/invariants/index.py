@@ -1,7 +1,5 @@
 """A history by event and registration, for the checks."""
 
-from __future__ import annotations
-
 import bisect
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Nothing that was answered with 202 is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import Accepted, Answered, Cancelled, Dead, Raised, Violation

@@ -1,7 +1,5 @@
 """An event whose id its instance has used is a duplicate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import Accepted, Violation

@@ -1,7 +1,5 @@
 """Limits hold: pending deliveries, memory, connections."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from hookgw.core import LEAST_BACKFILL

@@ -1,7 +1,5 @@
 """Every accepted event is in the log of its instance, once and in order, whoever wanted it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The figures of ``/metrics`` agree with what happened since the start, and with the data file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import (

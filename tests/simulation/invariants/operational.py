@@ -1,7 +1,5 @@
 """Operational events are delivered in the order in which they were raised, one at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

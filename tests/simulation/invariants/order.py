@@ -4,8 +4,6 @@ What a backfill sends has the place of its call: behind what was accepted before
 accepted after its answer. Among itself, it is in order of acceptance.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple

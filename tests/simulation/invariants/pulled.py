@@ -1,7 +1,5 @@
 """A receiver that fetches: one consumer has the deliveries at a time, and an acknowledgement is on disk."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise

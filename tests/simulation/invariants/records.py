@@ -1,7 +1,5 @@
 """A change of a registration that was answered is there after every start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import Known, Violation

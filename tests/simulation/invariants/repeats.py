@@ -1,7 +1,5 @@
 """Only what was in flight when the process ended is repeated, with the same id and bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain, pairwise
 

@@ -1,7 +1,5 @@
 """No output contains a secret."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import Printed, Violation

@@ -1,7 +1,5 @@
 """Nothing goes to a deleted, disabled or paused registration, or to a former URL, after the answer."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

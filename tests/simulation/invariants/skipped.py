@@ -1,7 +1,5 @@
 """A delivery that was skipped is not tried again, unless somebody sends it again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import Arrived, Skipped, Violation

@@ -1,7 +1,5 @@
 """A connector's state is committed with its events: neither is ever ahead of the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.simulation.history import Accepted, Resumed, Violation

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.simulation.history import Listed, Removed
 from tests.simulation.invariants import erasing, kept
 from tests.simulation.invariants.building import accepted, arrived, erased, final, killed, rules, troubles

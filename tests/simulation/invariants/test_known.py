@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.simulation.history import Removed
 from tests.simulation.invariants import known
 from tests.simulation.invariants.building import accepted, erased, killed, troubles

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.simulation.history import Logged, Record, Removed
 from tests.simulation.invariants import logged
 from tests.simulation.invariants.building import accepted, erased, final, rules, troubles

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 from tests.simulation.history import Arrived, Dead, Ended, Faulted, Raised

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.simulation.history import Ended, Known, Requeued
 from tests.simulation.invariants import order
 from tests.simulation.invariants.building import (

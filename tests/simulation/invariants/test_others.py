@@ -1,7 +1,5 @@
 """The short checks: endings, secrets, records."""
 
-from __future__ import annotations
-
 from tests.simulation.history import Known, Printed, Stopped, Unanswered
 from tests.simulation.invariants import ending, records, secrets
 from tests.simulation.invariants.building import HOOK, changed, killed, rules, troubles

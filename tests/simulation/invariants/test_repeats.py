@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import msgspec
 
 from tests.simulation.history import Cancelled, Faulted, Refused, Removed, Requeued, Unanswered

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.simulation.history import Resumed
 from tests.simulation.invariants import state
 from tests.simulation.invariants.building import accepted, changed, final, killed, rules, troubles

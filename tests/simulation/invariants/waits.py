@@ -1,7 +1,5 @@
 """``Retry-After`` and the schedules are never undercut."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

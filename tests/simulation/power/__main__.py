@@ -1,7 +1,5 @@
 """``python -m tests.simulation.power``; see :mod:`tests.simulation.power.command`."""
 
-from __future__ import annotations
-
 import sys
 
 from tests.simulation.power.command import main

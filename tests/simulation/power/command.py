@@ -1,7 +1,5 @@
 """Cuts the power in many runs, or looks for the planted faults, and prints what was found."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

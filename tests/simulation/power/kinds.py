@@ -1,7 +1,5 @@
 """The kinds of runs that are recorded, and one of each by name and seed."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 from collections.abc import Callable

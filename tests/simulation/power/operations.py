@@ -3,8 +3,6 @@
 Files and folders have numbers, because names change; the folder that is watched is number 0.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 

@@ -1,7 +1,5 @@
 """Faults that are planted into the recorded program, to show that the check finds each of them."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import stat

@@ -1,7 +1,5 @@
 """Recorded runs, the cuts in them, and the check of each."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

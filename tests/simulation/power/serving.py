@@ -1,7 +1,5 @@
 """The recorded server: ``hookgw serve``, and clients in threads that say which requests got 201 and 202."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The rules of a disk: what is certain after a power cut, what is possible, and what is not."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Not even a power cut: in recorded runs, whatever the disk did with writes that were not synchronized."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

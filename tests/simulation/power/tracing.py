@@ -15,8 +15,6 @@ synchronizes it, and a power cut may leave anything in it. :func:`record` compar
 what the record makes of them, so that a kind of call that it does not know would be noticed.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

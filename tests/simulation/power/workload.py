@@ -3,8 +3,6 @@
 :mod:`tests.simulation.power.runs` starts it, with an action, a data file, a seed and perhaps a planted fault.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The engines that the suite runs against, and what it needs of each to provoke faults."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from contextlib import (
     AbstractAsyncContextManager,

@@ -1,7 +1,5 @@
 """The audit: written with the changes, listed, and removed when it is old."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw import Invalid, Registration

@@ -1,7 +1,5 @@
 """Backfills: deliveries are made from the log, in a place that the call has kept free."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Cancelling: selected pending deliveries become dead letters, step by step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Erasing what concerns a person."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

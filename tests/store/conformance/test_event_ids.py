@@ -1,7 +1,5 @@
 """Ids of events outlast the history, within bounds of their own."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw.records import Instance, new_event_id

@@ -1,7 +1,5 @@
 """Storage that refuses, waiters that are cancelled, and the end of the store."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Finished deliveries: lists, single deliveries, retention."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The listener hears of each commit once, in a fixed order, before the waiters run."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 import trio.testing

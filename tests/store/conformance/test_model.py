@@ -1,7 +1,5 @@
 """A store does what a dictionary would: random appends, settlements, changes and restarts."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """Appending, reading lanes, counting what is pending."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 import trio

@@ -1,7 +1,5 @@
 """Parking, dropping the oldest, resending."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

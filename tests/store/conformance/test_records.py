@@ -1,7 +1,5 @@
 """Instances, registrations and values."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw import Registration

@@ -1,7 +1,5 @@
 """Re-partitioning: pending deliveries move to the lanes of another rule, in order."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

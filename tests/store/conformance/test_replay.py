@@ -1,7 +1,5 @@
 """Replays: many finished deliveries become pending again, step by step."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """Selections: lists, replays, cancellations and counts find the same deliveries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Outcomes of deliveries."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 import trio

@@ -1,7 +1,5 @@
 """The states of connectors: stored with events, in one commit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Connections: what they are called in messages, what their errors mean, and that no call lasts for ever."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

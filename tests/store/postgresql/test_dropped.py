@@ -1,7 +1,5 @@
 """A delivery that another node drops to make room, while it is in flight on this one."""
 
-from __future__ import annotations
-
 from psycopg import Connection
 
 from hookgw import DeliveryState

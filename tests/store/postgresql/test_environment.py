@@ -1,7 +1,5 @@
 """What a role or a database presets, each of it tried, and all of it at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 

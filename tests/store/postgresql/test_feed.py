@@ -1,7 +1,5 @@
 """What becomes pending is reported once, in order, whichever node did it, and never too early."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any

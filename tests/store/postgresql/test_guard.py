@@ -1,7 +1,5 @@
 """A store whose node others have removed, and events that were addressed by old records."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 

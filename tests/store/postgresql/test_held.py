@@ -1,7 +1,5 @@
 """What an older transaction holds back is counted, and that transaction is named, wherever it is open."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, cast

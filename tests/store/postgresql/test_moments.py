@@ -1,7 +1,5 @@
 """What "until now" means while other nodes write to the same database."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 

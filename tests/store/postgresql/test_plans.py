@@ -1,7 +1,5 @@
 """Statements on the path of every delivery stay on their index, also before the server has statistics."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import count, pairwise

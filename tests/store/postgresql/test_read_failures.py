@@ -1,7 +1,5 @@
 """What the server cannot read any more: no events are accepted over it, until it can."""
 
-from __future__ import annotations
-
 import pytest
 from psycopg import Connection
 from trio.testing import MockClock

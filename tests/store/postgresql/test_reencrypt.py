@@ -1,7 +1,5 @@
 """Records of a database are brought to the present master key at start."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

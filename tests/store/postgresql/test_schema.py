@@ -1,7 +1,5 @@
 """Tables: made once, whoever comes first; of the right version; and restored from another server."""
 
-from __future__ import annotations
-
 import threading
 
 import psycopg

@@ -1,7 +1,5 @@
 """What an erasure leaves in the tables of the server."""
 
-from __future__ import annotations
-
 import json
 
 import psycopg

@@ -1,7 +1,5 @@
 """Every walk goes through the index that is made for it, whatever the server believes of the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +35,7 @@ START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
 
 
 def log_search(**query: Any) -> LogSearch:
-    asked = EventQuery(instance="shop", chat="a@b.c", text="x", kinds=("CALL",), **query)
+    asked = EventQuery(**{"instance": "shop"} | query, chat="a@b.c", text="x", kinds=("CALL",))
     return LogSearch(asked, Sought.of(asked), (0, 9), (9, ROWS), 20, 9)
 
 
@@ -103,6 +101,11 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "entries from the oldest": ("log_pkey", lambda c: log.search_entries(c, OLDEST)),
     "tail of the log": ("log_order", lambda c: log.search_tail(c, SEARCH)),
     "tail from the oldest": ("log_order", lambda c: log.search_tail(c, OLDEST)),
+    "log of all instances": ("log_order", lambda c: log.search_entries(c, log_search(instance=None))),
+    "log of several instances": (
+        "log_order",
+        lambda c: log.search_entries(c, log_search(instance=None, among=("shop", "other"))),
+    ),
     "events for the index of the log": ("log_order", lambda c: log.read_unindexed(c, 20, 2**20)),
     "tally": ("history", lambda c: tally(c, "shop", since=0, without_global=True, former=START)),
     "newest": ("history", lambda c: newest(c, ["shop", "other"])),

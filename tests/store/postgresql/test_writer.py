@@ -1,7 +1,5 @@
 """Commits that meet other transactions, restarts of the server, and answers that are lost."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 

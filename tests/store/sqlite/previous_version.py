@@ -4,8 +4,6 @@ A gateway of that version wrote the files, on a fixed clock, and was killed whil
 were under way; what it read from them is beside each as JSON.
 """
 
-from __future__ import annotations
-
 import gzip
 import sqlite3
 from contextlib import closing

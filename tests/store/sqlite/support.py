@@ -1,7 +1,5 @@
 """What only the tests of the SQLite engine need: its data file, its writer, processes to kill."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

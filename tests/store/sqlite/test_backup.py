@@ -1,7 +1,5 @@
 """Backups of a data file in use: consistent, whole, and beside the commits."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Statements over many rows."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The write-ahead log is folded beside the commits, and begins anew."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a ``kill -9`` cannot lose, and a disk that runs full under a real process."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import sys

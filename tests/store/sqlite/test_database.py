@@ -1,7 +1,5 @@
 """The data file at start: made, locked, damaged, not writable; and the disk's errors at run time."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import stat

@@ -1,7 +1,5 @@
 """What erasing leaves in the files: nothing."""
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3

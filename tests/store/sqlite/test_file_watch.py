@@ -1,7 +1,5 @@
 """The data file is watched: how long its log is, and whether its path still names it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

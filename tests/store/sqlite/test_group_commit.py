@@ -1,7 +1,5 @@
 """The group commit: sharing, order, cancellation, functions, closing. First with a fake writer."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The history in the data file: what its rows take, and in which order they are removed."""
 
-from __future__ import annotations
-
 import threading
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What of the history goes between the look at it and its removal."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from hookgw.store import Oldest, Store

@@ -2,8 +2,6 @@
 
 # ruff: noqa: ASYNC240 - the work under test is that of commands, which block
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """Names that no row refers to are removed, also while appends take them into use again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Statements use the indexes that were made for them, so that their cost does not grow with the file."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -88,7 +86,15 @@ def transaction(connection: Any) -> Transaction:
 
 
 def log_search(**query: Any) -> LogSearch:
-    asked = EventQuery(instance="shop", chat="a@b.c", text="x", kinds=("K",), since=1, until=9, **query)
+    given: dict[str, Any] = {
+        "instance": "shop",
+        "chat": "a@b.c",
+        "text": "x",
+        "kinds": ("K",),
+        "since": 1,
+        "until": 9,
+    }
+    asked = EventQuery(**given | query)
     return LogSearch(asked, Sought.of(asked), (0, 0), (0, 9), 20, 9)
 
 
@@ -96,7 +102,16 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "entries of the log, the newest first": lambda c: log.search_entries(c, log_search()),
     "entries of the log, the oldest first": lambda c: log.search_entries(c, log_search(is_oldest_first=True)),
     "the tail of the log": lambda c: log.search_tail(c, log_search()),
-    "the state of a log": lambda c: log.read_state(c, "shop"),
+    "the log of several instances": lambda c: log.search_entries(
+        c, log_search(instance=None, among=("shop", "x"))
+    ),
+    "the log of all instances": lambda c: log.search_entries(
+        c, log_search(instance=None, is_oldest_first=True)
+    ),
+    "the state of the logs of several instances": lambda c: log.read_state(
+        c, EventQuery(instance=None, among=("shop", "x"))
+    ),
+    "the state of a log": lambda c: log.read_state(c, EventQuery(instance="shop")),
     "events for the index of the log": lambda c: log.read_unindexed(c, 20, 2**20),
     "an event with its deliveries": lambda c: log.find_event(c, "shop", "e", without_global=True),
     "unwanted events of some instances": lambda c: log.oldest_unwanted(c, [1], None, 20),

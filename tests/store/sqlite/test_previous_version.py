@@ -1,7 +1,5 @@
 """The data files of the previous version are what their descriptions say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

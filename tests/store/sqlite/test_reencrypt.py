@@ -1,7 +1,5 @@
 """Records under a master key: encrypted at start, with a new key, in the clear again; and refused keys."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The schema of a new file, files that are refused, and the migration of files that ae348e0 wrote."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Lanes in which many instances have deliveries: reads of them are bounded."""
 
-from __future__ import annotations
-
 import pytest
 
 from hookgw.store import Store

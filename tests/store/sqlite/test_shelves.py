@@ -1,7 +1,5 @@
 """Shelves that are ``shelve.Shelf``s, hold JSON, and never unpickle."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import shelve
