@@ -6,6 +6,7 @@ may have them, and how long it waits.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -39,6 +40,8 @@ MOST_WAITING = 100
 """The most fetches of an instance's deliveries that wait at a time."""
 MOST_BYTES = 2**20
 """Bytes of bodies in one answer, unless the first delivery alone has more."""
+GATHERING = 1.0
+"""Seconds for which a fetch that has something waits for what other lanes have: its leases run already."""
 MOST_BACK = 100_000
 """The most deliveries by which a receiver can go back."""
 REOPENED_AT_ONCE = 500
@@ -269,17 +272,20 @@ class Pulls:
                 while True:
                     bell = self._fetches.bell(registration.id)
                     lanes = self._dispatcher.pulled(registration.id)
+                    gathered = math.inf
                     for lane in self._lanes_for(registration, lanes, asked.consumer):
                         room, size = asked.most - len(found), MOST_BYTES - sum(len(o.body) for o in found)
                         if room <= 0 or (found and size <= 0):
                             break
                         lease = None
                         # Without the time of the wait: a disk that refuses holds this up.
-                        with trio.move_on_at(self._clock.deadline(max(deadline, self._clock.steady() + 10))):
+                        until = min(gathered, max(deadline, self._clock.steady() + 10))
+                        with trio.move_on_at(self._clock.deadline(until)):
                             lease = await lane.take(asked.consumer, room, size, asked.lease, after)
                         settling = max(settling, lane.settling)
                         if lease is not None:
                             found += _shown(lane, lease, room, sent)
+                            gathered = min(gathered, self._clock.steady() + GATHERING)
                     now = self._clock.steady()
                     if found or now >= deadline or self._is_closed:
                         break

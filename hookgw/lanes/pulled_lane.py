@@ -774,6 +774,7 @@ class PulledLane:
 
     async def _finish_older(self, registration: Registration | None, reason: str, before: float) -> None:
         """Make dead letters of what was queued before a time, from the front of the lane."""
+        finished, held_until = 0, 0.0
         async with self.lock:
             try:
                 if self._must_flush:
@@ -783,6 +784,13 @@ class PulledLane:
                     await self._services.outbox.wait_settle_capacity()
                     delivery = await self._take_from_queue(PAGE, may_wait=not self._reports)
                     if delivery is None:
+                        if self._backlog and not finished and not self._reports and self._may_give():
+                            # A barrier or the storage holds it back.
+                            self._is_drained = self._queue.barrier is not None
+                            held_until = (
+                                math.inf if self._is_drained else self._services.clock.steady() + LONG_WAIT
+                            )
+                            break
                         # Not exact after a refresh; nothing that is appended now is lost by it. Or these fill
                         # the memory: the next round reports them, and goes on.
                         self._must_refresh = bool(self._backlog)
@@ -791,10 +799,16 @@ class PulledLane:
                         self._put_delivery_back(delivery)
                         break
                     self._finish(delivery, registration, DeliveryState.DEAD, reason)
+                    finished += 1
                     await trio.lowlevel.checkpoint()
             finally:
                 self._head = None
                 self._queue.discard()
+            if self._is_drained and self._order is not None:
+                self._order.advanced()
+        if held_until:
+            await self._rest(held_until)
+            self._must_refresh, self._is_drained = True, False
 
     def _cannot_read(self, error: StorageUnavailable) -> None:
         logger.warning("the outbox cannot be read", lane=self.key, reason=str(error))

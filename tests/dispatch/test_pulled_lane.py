@@ -393,6 +393,24 @@ async def test_what_is_behind_a_barrier_waits_for_the_backfill(autojump_clock: M
         assert events(await take(dispatcher)) == ["e2"]
 
 
+async def test_a_disabled_lane_behind_a_barrier_does_not_read_all_the_time(
+    autojump_clock: MockClock,
+) -> None:
+    world = pulled()
+    made = world.outbox.add(2)
+    async with running(world, 2) as dispatcher:
+        the_lane(dispatcher).set_barrier(made[0].position)
+        await trio.sleep(1)
+        world.change(enabled=False)
+        dispatcher.redirect("reg_1")
+        before = len(world.outbox.reads)
+        await trio.sleep(10)
+        assert len(world.outbox.reads) < before + 20
+        the_lane(dispatcher).set_barrier(None)
+        await trio.sleep(1)
+        assert [state for _, state in world.settled] == [DeliveryState.DEAD] * 2
+
+
 async def test_a_delivery_that_fails_again_and_again_is_reported(autojump_clock: MockClock) -> None:
     world = pulled(retry=RetryOptions(schedule=(300.0,) * 10))
     world.outbox.add(150)

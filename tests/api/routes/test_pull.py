@@ -367,6 +367,19 @@ async def test_a_fetch_waits_for_memory_and_keeps_its_lease(
     assert ids_of(await pull(client, wait="0s")) == ["e-0"]
 
 
+async def test_what_is_leased_does_not_wait_for_another_lane(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await set_pulled(client, ordering="none", concurrency=8)
+    registration = gateway.registry.find("loja1", "default")
+    assert registration is not None
+    await emit(client, *[f"e-{number}" for number in range(20)])
+    last = gateway.dispatcher.pulled(registration.id)[-1]
+    async with last.lock:  # as while memory is short
+        with trio.fail_after(30):
+            assert 0 < len(ids_of(await pull(client, wait="60s"))) < 20
+
+
 async def test_a_receiver_that_has_lost_its_state_goes_back(
     client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
