@@ -18,6 +18,8 @@ from tests.simulation.history import (
 from tests.simulation.invariants.index import Index
 
 ROUNDING = 0.001
+TAKES = 10.0
+"""Seconds that a change of what is pending takes at most. It is noted as it begins."""
 
 
 def check(index: Index) -> Iterator[Violation]:
@@ -55,7 +57,7 @@ def _overlaps(index: Index, registration: str, leases: list[Fetched]) -> Iterato
         if before.consumer == after.consumer or before.life != after.life:
             continue
         is_over = after.at >= before.until - ROUNDING or left.get(before.lease, after.at + 1) <= after.at
-        if not is_over and not any(before.at <= at <= after.at for at in changes):
+        if not is_over and not any(before.at - TAKES <= at <= after.at for at in changes):
             yield Violation(
                 "pulled",
                 f"{after.consumer} got a lease of {registration} while {before.consumer} had one",

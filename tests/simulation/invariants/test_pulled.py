@@ -1,6 +1,6 @@
 from typing import Any
 
-from tests.simulation.history import Fetched, LeaseLeft, Requeued
+from tests.simulation.history import Cancelled, Fetched, LeaseLeft, Requeued
 from tests.simulation.invariants import pulled
 from tests.simulation.invariants.building import HOOK, accepted, answered, arrived, killed, troubles
 
@@ -19,6 +19,8 @@ def test_one_consumer_at_a_time() -> None:
     left = LeaseLeft(at=1.5, life=1, registration=HOOK, lease=1)
     assert not troubles(pulled.check, fetched(1.0, "p1", 1), left, fetched(2.0, "p2", 2))
     assert not troubles(pulled.check, fetched(1.0, "p1", 1), killed(1.5), fetched(2.0, "p2", 2, life=2))
+    cancelled = Cancelled(at=0.9, life=1, instance="shop")  # it takes a moment
+    assert not troubles(pulled.check, cancelled, fetched(1.0, "p1", 1), fetched(2.0, "p2", 2))
 
 
 def test_what_is_acknowledged_does_not_come_again() -> None:
