@@ -267,7 +267,7 @@ def minimums(session: nox.Session) -> None:
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
     find_postgresql(session)
-    install(session, "test", "-c", str(constraints))
+    install(session, "minimums", "-c", str(constraints))
     few = ("--few-cases", "--hypothesis-profile=few")
     fewer = () if session.posargs else (*few, *(f"--ignore={folder}" for folder in OWN_LOGIC))
     session.run("pytest", "-q", *fewer, *WITHOUT_SLOW, *(session.posargs or ON_ALL_CORES), env=FEW_EXAMPLES)
