@@ -44,9 +44,6 @@ class Stream(Protocol):
     async def is_quiet(self) -> bool:
         """Whether nothing arrived since the last response: no bytes, no end, no reset."""
 
-    def has_arrivals(self) -> bool:
-        """Whether bytes, the end or a reset may be there to :meth:`receive`. This reads nothing."""
-
     def send_nowait(self, data: bytes | memoryview) -> int:
         """Send as much as possible without waiting, and return the number of bytes taken."""
 
@@ -81,9 +78,6 @@ class PlainStream:
 
     async def is_quiet(self) -> bool:
         return not self._poll.poll(0)
-
-    def has_arrivals(self) -> bool:
-        return bool(self._poll.poll(0))
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         try:
@@ -159,9 +153,6 @@ class TlsStream:
             self._tcp.waits = True
         return False
 
-    def has_arrivals(self) -> bool:
-        return self._tcp.has_arrivals()
-
     def send_nowait(self, data: bytes | memoryview) -> int:  # noqa: ARG002
         return 0  # SSLStream encrypts only in send_all, which may wait
 
@@ -226,11 +217,8 @@ class _PollableTcpStream(trio.abc.Stream):
         self.is_interrupted = False
         self.send_error: trio.BrokenResourceError | None = None
 
-    def has_arrivals(self) -> bool:
-        return bool(self._poll.poll(0))
-
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        if not self.waits and not self.has_arrivals():
+        if not self.waits and not self._poll.poll(0):
             raise trio.WouldBlock
         if self.is_interrupted:
             raise trio.ClosedResourceError
