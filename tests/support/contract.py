@@ -1,5 +1,7 @@
 """Holds the answers that tests get, and the requests that succeed, to ``/openapi.json``."""
 
+from __future__ import annotations
+
 import gzip
 import json
 import re
