@@ -167,7 +167,7 @@ async def test_a_backup_that_fails_later_says_why(
     monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.01)
     monkeypatch.setattr(backup, "PAGES", 1)
     monkeypatch.setattr(backup, "LEAST_REST", 0.03)
-    folder.mkdir(mode=0o700, exist_ok=True)  # it may be made after the answer
+    await trio.Path(folder).mkdir(mode=0o700, exist_ok=True)  # it may be made after the answer
     job = (await client.post("/storage/backup", json={"name": "a.db"})).json()["job"]
     (folder / "a.db").write_text("somebody else's")
     with trio.fail_after(20):
