@@ -91,8 +91,8 @@ async def test_the_plugin_hook_and_line_that_block_the_loop_are_reported() -> No
             assert report["line"] == f"_folder.slow.py:{line} in {hook}"
             assert report["seconds"] >= 0
             assert any("in block" in each for each in report["frames"])
-            await until(lambda: len(log.lines) > 1)
-            assert log.lines[-1]["event"] == "the event loop runs again"
+            # A busy machine may block the loop once more meanwhile.
+            await until(lambda: any(one["event"] == "the event loop runs again" for one in log.lines))
     assert b"hookgw_loop_lag_seconds_count" in metrics.render()[0]
 
 
