@@ -29,9 +29,9 @@ ends every wait for them. No other call cuts an attempt off, because the receive
 already. An attempt that is cut off is recorded with the body that was sent: if the delivery is sent again, it
 is with the same bytes.
 
-While the lane waits after a deadline, it listens for a response that comes late
-(:mod:`hookgw.lanes.late_response`). If one settles the head, the wait ends, the head is read again, and is
-settled instead of being tried.
+While the lane waits after a deadline, and prepares the next attempt, it listens for a response that comes
+late (:mod:`hookgw.lanes.late_response`). If one settles the head, the wait ends, the head is read again, and
+is settled instead of being tried.
 
 Before an attempt, the plugins run and the body is rendered. Then the lane borrows a connection
 (:mod:`hookgw.delivery.http.pools`), which may take long. If a flag is set or the registration has changed
@@ -97,7 +97,7 @@ LEASE_WAIT = 0.1
 """Seconds after which a lane looks again whether its node may send, unless it is paused first."""
 
 LATE_LOOK = 0.01
-"""Seconds that a head which is due still looks for a late response."""
+"""Seconds that a lane which is due waits for a late response of which something has come."""
 
 LONG_WAIT = 1.0
 """Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
@@ -539,16 +539,14 @@ class Lane:
                     await self._wait_for_head(delivery)
                     if self._must_refresh or self._must_stop or self._deferred:
                         break
-                if self._late is not None and self._late.attempt is not None:
+                if self._late is not None:
+                    await self._look(self._late)
+                if self._late is None:
+                    await self._try_in_turn(delivery)
+                elif self._late.attempt is not None:
                     await self._settle_late(delivery, self._late.plan, self._late.attempt)
-                elif self._attempt_limit is None:
-                    await self._try(delivery)
                 else:
-                    async with self._attempt_limit:
-                        await self._try(delivery)
-                        # Until the attempt is on disk: the limit also bounds how many deliveries another node
-                        # may have to repeat after a takeover.
-                        await self._wait_until_settled()
+                    await self._try_and_listen(delivery)
         finally:
             self._head = None
             self._queue.release(delivery)
@@ -588,10 +586,6 @@ class Lane:
         """Wait until the head is due, a flag is set, or a long wait can go on without the head in memory."""
         wait = delivery.next_at - self._services.clock.steady()
         if wait <= 0 and self._rate_waited_for is None:
-            if self._late is not None:
-                # The wait ended while this settled, with a slow plugin or disk: calls since then count.
-                with trio.move_on_after(LATE_LOOK):
-                    await self._listen()
             return
         is_long = wait >= LONG_WAIT
         self._waiting_until = delivery.next_at
@@ -699,15 +693,52 @@ class Lane:
 
     async def _listen(self) -> None:
         """Wait until a late response settles the head; without one, forever."""
-        if self._late is not None:
-            attempt = await self._late.wait()
-            if attempt is not None:
-                self._memory.hangs = False
-                self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
-                if attempt.outcome in ENDS_DELIVERY:
-                    return
-            self._late = None
-        await trio.sleep_forever()
+        if self._late is None or not await self._hear(self._late):
+            await trio.sleep_forever()
+
+    async def _hear(self, late: LateResponse) -> bool:
+        """Wait for a late response or the end of its connection; return whether it settles the head."""
+        attempt = await late.wait()
+        if self._late is not late:  # the next attempt has begun
+            return False
+        if attempt is not None:
+            self._memory.hangs = False
+            self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
+            if attempt.outcome in ENDS_DELIVERY:
+                return True
+        self._late = None
+        return False
+
+    async def _look(self, late: LateResponse) -> None:
+        """Read what has come of a late response while nobody listened, or of its body."""
+        if late.has_arrivals:
+            with trio.move_on_after(LATE_LOOK):
+                await self._hear(late)
+        if self._late is late and late.has_status:
+            await self._hear(late)
+
+    async def _try_and_listen(self, delivery: Delivery) -> None:
+        """Try the head. Listen for a late response until the attempt begins, which may take long."""
+        async with trio.open_nursery() as nursery:
+
+            async def listen() -> None:
+                await self._listen()
+                if self._wake is not None:
+                    self._wake()
+
+            nursery.start_soon(listen)
+            await self._try_in_turn(delivery)
+            nursery.cancel_scope.cancel()
+
+    async def _try_in_turn(self, delivery: Delivery) -> None:
+        if self._attempt_limit is None:
+            await self._try(delivery)
+            return
+        async with self._attempt_limit:
+            await self._try(delivery)
+            # Until the attempt is on disk: the limit also bounds how many deliveries another node may have to
+            # repeat after a takeover.
+            await self._wait_until_settled()
 
     def _stop_listening(self) -> None:
         if self._late is not None:
@@ -719,7 +750,7 @@ class Lane:
         await self._services.outbox.wait_settle_capacity()
         if self._settling:
             await self._wait_until_settled()
-        if self._must_refresh or self._must_stop:
+        if self._must_refresh or self._must_stop or self._is_answered_late:
             return
         registration = self._services.registration(self._registration_id)
         if registration is None or not registration.enabled:
@@ -866,7 +897,13 @@ class Lane:
 
     def _is_outdated(self, registration: Registration) -> bool:
         """Return whether the preparations for the head are out of date."""
-        return self._must_refresh or self._must_stop or self._registration() is not registration
+        is_changed = self._must_refresh or self._must_stop or self._registration() is not registration
+        return is_changed or self._is_answered_late
+
+    @property
+    def _is_answered_late(self) -> bool:
+        """Whether a late response came while the attempt was being prepared."""
+        return self._late is not None and self._late.has_status
 
     async def _wait_for_connection(
         self, origin: PoolKey, holder: str

@@ -7,8 +7,10 @@ and brings its own response.
 
 A lane listens to one connection, that of its last attempt. It stops when the next attempt begins, when
 another delivery is its head, when the registration has another target, and when the lane ends. It goes on
-listening through a pause. The pools close the connection whenever they need it (see
-:mod:`hookgw.delivery.http.pools`). A restart loses it: the receiver then gets the event again.
+listening through a pause, and while a head that is due waits for a plugin, a connection or the disk. Nobody
+listens while the head is read again; the lane then looks at what has come. The pools close the connection
+whenever they need it (see :mod:`hookgw.delivery.http.pools`). A restart loses it: the receiver then gets the
+event again.
 """
 
 from __future__ import annotations
@@ -52,6 +54,16 @@ class LateResponse:
         self.seq = seq
         self.plan = plan
         self.attempt: Attempt | None = None
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Whether there is something that :meth:`wait` would read at once."""
+        return self._transport.has_late_arrivals
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the status is there: :meth:`wait` returns within a second."""
+        return self.attempt is not None or self._transport.has_late_status
 
     async def wait(self) -> Attempt | None:
         """Wait for the response; return ``None`` if the connection ends without one."""

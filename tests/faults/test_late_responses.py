@@ -212,6 +212,120 @@ async def test_a_late_response_that_comes_while_a_plugin_hears_of_the_attempt_co
     assert hookgw_receiver.ids == [event.id]
 
 
+@pytest.mark.parametrize("asleep", [100.0, 4 * 86_400.0], ids=["for minutes", "beyond max_age"])
+async def test_a_late_response_that_came_while_the_machine_slept_counts(
+    asleep: float, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """It comes while the head, which is due already, is read from disk again."""
+    hookgw_receiver.will(answer(wait=TOOK))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    event = await hookgw_gateway.emit(KIND, {})
+    await run_into_the_deadline(hookgw_gateway, hookgw_receiver, event)
+    hookgw_clock.jump(asleep)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [event.id]
+    assert await state_of(hookgw_gateway, event) is DeliveryState.DELIVERED
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["the plugin returns", "the plugin raises"])
+@pytest.mark.parametrize(
+    "late",
+    [answer(wait=80), answer(body=b"x" * 100, wait=80).cut(60, Hang())],
+    ids=["200", "stops in its body"],
+)
+async def test_a_late_response_that_comes_while_a_plugin_prepares_the_next_attempt_counts(
+    late: Answer, fails: bool, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    began, goes_on = trio.Event(), trio.Event()
+
+    class Slow:
+        @hookgw.hookimpl
+        async def hookgw_prepare(self, request: hookgw.Outgoing) -> None:
+            if request.attempt > 1:
+                began.set()
+                await goes_on.wait()
+                if fails:
+                    raise ValueError("no token")
+
+    hookgw_receiver.will(late)
+    settings = {"plugins": {"hook_timeout": "90s"}, "delivery": {"schedule": ["5s"]}}
+    async with open_kit(tmp_path, plugins={"slow": Slow()}, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        event = await kit.emit(KIND, {})
+        await run_into_the_deadline(kit, hookgw_receiver, event)
+        hookgw_clock.jump(wait_of(kit) + 0.1)
+        await began.wait()
+        hookgw_clock.jump(20)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        goes_on.set()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        hookgw_clock.jump(1.1)  # the end of the body has a second
+        await wait_for_state(kit, event, DeliveryState.DELIVERED)
+    assert hookgw_receiver.ids == [event.id]
+
+
+async def test_a_late_failure_that_comes_while_a_plugin_prepares_the_next_attempt_changes_nothing(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    began, goes_on = trio.Event(), trio.Event()
+
+    class Slow:
+        @hookgw.hookimpl
+        async def hookgw_prepare(self, request: hookgw.Outgoing) -> None:
+            if request.attempt > 1:
+                began.set()
+                await goes_on.wait()
+
+    hookgw_receiver.will(answer(500, wait=80))
+    async with open_kit(
+        tmp_path, plugins={"slow": Slow()}, settings={"plugins": {"hook_timeout": "90s"}}
+    ) as kit:
+        await kit.register(hookgw_receiver.url)
+        event = await kit.emit(KIND, {})
+        await run_into_the_deadline(kit, hookgw_receiver, event)
+        hookgw_clock.jump(wait_of(kit) + 0.1)
+        await began.wait()
+        hookgw_clock.jump(20)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert kit.gateway.lanes()[0].last_error == "The receiver answered 500 Internal Server Error."
+        goes_on.set()
+        await wait_for_state(kit, event, DeliveryState.DELIVERED)
+        outcomes = [one.outcome for one in await attempts_of(kit, event)]
+    assert outcomes == [Outcome.UNANSWERED, Outcome.DELIVERED]
+    assert hookgw_receiver.ids == [event.id] * 2
+
+
+async def test_a_late_response_that_comes_while_the_lane_waits_for_a_connection_counts(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """The other lanes of its instance have all that it may have, because another one uses the host, too."""
+    hookgw_receiver.default = answer(wait=100)
+    hookgw_receiver.will(answer(wait=80), answer())
+    async with open_kit(tmp_path, settings={"delivery": {"host_connections": 4}}) as kit:
+        await kit.register(hookgw_receiver.url)
+        first = await kit.emit(KIND, {})
+        await run_into_the_deadline(kit, hookgw_receiver, first)
+        await kit.register(hookgw_receiver.url, instance="bank")
+        other = await kit.emit(KIND, {}, instance="bank")
+        await hookgw_receiver.wait_for(2)
+        for label in ("b", "c", "d"):
+            await kit.register(hookgw_receiver.url, label=label, timeout=300)
+        second = await kit.emit(KIND, {})
+        await hookgw_receiver.wait_for(5)
+        hookgw_clock.jump(TIMEOUT * 1.1)
+        with trio.fail_after(1000):
+            while not any(lane.waits_for == "connection" for lane in kit.gateway.lanes()):
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        hookgw_clock.jump(20)
+        with trio.fail_after(1000):
+            while await state_of(kit, first) is not DeliveryState.DELIVERED:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        hookgw_receiver.default = answer()
+        hookgw_clock.jump(60)
+        await kit.settled()
+    assert hookgw_receiver.ids == [first.id, other.id] + [second.id] * 4
+
+
 async def test_a_late_response_of_a_former_target_does_not_count(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:

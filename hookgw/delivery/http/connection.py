@@ -64,6 +64,10 @@ class OutgoingConnection:
         """Whether nothing arrived since the last response: no surplus bytes, no end, no reset."""
         return self._stream.is_quiet()
 
+    def has_arrivals(self) -> bool:
+        """Whether bytes, the end or a reset may be there to read. This reads nothing."""
+        return self._stream.has_arrivals()
+
     def close_nowait(self) -> None:
         self._stream.close_nowait()
 
@@ -159,7 +163,11 @@ class OutgoingConnection:
         """
         self._stream.resume_nowait()
         receive, parser = self._stream.receive, self.parser
-        with trio.CancelScope() as scope, suppress(StreamBroken, ResponseFailed, trio.ClosedResourceError):
+        ends = trio.current_time() + LATE_BODY_WITHIN if parser.status else math.inf
+        with (
+            trio.CancelScope(deadline=ends) as scope,
+            suppress(StreamBroken, ResponseFailed, trio.ClosedResourceError),
+        ):
             while data := await receive():
                 if parser.feed(data):
                     break

@@ -44,6 +44,9 @@ class Stream(Protocol):
     async def is_quiet(self) -> bool:
         """Whether nothing arrived since the last response: no bytes, no end, no reset."""
 
+    def has_arrivals(self) -> bool:
+        """Whether bytes, the end or a reset may be there to :meth:`receive`. This reads nothing."""
+
     def send_nowait(self, data: bytes | memoryview) -> int:
         """Send as much as possible without waiting, and return the number of bytes taken."""
 
@@ -78,6 +81,9 @@ class PlainStream:
 
     async def is_quiet(self) -> bool:
         return not self._poll.poll(0)
+
+    def has_arrivals(self) -> bool:
+        return bool(self._poll.poll(0))
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         try:
@@ -153,6 +159,9 @@ class TlsStream:
             self._tcp.waits = True
         return False
 
+    def has_arrivals(self) -> bool:
+        return self._tcp.has_arrivals()
+
     def send_nowait(self, data: bytes | memoryview) -> int:  # noqa: ARG002
         return 0  # SSLStream encrypts only in send_all, which may wait
 
@@ -217,8 +226,11 @@ class _PollableTcpStream(trio.abc.Stream):
         self.is_interrupted = False
         self.send_error: trio.BrokenResourceError | None = None
 
+    def has_arrivals(self) -> bool:
+        return bool(self._poll.poll(0))
+
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        if not self.waits and not self._poll.poll(0):
+        if not self.waits and not self.has_arrivals():
             raise trio.WouldBlock
         if self.is_interrupted:
             raise trio.ClosedResourceError

@@ -190,6 +190,18 @@ class LaneTransport(httpx.AsyncBaseTransport):
             if self._connection is not None and not self._connection.reusable and not self.awaits_response:
                 self.close_nowait()
 
+    @property
+    def has_late_status(self) -> bool:
+        """Whether :meth:`receive_late` has read the head of a late response, and not returned yet."""
+        connection = self._connection
+        return connection is not None and self.awaits_response and connection.parser.status != 0
+
+    @property
+    def has_late_arrivals(self) -> bool:
+        """Whether there is something for :meth:`receive_late` to read. This reads nothing."""
+        connection = self._connection
+        return connection is not None and self.awaits_response and connection.has_arrivals()
+
     async def receive_late(self) -> Response | None:
         """Wait for the response to a request whose deadline has passed, while :attr:`awaits_response`.
 

@@ -20,6 +20,9 @@ class BrokenStream:
     async def is_quiet(self) -> bool:
         return True
 
+    def has_arrivals(self) -> bool:
+        return bool(self._received)
+
     def send_nowait(self, data: bytes | memoryview) -> int:
         if self._takes is None:
             raise StreamBroken("Broken pipe")

@@ -541,6 +541,43 @@ async def test_a_late_response_is_read_on_the_same_connection(
         assert await lane.receive_late() is None
 
 
+async def test_the_status_of_a_late_response_is_kept_when_the_wait_for_its_body_is_cancelled(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    goes_on = trio.Event()
+
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        await goes_on.wait()
+        await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\no")
+        await peer.closed_by_the_other_side()
+
+    async with serving(behaviour) as server, transport(watched=True, make=LateTransport) as lane:
+        async with trio.open_nursery() as nursery:
+
+            async def exchange() -> None:
+                with pytest.raises(TimedOut):
+                    await post(lane, server, seconds=15)
+
+            nursery.start_soon(exchange)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            mock_clock.jump(15.1)
+        assert (lane.has_late_arrivals, lane.has_late_status) == (False, False)
+        goes_on.set()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (lane.has_late_arrivals, lane.has_late_status) == (True, False)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lane.receive_late)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            nursery.cancel_scope.cancel()
+        assert (lane.has_late_arrivals, lane.has_late_status) == (False, True)
+        mock_clock.autojump_threshold = 0.05  # the rest of the body does not come
+        response = await lane.receive_late()
+        assert response is not None
+        assert (response.status, response.body, response.complete) == (200, b"o", False)
+        assert (lane.has_late_arrivals, lane.has_late_status) == (False, False)
+
+
 @both_timers
 @pytest.mark.parametrize("lines", [b"content-le", b"Content-Length: x", b"no colon\r\n"])
 async def test_half_a_head_by_the_deadline(
