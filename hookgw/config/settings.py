@@ -182,7 +182,7 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     max_values: int = 100_000
     """The most JSON values (objects, lists, texts, numbers and the like) in an event."""
     keep: Literal["all", "wanted"] = "all"
-    """Whose payloads are kept for storage.retention: all, or wanted (only those that a webhook gets)."""
+    """Which payloads are kept for storage.retention: all, or wanted (those of events that a webhook gets)."""
     log_limit: Size = Size(2**30)
     """Disk space, about, for events that no webhook wants; the instances with the most lose their oldest."""
     dedupe: Duration = Duration(8 * DAY)

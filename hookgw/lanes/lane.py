@@ -97,7 +97,7 @@ LEASE_WAIT = 0.1
 """Seconds after which a lane looks again whether its node may send, unless it is paused first."""
 
 LATE_LOOK = 0.01
-"""Seconds that a lane which is due waits for a late response of which something has come."""
+"""Seconds that a lane which is due reads what has come of a late response, at most."""
 
 LONG_WAIT = 1.0
 """Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
@@ -712,8 +712,13 @@ class Lane:
     async def _look(self, late: LateResponse) -> None:
         """Read what has come of a late response while nobody listened, or of its body."""
         if late.has_arrivals:
-            with trio.move_on_after(LATE_LOOK):
-                await self._hear(late)
+            # Until all of it is read, not for a time: a receiver that drips its head must hold nobody up.
+            async with trio.open_nursery() as nursery:
+                nursery.cancel_scope.deadline = trio.current_time() + LATE_LOOK
+                nursery.start_soon(self._hear, late)
+                while late.has_arrivals:
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
         if self._late is late and late.has_status:
             await self._hear(late)
 
