@@ -71,7 +71,7 @@ from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
 from hookgw.lanes.late_response import ENDS_DELIVERY, LateResponse, describe_late
 from hookgw.lanes.rate_limit import RateLimit
 from hookgw.lanes.retry_policy import Decision, expiry_reason, is_expired, longest_wait, policy_of
-from hookgw.lanes.services import DeliveryPlan, LaneServices, plan_for
+from hookgw.lanes.services import LEASE_WAIT, LONG_WAIT, DeliveryPlan, LaneServices, plan_for
 from hookgw.records.deliveries import (
     FIRST,
     Attempt,
@@ -93,15 +93,8 @@ logger = structlog.get_logger("hookgw.lane")
 DESCRIPTOR_WAIT = 0.25
 """Seconds after which a lane for which the system had no file descriptor tries again."""
 
-LEASE_WAIT = 0.1
-"""Seconds after which a lane looks again whether its node may send, unless it is paused first."""
-
 LATE_LOOK = 0.01
 """Seconds that a lane which is due reads what has come of a late response, at most."""
-
-LONG_WAIT = 1.0
-"""Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
-lane waits briefly, reports nothing, and keeps its deliveries in memory, so as not to read them again."""
 
 
 class _Deferred(NamedTuple):
@@ -716,8 +709,10 @@ class Lane:
             async with trio.open_nursery() as nursery:
                 nursery.cancel_scope.deadline = trio.current_time() + LATE_LOOK
                 nursery.start_soon(self._hear, late)
-                while late.has_arrivals:
+                while True:
                     await trio.lowlevel.checkpoint()
+                    if not late.has_arrivals:
+                        break
                 nursery.cancel_scope.cancel()
         if self._late is late and late.has_status:
             await self._hear(late)

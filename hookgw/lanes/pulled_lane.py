@@ -43,7 +43,7 @@ from hookgw.lanes.lane_memory import LaneMemory
 from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
 from hookgw.lanes.lease import Head, Lease, Leased, Report, attempt_of, head_of, lease_numbers
 from hookgw.lanes.retry_policy import expiry_reason, is_expired, longest_wait, policy_of
-from hookgw.lanes.services import DeliveryPlan, LaneServices, plan_for
+from hookgw.lanes.services import LEASE_WAIT, LONG_WAIT, DeliveryPlan, LaneServices, plan_for
 from hookgw.lanes.store_retry import retry_until_readable
 from hookgw.records.deliveries import (
     FIRST,
@@ -62,12 +62,6 @@ from hookgw.records.registrations import Registration
 from hookgw.records.stuck_lanes import is_stuck
 
 logger = structlog.get_logger("hookgw.lane")
-
-LEASE_WAIT = 0.1
-"""Seconds after which a lane looks again whether its node may give deliveries away."""
-
-LONG_WAIT = 1.0
-"""Seconds from which the wait of a head for its next attempt is reported, as in the lanes that post."""
 
 UNFETCHED = 300.0
 """Seconds without a fetch after which deliveries expire that are older than ``max_age``. Before, a receiver

@@ -25,6 +25,13 @@ from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 from hookgw.store import History, Outbox
 
+LEASE_WAIT = 0.1
+"""Seconds after which a lane looks again whether its node may act, unless it is paused first."""
+
+LONG_WAIT = 1.0
+"""Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
+lane waits briefly, reports nothing, and keeps its deliveries in memory, so as not to read them again."""
+
 
 class LaneMonitor(Protocol):
     """Hears of every lane. A lane waits for each call, so a slow monitor delays that lane alone."""

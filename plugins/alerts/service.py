@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +42,7 @@ class Alerts:
         # Dead letters by minute and instance, until they are stored; and under which name.
         self._dead: dict[int, Counter[str]] = {}
         self._process = ""
+        self._left_out: set[str] = set()
 
     def reconfigured(self, options: dict[str, Any]) -> Callable[[], None]:
         """Check changed options, and return what puts them into use."""
@@ -62,7 +64,7 @@ class Alerts:
 
     async def count(self, gateway: PluginGateway) -> None:
         """Store what was counted, for the node that watches, until cancelled."""
-        self._process = f"{trio.current_time():.6f}"
+        self._process = uuid.uuid4().hex[:12]
         try:
             while True:
                 await trio.sleep(LOOK_EVERY)
@@ -162,7 +164,9 @@ class Alerts:
             try:
                 found.append(read_rule(rule, self.options))
             except ValueError as error:
-                logger.warning("a rule of the dashboard is left out", reason=str(error))
+                if (reason := str(error)) not in self._left_out:  # once: the rules are read at each look
+                    self._left_out.add(reason)
+                    logger.warning("a rule of the dashboard is left out", reason=reason)
         return found
 
     async def test(self, gateway: PluginGateway, names: list[str]) -> dict[str, str | None]:

@@ -19,13 +19,14 @@ from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
 from hookgw.store.backfills import READ_EVENTS, MissedEvent, Reserved, SteppedBackfills, newest_of
 from hookgw.store.commits.changes import weigh
+from hookgw.store.history_rows import event_of
 from hookgw.store.log import Place
 from hookgw.store.new_lanes import lanes_by_rule
 from hookgw.store.postgresql.append import position
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.repartition import newest_rules
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import BackfillQuery, micros, seconds
+from hookgw.store.records import BackfillQuery, micros
 from hookgw.store.searches import LAST, in_time
 
 # BackfillStatements.
@@ -142,18 +143,7 @@ def look(
 
 def read_events(connection: Connection, instance: str, seqs: Sequence[int]) -> Iterator[tuple[int, Event]]:
     for seq, name, kind, time, data, sender, server_url in connection.execute(_READ, (list(seqs),)):
-        yield (
-            seq,
-            Event(
-                id=name,
-                kind=kind,
-                instance=instance,
-                data_json=bytes(data),
-                time=seconds(time),
-                sender=sender,
-                server_url=server_url,
-            ),
-        )
+        yield seq, event_of(instance, name, kind, time, bytes(data), sender, server_url)
 
 
 class PostgresqlBackfills(SteppedBackfills[Connection, Transaction]):

@@ -19,9 +19,10 @@ from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
 from hookgw.store.backfills import BackfillStatements, MissedEvent, Reserved, SteppedBackfills, newest_of
 from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.history_rows import event_of
 from hookgw.store.log import Place
 from hookgw.store.new_lanes import lanes_by_rule
-from hookgw.store.records import BackfillQuery, micros, seconds
+from hookgw.store.records import BackfillQuery, micros
 from hookgw.store.searches import LAST, in_time
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.database import Reader
@@ -142,18 +143,7 @@ def read_events(
     connection: sqlite3.Connection, instance: str, seqs: Sequence[int]
 ) -> Iterator[tuple[int, Event]]:
     for seq, name, kind, time, data, sender, server_url in connection.execute(_READ, (_json(seqs),)):
-        yield (
-            seq,
-            Event(
-                id=name,
-                kind=kind,
-                instance=instance,
-                data_json=bytes(data),
-                time=seconds(time),
-                sender=sender,
-                server_url=server_url,
-            ),
-        )
+        yield seq, event_of(instance, name, kind, time, bytes(data), sender, server_url)
 
 
 def make(
