@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from hookgw import OutgoingDelivery, Registration, Response, hookimpl
 
 from .options import check_registration
@@ -24,16 +26,24 @@ NEEDED = "pamqp is not installed. Install hookgw with its extra: pip install 'ho
 
 
 class _State:
+    """What :func:`hookgw_run` makes. Without a first delivery, it imports and keeps nothing."""
+
     connections: Connections | None = None
+    wanted: trio.Event | None = None
+    ready: trio.Event
 
 
 async def send(outgoing: OutgoingDelivery) -> Response:
+    if _State.wanted is None:
+        raise ConnectionError("The connections to brokers are starting.")
     try:
         from .publish import publish
     except ImportError:
         raise ConnectionError(NEEDED) from None
+    _State.wanted.set()
+    await _State.ready.wait()
     if _State.connections is None:
-        raise ConnectionError("The connections to brokers are starting.")
+        raise ConnectionError("The connections to brokers are ending.")
     return await publish(outgoing, _State.connections)
 
 
@@ -51,14 +61,15 @@ def hookgw_check_registration(options: dict[str, Any], registration: Registratio
 
 @hookimpl
 async def hookgw_run() -> None:
-    """Keep the connections, until the end."""
+    """Keep the connections, from the first delivery to the end."""
+    _State.wanted, _State.ready = trio.Event(), trio.Event()
     try:
-        from .connections import Connections
-    except ImportError:
-        return
-    connections = Connections()
-    _State.connections = connections
-    try:
-        await connections.run()
+        await _State.wanted.wait()
+        from .connections import Connections  # the sender has found its package
+
+        _State.connections = Connections()
+        _State.ready.set()
+        await _State.connections.run()
     finally:
-        _State.connections = None
+        _State.connections = _State.wanted = None
+        _State.ready.set()
