@@ -501,3 +501,44 @@ async def test_global_webhooks_are_left_out(tmp_path: Path, hookgw_receiver: Rec
             await backfill(kit, label="all")
         await kit.settled()
     assert hookgw_receiver.ids == []
+
+
+async def test_an_erasure_comes_first(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not find what a backfill makes of an event that it has passed."""
+    kit, store = hookgw_gateway, hookgw_gateway.gateway.store
+    await kit.gateway.instances.create("shop")
+    kept, named = [(await kit.emit(KIND, {"key": {"remoteJid": who}})).id for who in ("1@lid", "2@lid")]
+    await kit.register(hookgw_receiver.url)
+    reached, go_on, find, steps_done = trio.Event(), trio.Event(), store.find_concerned, 0
+    step = store.backfill_step
+
+    async def find_later(*given: Any, **more: Any) -> Any:
+        reached.set()
+        await go_on.wait()
+        return await find(*given, **more)
+
+    async def count(*given: Any, **more: Any) -> BackfillStep:
+        nonlocal steps_done
+        steps_done += 1
+        return await step(*given, **more)
+
+    monkeypatch.setattr(store, "find_concerned", find_later)
+    monkeypatch.setattr(store, "backfill_step", count)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(kit.gateway.erasures.erase, "shop", "2@lid")
+        await reached.wait()
+        nursery.start_soon(backfill, kit)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert kit.gateway.jobs.running(JobKind.BACKFILL, "shop") is not None
+        assert steps_done == 0
+        go_on.set()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        kit.clock.jump(1.1)  # it looks again
+        with trio.fail_after(60):
+            while kit.gateway.jobs.running(JobKind.BACKFILL, "shop") is not None:
+                await kit.advance(1.1)
+    await kit.settled()
+    assert hookgw_receiver.ids == [kept]
+    assert named not in hookgw_receiver.ids
