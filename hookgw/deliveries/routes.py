@@ -267,7 +267,7 @@ class DeliveryRoutes:
         now, and outside the lane; the response is the attempt.
         """
         without_global = not current_principal().is_global
-        asked = parse_resend(await read_optional_json(self._limit) or {})
+        asked = parse_resend(await read_optional_json(self._limit))
         deliveries = self._gateway.deliveries
         if asked.url is not None:
             attempt = await deliveries.send_elsewhere(

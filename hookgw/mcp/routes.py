@@ -39,7 +39,13 @@ class McpRoutes:
         blueprint.add_url_rule("/mcp", view_func=self.answer, methods=["POST"])
         return blueprint
 
-    @describes("Operation", {200: _MESSAGE, 202: None}, body=_BODY, errors=(501,), other=_MESSAGE)
+    @describes(
+        "Operation",
+        {200: _MESSAGE, 202: None, 400: dict[str, Any]},
+        body=_BODY,
+        errors=(501,),
+        other=_MESSAGE,
+    )
     async def answer(self) -> Response:
         """Answer a client of the Model Context Protocol: tools for assistants, with the rights of the key.
 

@@ -252,4 +252,5 @@ async def read_parsed(limit: int, parse: Callable[[Any], T], *, keeps: bool = Fa
 
 
 async def read_optional_json(limit: int) -> Any:
-    return await read_json(limit) if has_body(request.headers) else None
+    """Read a body that may be left out, which means an empty object; see :func:`read_json`."""
+    return await read_json(limit) if has_body(request.headers) else {}

@@ -13,12 +13,23 @@ class Messages(Struct, frozen=True):
     """The reasons for an error.
 
     Attributes:
-        message: sentences that say what is wrong, where, and what would be right. If the network refused
-            because nobody there has a number, `{"jid", "exists": false, "number"}` comes first.
-        code: the messaging network's own code for it, such as `M_FORBIDDEN`, if the network refused with one.
+        message: sentences that say what is wrong, where, and what would be right.
     """
 
-    message: Annotated[list[Any], Meta(min_length=1)]
+    message: Annotated[list[str], Meta(min_length=1)]
+
+
+class Refusal(Struct, frozen=True):
+    """The reasons for an error, which may be the messaging network's.
+
+    Attributes:
+        message: sentences. If the network refused because nobody there has a number,
+            `{"jid", "exists": false, "number"}` comes first.
+        code: the network's own code, such as `M_FORBIDDEN`, if it refused with one.
+    """
+
+    # Not a union, which some generators of clients cannot read; without items, others leave the type out.
+    message: Annotated[list[Any], Meta(min_length=1, extra_json_schema={"items": {}})]
     code: str | UnsetType = UNSET
 
 
@@ -34,6 +45,20 @@ class ApiError(Struct, frozen=True):
     status: Annotated[int, Meta(ge=400, le=599)]
     error: str
     response: Messages
+
+
+class NetworkError(Struct, frozen=True):
+    """An error of a call that a messaging network carries out.
+
+    Attributes:
+        status: the status of the response.
+        error: the phrase of the status.
+        response: the reasons.
+    """
+
+    status: Annotated[int, Meta(ge=400, le=599)]
+    error: str
+    response: Refusal
 
 
 class Backlog(Struct, frozen=True):

@@ -265,7 +265,7 @@ class WebhookRoutes:
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Send an event now, outside the lane: an example, or `event` and `data` of the body."""
         self._get(instance, label)
-        kind, data = parse_test(await read_optional_json(self._limit) or {}, self._gateway.catalog)
+        kind, data = parse_test(await read_optional_json(self._limit), self._gateway.catalog)
         attempt = await self._gateway.registrations.test(instance, label, kind=kind, data_json=data)
         return json_response(present_attempt(attempt))
 

@@ -18,6 +18,7 @@ TEST = Body(
         "application/json": {
             "type": "object",
             "properties": {"channels": {"type": "array", "items": {"type": "string"}}},
+            "additionalProperties": False,
         }
     },
     required=False,
@@ -43,8 +44,10 @@ def add_routes(app: QuartTrio, gateway: PluginGateway, alerts: Alerts) -> None:
 
         Each channel has ``error``: why it has not taken the test, or ``null``.
         """
-        body = await request.get_json(silent=True)
-        names = body.get("channels", []) if isinstance(body, dict) else []
+        body = await request.get_json(force=True) if await request.get_data() else {}
+        if not isinstance(body, dict) or not body.keys() <= {"channels"}:
+            raise Invalid('The body must be an object such as {"channels": ["phone"]}.')
+        names = body.get("channels", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise Invalid('channels must be a list of names, such as ["phone"].')
         results = await alerts.test(gateway, names)

@@ -64,8 +64,34 @@ def without_names(body: Any) -> Any:
             for name, value in body["tls"].items()
             if not isinstance(value, str) or not (name == "serverName" or "-----BEGIN" in value)
         }
+        if ("clientKey" in left) is not ("clientCertificate" in left):  # they go together
+            left = {name: value for name, value in left.items() if not name.startswith("client")}
         body = body | {"tls": left}
     return body | ({"webhook": without_names(body["webhook"])} if "webhook" in body else {})
+
+
+def without_backfill(body: Any) -> Any:
+    """Remove ``backfill: true``: whether it may be given depends on what the registration was before."""
+    if not isinstance(body, dict):
+        return body
+    left = {name: value for name, value in body.items() if name != "backfill" or value is not True}
+    return left | ({"webhook": without_backfill(left["webhook"])} if "webhook" in left else {})
+
+
+def with_span(body: Any) -> Any:
+    """Replace the durations of ``catchUp``, which may be no shorter than a minute."""
+    if isinstance(body, dict) and isinstance(body.get("catchUp"), dict):
+        span = body["catchUp"].get("span")
+        if isinstance(span, str) and span[:1].isdigit():
+            return body | {"catchUp": body["catchUp"] | {"span": "1h"}}
+    return body
+
+
+def without_zeros(query: Any) -> Any:
+    """Replace times of 0 in a query, where a number is a text, and accepted."""
+    if not isinstance(query, dict):
+        return query
+    return {name: "never" if value in (0, "0") else value for name, value in query.items()}
 
 
 def as_served(body: Any) -> Any:
@@ -80,30 +106,22 @@ def as_served(body: Any) -> Any:
 
 
 def before_call(_: object, case: Any, __: object) -> None:
-    """Adjust bodies where hookgw has rules that no schema expresses."""
+    """Adjust requests where hookgw has rules that no schema expresses."""
     path = case.operation.path
-    if path.startswith(("/webhook/set/", "/instance/create")):
-        for change in (
-            at_the_receiver,
-            without_signature,
-            without_zero,
-            without_values,
-            without_names,
-            as_served,
-        ):
-            case.body = change(case.body)
+    if path.endswith(("/list", "/list/{instance}")):
+        query = without_zeros(case.query)
+        # An assignment is judged anew, and schemathesis takes each null for a mistake.
+        if query != case.query:
+            case.query = query
     elif path.startswith("/event/emit/"):
         drop_key(case)
-        # An assignment is judged anew, and schemathesis takes each null for a mistake.
         if path.endswith("{kind}") and isinstance(case.body, dict) and {"event", "data"} <= case.body.keys():
             # The ``event`` must be the kind in the path; the rest is a payload of any kind.
             case.body = {name: value for name, value in case.body.items() if name != "event"}
-    elif path.startswith(("/delivery/cancel/", "/delivery/replay/")):
-        # The document does not say which time comes first.
-        if isinstance(case.body, dict) and {"since", "until"} <= case.body.keys():
-            case.body = {name: value for name, value in case.body.items() if name != "until"}
-    elif path.startswith("/message/sendText/"):
-        case.body = with_number(case.body)
+    for start, changes in OF_BODIES.items():
+        if path.startswith(start):
+            for change in changes:
+                case.body = change(case.body)
 
 
 def drop_key(case: Any) -> None:
@@ -134,6 +152,19 @@ def with_number(body: Any) -> Any:
         return body
     return body | {"number": "5511988887777"}
 
+
+OF_REGISTRATIONS = (
+    *(at_the_receiver, without_signature, without_zero, without_values, without_names, without_backfill),
+    as_served,
+)
+OF_BODIES = {
+    "/webhook/set/": OF_REGISTRATIONS,
+    "/webhook/backfill/": (without_values,),
+    "/instance/create": (*OF_REGISTRATIONS, with_span),
+    "/instance/options/": (with_span,),
+    "/message/sendText/": (with_number,),
+}
+"""What changes bodies, by how the path begins."""
 
 # Most strings that look like URLs name no host that there could be.
 schemathesis.openapi.format(

@@ -37,5 +37,5 @@ def settings(receiver: str) -> dict[str, dict[str, object]]:
     return {
         "auth": {"failed_attempts": 0},
         "operations": {"url": f"{receiver}/operations"},
-        "plugins": {"disabled": ["evolution_envelope", "message_filters"]},
+        "plugins": {"disabled": ["evolution_envelope", "message_filters", "rabbitmq", "cloudevents"]},
     }

@@ -14,7 +14,7 @@ from hookgw.web import responses
 from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE, RequiredKey
 from hookgw.web.openapi.components import plain, schemas_of
 from hookgw.web.openapi.describe import BYTES, JSON, NotJson, Operation
-from hookgw.web.openapi.error_responses import ANY_ERROR, ERRORS, error_components
+from hookgw.web.openapi.error_responses import BAD_SEND, ERRORS, REFUSED, error_components
 
 INTRODUCTION = """\
 hookgw delivers the events of messaging instances to callback URLs: durable, in order, signed.
@@ -71,6 +71,7 @@ _MEANINGS: Mapping[int, str] = {
     202: "Accepted.",
     204: "OK, without a body.",
     302: "The page is at `Location`.",
+    400: "The input breaks a rule, or is not valid JSON. The error may have the form of the call's protocol.",
 }
 
 
@@ -138,8 +139,7 @@ def _nest_messages(components: dict[str, Any]) -> None:
     """Let the messages of an error be a list in the list, as those of wrong fields are."""
     text = {"type": "string"}
     nested = {"type": "array", "minItems": 1, "items": text}
-    # An object is a number that is not on WhatsApp.
-    components["Messages"]["properties"]["message"]["items"] = {"anyOf": [text, nested, {"type": "object"}]}
+    components["Messages"]["properties"]["message"]["items"] = {"anyOf": [text, nested]}
 
 
 def document_path(path: str) -> str:
@@ -154,7 +154,7 @@ class _Contents:
         operations = [route.operation for route in routes]
         declared = [response for one in operations for response in (*one.responses.values(), one.other)]
         types = {repr(one): one for one in declared if not (one is None or isinstance(one, dict | NotJson))}
-        schemas, self.components = schemas_of((*types.values(), responses.ApiError))
+        schemas, self.components = schemas_of((*types.values(), responses.ApiError, responses.NetworkError))
         self._schemas = dict(zip(types, schemas, strict=False))
 
     def content(self, response: Any) -> dict[str, Any]:
@@ -236,12 +236,13 @@ def _responses(route: Route, contents: _Contents) -> dict[str, Any]:
         found[str(status)] = {"description": _MEANINGS[status], "headers": _VERSION_HEADER | headers}
         if content := contents.content(response):
             found[str(status)]["content"] = content
-    for status in sorted(error_statuses(route)):
+    for status in sorted(error_statuses(route) - route.operation.responses.keys()):
         found[str(status)] = {"$ref": f"#/components/responses/{ERRORS[status].name}"}
     if not route.operation.responses:
         found["default"] = {"description": "The response of the plugin."}
     if 502 in route.operation.errors:
-        found["default"] = {"$ref": f"#/components/responses/{ANY_ERROR}"}
+        found["400"] = {"$ref": f"#/components/responses/{BAD_SEND.name}"}
+        found["default"] = {"$ref": f"#/components/responses/{REFUSED.name}"}
     if route.operation.other is not None:
         found["default"] = {
             "description": "A response with another status, which the connector chose.",

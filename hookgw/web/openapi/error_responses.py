@@ -10,11 +10,17 @@ from hookgw.web.openapi.describe import JSON
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
-    """An error that many routes can have. ``headers`` are only its own, with their meanings."""
+    """An error that many routes can have.
+
+    Attributes:
+        headers: only its own, with their meanings.
+        schema: the component of its body.
+    """
 
     name: str
     meaning: str
     headers: dict[str, str] = {}
+    schema: str = "ApiError"
 
 
 # Seconds, not a date: both are allowed (RFC 9110, section 10.2.3), and clients handle seconds more often.
@@ -56,6 +62,7 @@ ERRORS: dict[int, ErrorResponse] = {
         "BadGateway",
         "The messaging network refused or did not answer; `message` is its reason, `code` its own code. "
         "A connector may choose another status for a refusal.",
+        schema="NetworkError",
     ),
     503: ErrorResponse(
         "ServiceUnavailable",
@@ -66,17 +73,23 @@ ERRORS: dict[int, ErrorResponse] = {
 }
 """The errors, by status."""
 
-ANY_ERROR = "Refused"
-"""The error for the statuses that a connector may choose."""
-_REFUSED = ErrorResponse(
-    ANY_ERROR,
+REFUSED = ErrorResponse(
+    "Refused",
     "The messaging network refused, and the connector chose the status: any from 400, except 401 and 407.",
+    schema="NetworkError",
 )
+"""The error for the statuses that a connector may choose."""
+BAD_SEND = ErrorResponse(
+    "BadRequestOrNumber",
+    "The input breaks a rule, or is not valid JSON; or the messaging network does not know a number.",
+    schema="NetworkError",
+)
+"""What takes the place of 400 where a messaging network carries a call out."""
 
 
 def error_components() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for error in (*ERRORS.values(), _REFUSED):
+    for error in (*ERRORS.values(), REFUSED, BAD_SEND):
         # Every response has the version, whatever raised the error.
         headers: dict[str, Any] = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
         for name, meaning in error.headers.items():
@@ -84,6 +97,6 @@ def error_components() -> dict[str, Any]:
         found[error.name] = {
             "description": error.meaning,
             "headers": headers,
-            "content": {JSON: {"schema": {"$ref": "#/components/schemas/ApiError"}}},
+            "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{error.schema}"}}},
         }
     return found

@@ -33,7 +33,7 @@ from hookgw.kernel.errors import (
     WrongFields,
 )
 from hookgw.records.inline_media import MEDIA_PATH
-from hookgw.web.responses import ApiError, Messages
+from hookgw.web.responses import NetworkError, Refusal
 
 logger = structlog.get_logger("hookgw.api")
 
@@ -61,8 +61,9 @@ def error_body(
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
     # The document of such a gateway says that the list has a list.
     shown: Any = [list(messages)] if is_nested else list(messages)
-    reasons = Messages(shown, msgspec.UNSET if code is None else code)
-    return msgspec.json.encode(ApiError(status, phrase, reasons))
+    # Those of hookgw's own, which the document describes as ApiError, lack the code.
+    reasons = Refusal(shown, msgspec.UNSET if code is None else code)
+    return msgspec.json.encode(NetworkError(status, phrase, reasons))
 
 
 def error_response(

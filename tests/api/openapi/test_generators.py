@@ -139,10 +139,28 @@ async def test_responses_have_a_content_type_that_generators_know(document: dict
             assert not media or media[0] in MEDIA or media[0].startswith("text/"), where
 
 
-async def test_every_error_has_the_same_schema(document: dict[str, Any]) -> None:
-    for response in document["components"]["responses"].values():
+async def test_every_error_has_one_schema_or_that_of_networks(document: dict[str, Any]) -> None:
+    of_networks = ("BadGateway", "BadRequestOrNumber", "Refused")
+    for name, response in document["components"]["responses"].items():
         schema = response["content"]["application/json"]["schema"]
-        assert schema == {"$ref": "#/components/schemas/ApiError"}
+        expected = "NetworkError" if name in of_networks else "ApiError"
+        assert schema == {"$ref": f"#/components/schemas/{expected}"}
+
+
+async def test_every_list_says_what_it_has(document: dict[str, Any]) -> None:
+    """openapi-python-client leaves out a type with a list of anything."""
+
+    def lists(schema: Any, where: str) -> Iterator[tuple[str, bool]]:
+        if isinstance(schema, dict):
+            if schema.get("type") == "array":
+                yield where, "items" in schema or "prefixItems" in schema
+            for name, inner in schema.items():
+                yield from lists(inner, f"{where}/{name}")
+        elif isinstance(schema, list):
+            for number, inner in enumerate(schema):
+                yield from lists(inner, f"{where}/{number}")
+
+    assert [where for where, says in lists(document["components"], "") if not says] == []
 
 
 async def test_a_call_of_a_network_may_be_refused_with_any_status(document: dict[str, Any]) -> None:
