@@ -15,7 +15,8 @@ from hookgw.records.browser_sessions import BrowserSession, new_link_token, new_
 from hookgw.store import Records
 
 MOST_SESSIONS = 100
-"""The most sessions of one key. A further session ends the one that was unused longest."""
+"""The most sessions of one key, and of one person with it. A further session ends the one that was unused
+longest."""
 LINK_LIFETIME = 300.0
 """Seconds for which a link can log in."""
 MOST_LINKS = 16
@@ -70,10 +71,13 @@ class BrowserSessions:
                 self._sessions[name] = session
 
     @completes
-    async def begin(self, holder: KeyHolder, *, instead_of: str = "") -> str:
+    async def begin(
+        self, holder: KeyHolder, *, instead_of: str = "", person: str = "", is_of_user: bool = False
+    ) -> str:
         """Begin a session for the holder of a key, and return its token, which is not stored.
 
         Args:
+            person, is_of_user: see :class:`BrowserSession`.
             instead_of: the token of the session that loses its cookie to the new one. That session ends: it
                 is out of use, but its streams would take the browser's few connections.
 
@@ -81,13 +85,20 @@ class BrowserSessions:
             StorageUnavailable: the disk refuses.
         """
         token, now = new_token(), self._clock.wall()
-        begun = BrowserSession(id=session_id(token), key_hash=holder.key.hash, created_at=now, used_at=now)
+        begun = BrowserSession(
+            id=session_id(token),
+            key_hash=holder.key.hash,
+            created_at=now,
+            used_at=now,
+            person=person,
+            is_of_user=is_of_user,
+        )
         ended = [one.id for one in self._sessions.values() if self._has_ended(one)]
         same_key = sorted(
             (
                 one
                 for one in self._sessions.values()
-                if one.key_hash == holder.key.hash and one.id not in ended
+                if (one.key_hash, one.person) == (holder.key.hash, person) and one.id not in ended
             ),
             key=lambda one: one.used_at,
         )

@@ -53,6 +53,11 @@ class KeyService:
         """Return the holder of a key; ``None`` if the key is unknown or has expired."""
         return self._keyring.find(key)
 
+    def global_holder(self, name: str) -> KeyHolder | None:
+        """Return the holder of the global key with a name; ``None`` if there is none, or it has expired."""
+        found = next((key for key in self.list(None) if key.name == name), None)
+        return None if found is None else self._keyring.holder_of(found.hash)
+
     def check_held(self, holder: KeyHolder) -> None:
         """Check again, after a wait, that a caller's key is valid.
 

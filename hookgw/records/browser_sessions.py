@@ -21,12 +21,16 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
         id: the hash of the session's token. The token itself is only in the browser's cookie.
         key_hash: the hash of the key that signed in; see :meth:`hookgw.auth.keyring.Keyring.hash`.
         used_at: the time of the last use, as far as it is stored.
+        person: whom a trusted proxy named as the session began; empty for nobody. Nobody else can use it.
+        is_of_user: whether it began because ``auth.users`` maps the person to its key.
     """
 
     id: str
     key_hash: str
     created_at: float
     used_at: float
+    person: str = ""
+    is_of_user: bool = False
 
     def has_ended(self, now: float) -> bool:
         """Return whether the session was unused for too long."""

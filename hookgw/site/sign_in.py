@@ -49,10 +49,20 @@ class SignIn:
             alert=alert,
             form_token=form_token(visit),
             after=after or _local(request.args.get("next", "")),
+            person=self._person(),
         )
         if response_cookie is not None:
             response.headers.add("set-cookie", response_cookie)
         return response
+
+    def _person(self) -> str:
+        """Return whom a trusted proxy names and ``auth.users`` has a key for; empty for nobody."""
+        try:
+            person = self._site.person
+            self._site.people.key_of(person)
+        except Forbidden:
+            return ""
+        return person
 
     async def log_in(self) -> Response:
         visit = self._site.cookies.get(VISIT, request.headers.get("cookie", ""))
@@ -85,7 +95,9 @@ class SignIn:
         return await self._entered(holder, "")
 
     async def _entered(self, holder: KeyHolder, after: str) -> Response:
-        token = await self._gateway.sessions.begin(holder, instead_of=self._site.session_token)
+        token = await self._gateway.sessions.begin(
+            holder, instead_of=self._site.session_token, person=self._site.person
+        )
         response = self._site.redirect(after or "/")
         cookies = self._site.cookies
         response.headers.add("set-cookie", cookies.set(SESSION, token))
