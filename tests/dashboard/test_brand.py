@@ -87,9 +87,7 @@ def brand(tmp_path: Path) -> BrandSettings:
 
 
 @pytest.fixture
-def settings(
-    self, brand: BrandSettings, server_settings: ServerSettings, storage: StorageSettings
-) -> Settings:
+def settings(brand: BrandSettings, server_settings: ServerSettings, storage: StorageSettings) -> Settings:
     return Settings(
         server=server_settings,
         auth=AuthSettings(global_key=KEY),
