@@ -32,6 +32,8 @@ class AuditAction(StrEnum):
     REGISTRATION_BACKFILL = "registration.backfill"
     KEY_CREATE = "key.create"
     KEY_REVOKE = "key.revoke"
+    PORTAL_LINK = "portal.link"
+    PORTAL_OPEN = "portal.open"
     STORAGE_BACKUP = "storage.backup"
     CONFIGURATION_RELOAD = "configuration.reload"
     DELIVERY_RESEND = "delivery.resend"

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from quart import Blueprint, Response, g, render_template, request
 
@@ -25,10 +25,10 @@ from hookgw.kernel.errors import (
     UnsupportedContentType,
 )
 from hookgw.records.api_keys import Principal, Right
-from hookgw.records.browser_sessions import form_token, is_form_token
+from hookgw.records.browser_sessions import Portal, form_token, is_form_token, new_token
 from hookgw.site.assets import load_assets
 from hookgw.site.brand import load_brand
-from hookgw.site.cookies import SESSION, Cookies
+from hookgw.site.cookies import SESSION, VISIT, Cookies
 from hookgw.site.formats import install_filters
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
@@ -59,6 +59,12 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:{}; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_NO_COOKIE = (
+    "Your browser did not send back the cookie of this form, so hookgw cannot tell that the form is its own. "
+    "Allow cookies for this address, go back, reload the page and try again. A proxy in front of hookgw must "
+    "pass cookies on, send as x-forwarded-proto what the browser uses, and serve hookgw under the path that "
+    "server.base_path names."
+)
 _SECURITY = {
     "x-frame-options": "DENY",  # for browsers that do not know frame-ancestors
     # Not no-referrer: with that, browsers send "null" as the origin of our own forms.
@@ -81,6 +87,23 @@ class Visitor(NamedTuple):
     @property
     def principal(self) -> Principal:
         return self.signed_in.holder.principal
+
+    @property
+    def portal(self) -> Portal | None:
+        """What the portal link gives with which the session began; ``None`` for a key's session."""
+        return self.signed_in.session.portal
+
+    @property
+    def back_to(self) -> str:
+        """The host of the page from which a portal link leads here, without its port; empty for none."""
+        return "" if self.portal is None else urlsplit(self.portal.return_url).hostname or ""
+
+    @property
+    def name(self) -> str:
+        """Who it is: a person, an instance, or the name of a key; empty for who came with a portal link."""
+        if self.signed_in.session.person or self.portal is not None:
+            return self.signed_in.session.person
+        return self.principal.instance or self.holder.key.name
 
     def has(self, right: str) -> bool:
         """Return whether the visitor's key has a right, for templates."""
@@ -215,10 +238,11 @@ class Site:
             exchange.count_for(holder.counted_as)
         client = scope["client"]
         address = client[0] if client else None
-        act_as(holder_as_actor(holder, address, "dashboard", signed_in.session.person))
+        via = "dashboard" if signed_in.session.portal is None else "portal"
+        act_as(holder_as_actor(holder, address, via, signed_in.session.person))
         # As the API's authentication does: shared code asks there for the caller.
         exchange.holder = holder
-        exchange.check_key = partial(self.gateway.keys.check_held, holder)
+        exchange.check_key = partial(self.gateway.sessions.check, signed_in)
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
         check_need(self.gateway.registry, holder.principal, need, values)
@@ -323,6 +347,35 @@ class Site:
                 "The form has expired; nothing was changed. Go back, reload the page, and repeat."
             )
         return form
+
+    async def render_open(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return a page with a form that needs no session: a cookie of its own protects it.
+
+        Another site must not be able to begin a session in somebody's browser, as somebody else.
+        """
+        visit, cookie = self.cookies.get(VISIT, request.headers.get("cookie", "")), None
+        if not visit:
+            visit = new_token()
+            cookie = self.cookies.set(VISIT, visit)
+        response = await self.render(template, status, form_token=form_token(visit), **values)
+        if cookie is not None:
+            response.headers.add("set-cookie", cookie)
+        return response
+
+    async def open_form(self) -> Form:
+        """Read the form of such a page; see :meth:`read_form`."""
+        visit = self.cookies.get(VISIT, request.headers.get("cookie", ""))
+        if not visit:
+            raise Forbidden(_NO_COOKIE)
+        return await self.read_form(visit)
+
+    def entered(self, token: str, after: str = "") -> Response:
+        """Return the response that gives the browser its new session, and leads to a page."""
+        response = self.redirect(after or "/")
+        response.headers.add("set-cookie", self.cookies.set(SESSION, token))
+        # Another visit gets another form: the token of the form ends with its use.
+        response.headers.add("set-cookie", self.cookies.remove(VISIT))
+        return response
 
     async def form(self) -> Form:
         """Read the form of a view with a session; see :meth:`read_form`."""

@@ -1,0 +1,63 @@
+"""``hookgw portal``: links that open the dashboard without a key."""
+
+from __future__ import annotations
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.names import complete_instances, read_name
+from hookgw.command.output import json_option, say, show_json
+from hookgw.command.tags import tags_option
+
+
+@click.group()
+def portal() -> None:
+    """Make links that show somebody their accounts, without a key."""
+
+
+@portal.command()
+@tags_option("Accounts with this tag, for example tenant=acme. Repeat it: all must match.")
+@click.option(
+    "--instance",
+    "instances",
+    multiple=True,
+    callback=read_name,
+    shell_complete=complete_instances,
+    help="This instance. Repeat it for more.",
+)
+@click.option(
+    "--can", metavar="RIGHTS", help="What the link allows, such as read,replay,webhooks.  [default: read]"
+)
+@click.option("--expires", metavar="DURATION", help="For how long it can be opened.  [default: 15m]")
+@click.option("--return-url", metavar="URL", help="Where “Back to …” leads on every page.")
+@server_options
+@json_option
+def link(
+    client: Client,
+    tags: tuple[tuple[str, str], ...],
+    instances: tuple[str, ...],
+    can: str | None,
+    expires: str | None,
+    return_url: str | None,
+    as_json: bool,
+) -> None:
+    """Print a link that opens the dashboard once, with these accounts alone.
+
+    Give it to one person. The key that makes it needs the right keys, and
+    gives no more than it has.
+    """
+    body = {
+        "tags": dict(tags) or None,
+        "instances": list(instances) or None,
+        "rights": [one.strip() for one in can.split(",")] if can else None,
+        "expires": expires,
+        "returnUrl": return_url,
+    }
+    made = client.call(
+        "POST", "portal", "link", body={name: one for name, one in body.items() if one is not None}
+    )
+    if as_json:
+        show_json(made)
+    else:
+        say(made["url"])
+        say(f"It opens once, until {made['expiresAt']}.", err=True)
