@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from hookgw.command.client import Client, server_options
-from hookgw.command.names import complete_instances, read_name
+from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
 from hookgw.command.output import json_option, say, show_json
-from hookgw.command.tags import tags_option
 
 
 @click.group()
@@ -16,7 +15,7 @@ def portal() -> None:
 
 
 @portal.command()
-@tags_option("Accounts with this tag, for example tenant=acme. Repeat it: all must match.")
+@tag_option("Accounts with this tag, for example tenant=acme. Repeat it: all must match.")
 @click.option(
     "--instance",
     "instances",
@@ -34,7 +33,7 @@ def portal() -> None:
 @json_option
 def link(
     client: Client,
-    tags: tuple[tuple[str, str], ...],
+    tags: tuple[str, ...],
     instances: tuple[str, ...],
     can: str | None,
     expires: str | None,
@@ -47,7 +46,7 @@ def link(
     gives no more than it has.
     """
     body = {
-        "tags": dict(tags) or None,
+        "tags": tags_of(tags) or None,
         "instances": list(instances) or None,
         "rights": [one.strip() for one in can.split(",")] if can else None,
         "expires": expires,
