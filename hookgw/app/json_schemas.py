@@ -49,7 +49,7 @@ from hookgw.kernel.schema_parts import (
     ref,
 )
 from hookgw.keys.fields import KEY
-from hookgw.keys.portal import PORTAL_REQUEST
+from hookgw.keys.portal_fields import PORTAL_REQUEST
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
 from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks

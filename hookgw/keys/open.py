@@ -17,4 +17,4 @@ class Keys:
 
 def open_keys(core: Core) -> Keys:
     service = KeyService(core.keyring, core.registry, core.global_keys, core.clock, core.refresh.alone)
-    return Keys(service=service, portal=PortalLinks(core))
+    return Keys(service=service, portal=PortalLinks(core, service))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from hookgw.command.client import Client, server_options
+from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
 from hookgw.command.output import json_option, say, show_json
+from hookgw.keys.portal_fields import PORTAL_FIELDS
 
 
 @click.group()
@@ -27,8 +31,7 @@ def portal() -> None:
 @click.option(
     "--can", metavar="RIGHTS", help="What the link allows, such as read,replay,webhooks.  [default: read]"
 )
-@click.option("--expires", metavar="DURATION", help="For how long it can be opened.  [default: 15m]")
-@click.option("--return-url", metavar="URL", help="Where “Back to …” leads on every page.")
+@add_options(options_of(PORTAL_FIELDS, {}).values())
 @server_options
 @json_option
 def link(
@@ -36,9 +39,8 @@ def link(
     tags: tuple[str, ...],
     instances: tuple[str, ...],
     can: str | None,
-    expires: str | None,
-    return_url: str | None,
     as_json: bool,
+    **fields: Any,
 ) -> None:
     """Print a link that opens the dashboard once, with these accounts alone.
 
@@ -49,9 +51,7 @@ def link(
         "tags": tags_of(tags) or None,
         "instances": list(instances) or None,
         "rights": [one.strip() for one in can.split(",")] if can else None,
-        "expires": expires,
-        "returnUrl": return_url,
-    }
+    } | body_of(PORTAL_FIELDS, fields)
     made = client.call(
         "POST", "portal", "link", body={name: one for name, one in body.items() if one is not None}
     )

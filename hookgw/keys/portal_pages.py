@@ -7,7 +7,7 @@ from typing import Any
 from quart import Response, request
 
 from hookgw.kernel.errors import Forbidden, HookgwError
-from hookgw.keys.portal import DEFAULT_RIGHTS, GIVEN, parse_portal_request
+from hookgw.keys.portal_fields import DEFAULT_RIGHTS, GIVEN, parse_portal_request
 from hookgw.keys.portal_url import portal_url
 from hookgw.records.api_keys import MEANINGS, Right
 from hookgw.records.tags import parse_tag

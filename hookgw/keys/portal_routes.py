@@ -8,7 +8,7 @@ from quart import Blueprint, Response
 
 from hookgw.kernel.times import rfc3339
 from hookgw.keys import responses
-from hookgw.keys.portal import parse_portal_request
+from hookgw.keys.portal_fields import parse_portal_request
 from hookgw.keys.portal_url import portal_url
 from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_holder
