@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.core.access import check_right
 from hookgw.deliveries import responses
 from hookgw.deliveries.present import present_delivery, present_logged_event
 from hookgw.deliveries.requests import INSTANCES, parse_instances
@@ -104,7 +105,8 @@ class EventLogRoutes:
         await reserve(LIST)
         page = await self._gateway.history.list_events(query, is_tenant=not current_principal().is_global)
         shown = ShownList()
-        await shown.add(page.events, lambda one: present_logged_event(one.event, one.accepted_at))
+        present = partial(present_logged_event, shows_data=current_principal().rights.has(Right.PAYLOADS))
+        await shown.add(page.events, lambda one: present(one.event, one.accepted_at))
         return json_response(
             event_responses.EventPage(
                 events=shown.entries,
@@ -122,6 +124,8 @@ class EventLogRoutes:
         if order not in ORDERS:
             raise Invalid(f"order must be one of {', '.join(ORDERS)}, not {order[:64]!r}.")
         for name in ("chat", "sender", "id", "text"):
+            if name in given:  # matches tell what is in the data
+                check_right(current_principal(), Right.PAYLOADS)
             if len(given.get(name, "")) > _MOST_TEXT:
                 raise Invalid(f"{name} must have at most {_MOST_TEXT} characters.")
         kind, times = given.get("kind"), read_times(given)
@@ -153,7 +157,11 @@ class EventLogRoutes:
         )
         return json_response(
             responses.EventReport(
-                event=present_logged_event(report.event, report.accepted_at),
+                event=present_logged_event(
+                    report.event,
+                    report.accepted_at,
+                    shows_data=current_principal().rights.has(Right.PAYLOADS),
+                ),
                 deliveries=deliveries,
                 note=UNSET if deliveries else NOBODY,
             )

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
-from hookgw.core.access import names_within
+from hookgw.core.access import check_right, names_within
 from hookgw.deliveries import responses
 from hookgw.deliveries.dry_run import Counted
 from hookgw.deliveries.present import present_delivery, present_of_any, present_report
@@ -211,6 +211,7 @@ class DeliveryRoutes:
         given = {name: value for name, value in request.args.items() if name not in ("cursor", "limit")}
         now = self._gateway.clock.wall()
         selection = parse_list(given, self._gateway.catalog, now=now, over_all=over_all)
+        check_search(selection)
         # They are the operator's: how those receivers answer is none of the tenant's business.
         return limited(selection, without_global=not current_principal().is_global)
 
@@ -259,6 +260,7 @@ class DeliveryRoutes:
                 instance_id,
                 gateway.catalog,
                 gateway.hooks.secret_options,
+                shows_data=current_principal().rights.has(Right.PAYLOADS),
             )
         )
 
@@ -278,6 +280,10 @@ class DeliveryRoutes:
         """
         without_global = not current_principal().is_global
         asked = parse_resend(await read_optional_json(self._limit) or {})
+        if asked.url is not None:  # whoever has that server sees the payload
+            check_right(current_principal(), Right.PAYLOADS)
+        if asked.data_json is not None:
+            check_right(current_principal(), Right.SEND)
         deliveries = self._gateway.deliveries
         if asked.url is not None:
             attempt = await deliveries.send_elsewhere(
@@ -409,9 +415,11 @@ class DeliveryRoutes:
 
     async def _asked(self, parse: Callable[..., Asked], *, over_all: bool) -> Asked:
         catalog, now = self._gateway.catalog, self._gateway.clock.wall()
-        return await read_parsed(
+        asked = await read_parsed(
             self._limit, lambda body: parse(body, catalog, now=now, over_all=over_all), keeps=over_all
         )
+        check_search(asked.selection)
+        return asked
 
     def _named(self, asked: Asked) -> list[str]:
         """Return the instances that a call over several selects, within the reach of its key."""
@@ -486,6 +494,12 @@ class DeliveryRoutes:
             lambda lane: present_lane(lane[1].lane, lane[1].instance, lane[1].label, now, lane[0]),
         )
         return name_silent(response, found.silent)
+
+
+def check_search(selection: DeliverySelection) -> None:
+    """Check that the caller may search in payloads, if a selection does: matches tell what is in them."""
+    if selection.reads_payloads:
+        check_right(current_principal(), Right.PAYLOADS)
 
 
 def _page() -> dict[str, Any]:

@@ -165,6 +165,8 @@ class InstanceRoutes:
         await reserve(LIST)
         principal = current_principal()
         # A key of one instance is that instance's: the only one that its caller sees.
+        # Whoever has the URL can send events as the network does.
+        shows_url = principal.rights.has(Right.CONNECT)
         callers_key = None
         if principal.instance is not None:
             callers_key = shown_key(current_exchange().scope["headers"])
@@ -193,7 +195,7 @@ class InstanceRoutes:
                 self._instances.masked_options(instance),
                 connection.close_reason,
                 self._gateway.backlog.of_instance(instance.name),
-                self._instances.ingest_url(instance),
+                self._instances.ingest_url(instance) if shows_url else None,
                 connection.account,
                 connection.closing,
                 callers_key,
