@@ -249,7 +249,7 @@ class BulkJobs:
             running.order(order)
 
     def _names(self, selection: DeliverySelection) -> list[str]:
-        return sorted(one.name for one in self._registry.instances() if selection.names(one.name))
+        return sorted(one.name for one in self._registry.tagged(selection.tags) if selection.has(one))
 
     def _entry(self, part: Job) -> AuditEntry:
         details = {"job": part.parent, **details_of(part.replay or part.cancel or DeliverySelection())}

@@ -13,6 +13,7 @@ from hookgw.kernel.errors import Forbidden, HookgwError
 from hookgw.records.api_keys import Principal
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.instances import check_name
+from hookgw.records.tags import tag_texts
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -26,12 +27,14 @@ class Row(NamedTuple):
     """An instance in the list.
 
     Attributes:
+        tags: written as ``name=value``.
         reason: why its connection is closed.
         webhooks, failing: the numbers of its registrations, and of the failing ones.
         last_event: when its newest event was accepted, in seconds since the epoch.
     """
 
     name: str
+    tags: list[str]
     integration: str
     state: ConnectionState
     reason: str | None
@@ -113,7 +116,8 @@ class InstancesPage:
         found = [
             one
             for one in gateway.instances.all()
-            if principal.may(one.name) and wanted in one.name.casefold()
+            if principal.may(one.name)
+            and any(wanted in text.casefold() for text in (one.name, *tag_texts(one.tags)))
         ]
         pages = max(1, -(-len(found) // PAGE))
         number = min(number, pages)
@@ -127,6 +131,7 @@ class InstancesPage:
             rows.append(
                 Row(
                     one.name,
+                    tag_texts(one.tags),
                     one.integration,
                     connection.state,
                     connection.close_reason,

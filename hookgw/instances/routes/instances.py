@@ -28,6 +28,7 @@ from hookgw.web.auth import current_principal, shown_key
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.present import present_done, present_started
+from hookgw.web.query import TAGS, read_tags
 from hookgw.web.request_body import current_exchange, json_response, read_json, reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -135,7 +136,7 @@ class InstanceRoutes:
     @describes(
         _TAG,
         {200: list[responses.ListedInstance]},
-        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, CURSOR_QUERY),
+        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, TAGS, CURSOR_QUERY),
         errors=(404,),
         headers=CURSOR_HEADER | SILENT_HEADER,
     )
@@ -154,7 +155,7 @@ class InstanceRoutes:
         name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
         found = [
             instance
-            for instance in self._instances.all()
+            for instance in self._instances.tagged(read_tags())
             # Filtered, not refused: clients call this with an instance key to find their own instance.
             if principal.may(instance.name)
             and name in (None, instance.name)
