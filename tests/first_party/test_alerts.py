@@ -186,8 +186,7 @@ async def test_a_rule_for_the_instances_of_a_tag(
 ) -> None:
     hookgw_receiver.default = answer(400)
     rules: list[dict[str, Any]] = [
-        {"on": "dead_letters", "for": "0s", "tags": {"tenant": name}}
-        for name in ("acme", "bolt")
+        {"on": "dead_letters", "for": "0s", "tags": {"tenant": name}} for name in ("acme", "bolt")
     ]
     async with alerting(tmp_path, phone, *rules) as kit:
         await kit.register(hookgw_receiver.url, retry={"schedule": []})
