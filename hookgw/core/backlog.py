@@ -592,9 +592,12 @@ class Backlog:
         """Return whether an instance has more than this part of its allowance; see :meth:`_allowed`."""
         # The cheap check first: this runs for every event of an instance with a backlog.
         reserved, reserved_bytes = self._reserved
-        is_little = holder.count <= part * reserved and holder.size <= part * reserved_bytes
-        if is_little and not (holder.groups and holder.count > 0):
-            return False
+        if holder.count <= part * reserved and holder.size <= part * reserved_bytes:
+            for group in holder.groups:
+                if group.count > group.low or group.size > group.low_bytes:
+                    break
+            else:
+                return False
         allowed, allowed_bytes = self._allowed(holder)
         return holder.count > part * allowed or holder.size > part * allowed_bytes
 

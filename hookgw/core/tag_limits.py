@@ -23,7 +23,8 @@ LITTLE = 100
 """An instance has little if it has at most this fraction of what its group may hold, or its own reserve."""
 
 
-CALM = SHARE / (SHARE + 1)
+LOW = 5
+"""While a group holds less than this fraction of its own limits, no instance of it has much of them."""
 
 
 class TagGroup:
@@ -35,14 +36,19 @@ class TagGroup:
         most: its limits of deliveries and bytes; infinite for none.
         members: how many instances there are.
         count, size: the pending deliveries of their events, and the bytes of these.
+        calm, calm_bytes: up to this many, no instance has too much, while at most four fifths of the total
+            limits are used.
+        low, low_bytes: up to this many, no instance has much of the group's own limits.
     """
 
-    __slots__ = ("count", "members", "most", "name", "size", "tag")
+    __slots__ = ("calm", "calm_bytes", "count", "low", "low_bytes", "members", "most", "name", "size", "tag")
 
     def __init__(self, tag: str, value: str, most: tuple[float, float]) -> None:
         self.tag = tag
         self.name = f"{tag}={value}"
         self.most = most
+        self.low, self.low_bytes = most[0] / LOW, most[1] / LOW
+        self.calm = self.calm_bytes = 0.0
         self.members = 0
         self.count = 0
         self.size = 0
@@ -50,17 +56,19 @@ class TagGroup:
     def held(self, unit: int) -> int:
         return max(0, self.size if unit else self.count)
 
-    def is_calm(self, count: int, size: int, total: tuple[float, float]) -> bool:
-        """Return whether no instance can have too much, with so much more.
+    def joined(self, members: int, total: tuple[float, float]) -> None:
+        """Change the number of instances.
 
         Args:
-            total: the total limits. At most four fifths of them are used.
+            total: the total limits.
         """
-        (most, most_bytes), (total_count, total_bytes) = self.most, total
+        self.members += members
+        most, most_bytes = self.most
         if self.members > 1:
             # With h of the total T, it may hold 4/5 (T/5 + h) at least, and an instance 4/5 of that.
-            most, most_bytes = min(CALM * most, total_count / 3), min(CALM * most_bytes, total_bytes / 3)
-        return self.count + count <= most and self.size + size <= most_bytes
+            part = SHARE / (SHARE + 1)
+            most, most_bytes = min(part * most, total[0] / 3), min(part * most_bytes, total[1] / 3)
+        self.calm, self.calm_bytes = most, most_bytes
 
     def share(self, most: float, left: float, reserved: int) -> float:
         """Return how much an instance of the group may hold.
@@ -110,12 +118,12 @@ class TagGroups:
                 group = self._groups.get((tag, value))
                 if group is None:
                     group = self._groups[tag, value] = TagGroup(tag, value, most)
-                group.members += 1
+                group.joined(1, self._total)
                 new.append(group)
         if new:
             self.by_instance[instance] = tuple(new)
         for group in old:
-            group.members -= 1
+            group.joined(-1, self._total)
             if not group.members:
                 del self._groups[group.tag, group.name.partition("=")[2]]
         return old, tuple(new)
@@ -133,9 +141,19 @@ class TagGroups:
 
         At most four fifths of the total limits are used.
         """
+        by_instance = self.by_instance
+        if len(need) == 1:  # most events go to one registration
+            for (_, instance), (count, size) in need.items():
+                for group in by_instance.get(instance, ()):
+                    if group.count + count > group.calm or group.size + size > group.calm_bytes:
+                        return False
+            return True
         more: dict[TagGroup, tuple[int, int]] = {}
         for (_, instance), (count, size) in need.items():
-            for group in self.of(instance):
+            for group in by_instance.get(instance, ()):
                 has = more.get(group, (0, 0))
                 more[group] = has[0] + count, has[1] + size
-        return all(group.is_calm(*amount, self._total) for group, amount in more.items())
+        return all(
+            group.count + count <= group.calm and group.size + size <= group.calm_bytes
+            for group, (count, size) in more.items()
+        )

@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 import trio
 
-from hookgw.kernel import parse_rate
+from hookgw.kernel import PULL_URL, parse_rate
 from hookgw.lanes import TagRates
-from tests.dispatch.fakes import World, registration
+from tests.dispatch.fakes import LANE, World, registration
 
 ACME = {"tenant": "acme"}
 INSTANCE = "shop"
@@ -57,6 +57,25 @@ async def test_an_instance_that_loses_its_tag_waits_no_longer() -> None:
         dispatcher.rate_changed("reg_1")
         await trio.sleep(1)
     assert world.sender.times[1:] == [60, 60]
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_a_fetch_gets_no_more_than_the_rate_allows() -> None:
+    world = World(registration(url=PULL_URL))
+    world.tag_rates = rates({INSTANCE: ACME}, "20/m")
+    world.outbox.add(5)
+    async with world.dispatcher([(LANE, 5)]) as dispatcher:
+        await trio.testing.wait_all_tasks_blocked()
+        [lane] = dispatcher.pulled("reg_1")
+        lease = await lane.take("a", most=100, size=10**6, length=60.0)
+        assert lease is not None
+        assert len(lease.leased) == 2  # a tenth at once
+        lane.settle(lease.leased)
+        assert await lane.take("a", most=100, size=10**6, length=60.0) is None
+        await trio.sleep(3)
+        lease = await lane.take("a", most=100, size=10**6, length=60.0)
+        assert lease is not None
+        assert len(lease.leased) == 1
 
 
 def test_instances_of_a_value_have_one_limit_and_others_another() -> None:

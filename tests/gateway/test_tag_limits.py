@@ -44,7 +44,7 @@ def backlog(
     size: int = 0,
     plan: int = 0,
 ) -> Backlog:
-    """A backlog of instances with these tenants; ``deliveries`` and ``size`` are the limits of each tenant."""
+    """A backlog of instances with these tenants; ``deliveries`` and ``size`` are each tenant's limits."""
     limits = LimitsSettings(
         deliveries=total,
         bytes=Size(0),
@@ -80,12 +80,9 @@ def take_all(pending: Backlog, instance: str, size: int = 0) -> int:
 
 @pytest.mark.parametrize("unit", ["deliveries", "bytes"])
 def test_a_tenant_has_its_limit_and_no_more(unit: str) -> None:
-    pending = backlog(
-        {"a1": "acme", "a2": "acme", "b1": "bolt"},
-        reserved=1000,
-        deliveries=100 * (unit == "deliveries"),
-        size=100 * (unit == "bytes"),
-    )
+    limits = (100, 0) if unit == "deliveries" else (0, 100)
+    tenants = {"a1": "acme", "a2": "acme", "b1": "bolt"}
+    pending = backlog(tenants, reserved=1000, deliveries=limits[0], size=limits[1])
     assert take_all(pending, "a1", 1) == 80  # four fifths: the other instance finds some
     assert take_all(pending, "a2", 1) == 10
     assert pending.of_tag("tenant", "acme") == (90, 90)  # the last tenth: for those that have little

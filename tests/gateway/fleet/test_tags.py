@@ -14,7 +14,7 @@ LIMITS = {"tags": {"tenant": {"deliveries": 12, "rate": "1000/s"}}}
 
 async def holds(nodes: tuple[Node, ...], value: str, count: int) -> None:
     """Wait until each node knows how much is pending of a tenant."""
-    with trio.fail_after(20):
+    with trio.fail_after(45):
         for one in nodes:
             while True:
                 if one.gateway.backlog.of_tag("tenant", value)[0] == count:
@@ -24,7 +24,7 @@ async def holds(nodes: tuple[Node, ...], value: str, count: int) -> None:
 
 async def knows(node: Node, count: int) -> None:
     """Wait until a node knows so many instances of the tenant."""
-    with trio.fail_after(20):
+    with trio.fail_after(45):
         while True:
             if len(await node.call("GET", "/instance/fetchInstances?tag=tenant=acme")) == count:
                 return
