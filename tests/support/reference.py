@@ -70,6 +70,7 @@ PAGES = {
             "Plugins": [
                 "hookimpl",
                 "describes",
+                "Right",
                 "Body",
                 "NotJson",
                 "Parameter",
