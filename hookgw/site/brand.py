@@ -24,7 +24,9 @@ LARGEST_LOGO = 256 * 1024
 CONTRAST = 4.5
 _STEPS = 64
 _BLACK, _WHITE = (0, 0, 0), (255, 255, 255)
-_GROUND = re.compile(rb"--(?:[a-z]+-)?(?:ground|surface|raised): (#[0-9a-f]{3,6})\b")
+_GROUND = re.compile(
+    rb"--(?:[a-z]+-)?(?:ground|surface|raised): (?:light-dark\((#[0-9a-f]+), )?(#[0-9a-f]+)\b"
+)
 _SIGNATURES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
@@ -74,13 +76,13 @@ def load_brand(settings: BrandSettings, stylesheet: bytes) -> Brand:
     if settings.colour is not None:
         colour = parse_colour(settings.colour)
         light, dark = grounds(stylesheet)
-        for theme, shade, on_accent in (
-            ("{}", shade_of(colour, light, _BLACK), _WHITE),
-            ("@media (prefers-color-scheme: dark) {{ {} }}", shade_of(colour, dark, _WHITE), _BLACK),
-        ):
-            accent = _hex(shade)
-            rule = f":root {{ --link: {accent}; --accent: {accent}; --on-accent: {_hex(on_accent)}; }}"
-            sheet += theme.format(rule) + "\n"
+        of_light = _hex(shade_of(colour, light, _BLACK)), _hex(_WHITE)
+        of_dark = _hex(shade_of(colour, dark, _WHITE)), _hex(_BLACK)
+        # The last rule, which older browsers ignore, follows a theme that a page sets itself.
+        both = [f"light-dark({one}, {other})" for one, other in zip(of_light, of_dark, strict=True)]
+        sheet += _root(*of_light)
+        sheet += f"@media (prefers-color-scheme: dark) {{ {_root(*of_dark)} }}\n"
+        sheet += f"@supports (color: light-dark(red, red)) {{ {_root(*both)} }}\n"
         sheet += _OF_STATES
     if sheet:
         assets["brand.css"] = _asset(sheet.encode(), "text/css; charset=utf-8")
@@ -108,11 +110,15 @@ def read_logo(name: str) -> Asset:
 
 def grounds(stylesheet: bytes) -> tuple[list[Colour], list[Colour]]:
     """Return the colours of a stylesheet on which text stands: of the light theme, and of the dark one."""
-    light, _, dark = stylesheet.partition(b"prefers-color-scheme: dark")
-    first, second = (
-        [parse_colour(text.decode()) for text in _GROUND.findall(part)] for part in (light, dark)
-    )
-    return first, second
+    light: list[Colour] = []
+    dark: list[Colour] = []
+    first, _, second = stylesheet.partition(b"prefers-color-scheme: dark")
+    for part, alone in ((first, light), (second, dark)):
+        for of_light, other in _GROUND.findall(part):
+            if of_light:
+                light.append(parse_colour(of_light.decode()))
+            (dark if of_light else alone).append(parse_colour(other.decode()))
+    return light, dark
 
 
 def shade_of(colour: Colour, others: Iterable[Colour], towards: Colour) -> Colour:
@@ -139,6 +145,10 @@ def _luminance(colour: Colour) -> float:
         for value in (part / 255 for part in colour)
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _root(accent: str, on_accent: str) -> str:
+    return f":root {{ --link: {accent}; --accent: {accent}; --on-accent: {on_accent}; }}\n"
 
 
 def _hex(colour: Colour) -> str:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from quart import Blueprint, Response, g, render_template, request
 
@@ -25,13 +25,15 @@ from hookgw.kernel.errors import (
     UnsupportedContentType,
 )
 from hookgw.records.api_keys import Principal, Right
-from hookgw.records.browser_sessions import Portal, form_token, is_form_token, new_token
+from hookgw.records.browser_sessions import form_token, is_form_token, new_token
 from hookgw.site.assets import load_assets
 from hookgw.site.brand import load_brand
 from hookgw.site.cookies import SESSION, VISIT, Cookies
 from hookgw.site.formats import install_filters
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
+from hookgw.site.visitor import Visitor as Visitor
+from hookgw.site.visitor import visitor as visitor
 from hookgw.web.auth import check_need
 from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
 from hookgw.web.request_body import current_exchange, kept_body, read_body, reserve
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from quart.blueprints import BlueprintSetupState
 
     from hookgw.app.gateway import Gateway
-    from hookgw.auth.keyring import KeyHolder
 
 View = Callable[..., Awaitable[Response]]
 
@@ -74,44 +75,6 @@ _SECURITY = {
 }
 
 
-class Visitor(NamedTuple):
-    """The session of a page. Every form of it carries ``form_token``."""
-
-    signed_in: SignedIn
-    form_token: str
-
-    @property
-    def holder(self) -> KeyHolder:
-        return self.signed_in.holder
-
-    @property
-    def principal(self) -> Principal:
-        return self.signed_in.holder.principal
-
-    @property
-    def portal(self) -> Portal | None:
-        """What the portal link gives with which the session began; ``None`` for a key's session."""
-        return self.signed_in.session.portal
-
-    @property
-    def back_to(self) -> str:
-        """The host of the page from which a portal link leads here, without its port; empty for none."""
-        return "" if self.portal is None else urlsplit(self.portal.return_url).hostname or ""
-
-    @property
-    def title(self) -> str:
-        """Whom the pages name as signed in; empty for who came with a portal link."""
-        if self.signed_in.session.person or self.portal is not None:
-            return self.signed_in.session.person
-        if self.principal.is_operator:
-            return "global key"
-        return self.principal.instance or f"key {self.holder.key.name}"
-
-    def has(self, right: str) -> bool:
-        """Return whether the visitor's key has a right, for templates."""
-        return self.principal.rights.has(Right(right))
-
-
 class NavEntry(NamedTuple):
     """A link of the navigation.
 
@@ -129,11 +92,6 @@ class NavEntry(NamedTuple):
     def is_for(self, principal: Principal) -> bool:
         may_read = self.right is None or principal.rights.has(self.right)
         return may_read and (principal.is_global or not self.is_global)
-
-
-def visitor() -> Visitor:
-    found: Visitor = g.visitor
-    return found
 
 
 class Site:

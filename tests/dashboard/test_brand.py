@@ -1,5 +1,6 @@
 """The operator's name, logo and colour."""
 
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -36,6 +37,12 @@ def test_every_colour_can_be_read_in_both_themes(colour: tuple[int, int, int]) -
         shade = shade_of(colour, themes, end)
         assert all(contrast(shade, ground) >= CONTRAST for ground in themes)
         assert contrast(shade, on_accent) >= CONTRAST
+
+
+def test_grounds_are_found_in_both_notations() -> None:
+    apart = b":root { --ground: #fff; } @media (prefers-color-scheme: dark) { :root { --ground: #000; } }"
+    together = b":root { --ground: light-dark(#fff, #000); --good: light-dark(#111, #222); }"
+    assert grounds(apart) == grounds(together) == ([(255, 255, 255)], [(0, 0, 0)])
 
 
 def test_a_colour_that_can_be_read_stays() -> None:
@@ -121,8 +128,13 @@ async def test_the_stylesheet_has_a_shade_for_each_theme(visitor: Browser) -> No
     page = (await visitor.get("/login")).text
     sheet = await visitor.http.get("/dashboard/assets/brand.css" + page.split("brand.css")[1].split('"')[0])
     assert sheet.headers["content-type"] == "text/css; charset=utf-8"
-    assert "--accent: #ffee00; --on-accent: #000000" in sheet.text.split("dark")[1]
-    assert "#ffee00" not in sheet.text.split("dark")[0]
+    light, _, dark = sheet.text.partition("prefers-color-scheme: dark")
+    assert "--accent: #ffee00; --on-accent: #000000" in dark
+    assert "#ffee00" not in light
+    found = re.search("--accent: (#[0-9a-f]+)", light)
+    assert found is not None
+    # A theme that a page sets itself gets the same two.
+    assert f"--accent: light-dark({found[1]}, #ffee00)" in dark
 
 
 @pytest.mark.parametrize("brand", [BrandSettings(logo="https://CDN.example:8443/a/logo.png?x=1")])
