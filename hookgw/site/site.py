@@ -34,7 +34,7 @@ from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
 from hookgw.site.visitor import Visitor as Visitor
 from hookgw.site.visitor import visitor as visitor
-from hookgw.web.auth import check_need
+from hookgw.web.auth import check_need, check_reach_again
 from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
 from hookgw.web.request_body import current_exchange, kept_body, read_body, reserve
 from hookgw.web.server.errors import BUG, response_to
@@ -206,6 +206,7 @@ class Site:
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
         check_need(self.gateway.registry, holder.principal, need, values)
+        check_reach_again(self.gateway, exchange, holder, values.get("instance"))
 
     @property
     def person(self) -> str:
