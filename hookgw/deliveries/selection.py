@@ -15,6 +15,7 @@ from hookgw.records.api_keys import Principal
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration, is_global
 from hookgw.records.selection import DeliverySelection
+from hookgw.store import DeliveryQuery
 
 _AT_ONCE = 200
 """Registrations that are looked at before others take turns."""
@@ -89,6 +90,28 @@ def instances_of(
     if principal.is_global and not selection.instances:
         return None
     return tuple(selected(registry.instances(), principal, selection))
+
+
+async def query_of(
+    registry: Registry, principal: Principal, selection: DeliverySelection, *, cursor: str | None, limit: int
+) -> DeliveryQuery | None:
+    """Return the query of a list over several instances; ``None`` if the key reaches none of them.
+
+    Raises:
+        ForeignKey, NotFound: as :func:`check_names` does.
+    """
+    names = instances_of(registry, principal, selection)
+    if names == ():
+        return None
+    is_one = names is not None and len(names) == 1
+    return DeliveryQuery(
+        **msgspec.structs.asdict(selection),
+        instance=names[0] if names and is_one else None,
+        among=None if is_one else names,
+        registrations=await all_receivers(registry, principal, selection),
+        cursor=cursor,
+        limit=limit,
+    )
 
 
 def details_of(selection: DeliverySelection) -> dict[str, str | None]:

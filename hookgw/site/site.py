@@ -114,11 +114,11 @@ class Site:
         self.nav: list[NavEntry] = []
         self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
         self._limit = gateway.settings.server.max_body
-        self._assets = load_assets()
+        self._version, self._assets = load_assets()
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)
-        self.add("/assets/<name>", self._asset, is_open=True)
+        self.add("/assets/<version>/<name>", self._asset, is_open=True)
         self.add("/<path:rest>", self._missing)
 
     def _remember_templates(self, state: BlueprintSetupState) -> None:
@@ -315,15 +315,17 @@ class Site:
         return response
 
     def _asset_url(self, name: str) -> str:
-        return f"{self.root}/assets/{quote(name)}?v={self._assets[name].version}"
+        return f"{self.root}/assets/{self._version}/{quote(name)}"
 
-    async def _asset(self, name: str) -> Response:
+    async def _asset(self, version: str, name: str) -> Response:
         found = self._assets.get(name)
         if found is None:
             raise NotFound(f"There is no file {name[:64]!r}.")
         current_exchange().is_static = True
-        # The version in the URL changes with the content, so a browser need never ask again.
-        headers = {"cache-control": "public, max-age=31536000, immutable"}
+        # The version in the URL changes with the content, so a browser need never ask again. A page that
+        # another version of hookgw has rendered gets what there is, once.
+        is_current = version == self._version
+        headers = {"cache-control": "public, max-age=31536000, immutable" if is_current else "no-store"}
         return Response(found.content, headers=headers, content_type=found.content_type)
 
     async def _missing(self, rest: str) -> Response:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
+import msgspec
 from quart import Response, request
 
-from hookgw.deliveries.requests import parse_replay
+from hookgw.deliveries.dry_run import Counted
+from hookgw.deliveries.requests import parse_list
+from hookgw.deliveries.selection import check_label, check_names, limited, query_of, selected
 from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound
 from hookgw.kernel.masking import with_masked_user
-from hookgw.kernel.times import parse_rfc3339
-from hookgw.kernel.units import parse_duration
+from hookgw.kernel.times import rfc3339
+from hookgw.records.api_keys import Principal
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.instances import name_before_retirement
+from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
+from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.store import DeliveryQuery, DeliverySummary
+from hookgw.store import DeliverySummary
 from hookgw.web.forwarding import forward_form
 
 if TYPE_CHECKING:
@@ -26,7 +32,10 @@ if TYPE_CHECKING:
 
 PAGE = 50
 """Deliveries on a page."""
-"""A replay of more deliveries than this is announced as "more than" so many."""
+MOST_TICKED = 500
+"""The most deliveries that are sent again by ticking them."""
+MOST_NAMED = 5
+"""The most webhooks that a count names."""
 
 
 class Filters(NamedTuple):
@@ -41,7 +50,17 @@ class Filters(NamedTuple):
     text: str = ""
 
     def query(self) -> str:
-        return urlencode({name: value for name, value in self._asdict().items() if value})
+        return urlencode(self.given())
+
+    def given(self) -> dict[str, str]:
+        return {name: value for name, value in self._asdict().items() if value}
+
+
+class Reader(NamedTuple):
+    """Who reads a list: what they may see, and where they are."""
+
+    principal: Principal
+    zone: datetime.tzinfo
 
 
 class Row(NamedTuple):
@@ -62,6 +81,23 @@ class Row(NamedTuple):
     why: str | None
 
 
+class Plan(NamedTuple):
+    """What a confirmed action on all that match would do.
+
+    Attributes:
+        action: ``replay`` or ``cancel``.
+        fixed: the filters, with the times that were counted.
+        webhooks: how many go to which webhook, most first.
+        others: how many go to further webhooks.
+    """
+
+    action: str
+    fixed: Filters
+    counted: Counted
+    webhooks: list[tuple[str, int]]
+    others: int
+
+
 class DeliveriesPage:
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
@@ -72,9 +108,10 @@ class DeliveriesPage:
         site.add("/live/deliveries", self.live)
         site.add("/deliveries/resend", self.resend, "POST", page="/deliveries")
         site.add("/deliveries/replay", self.replay, "POST", page="/deliveries")
+        site.add("/deliveries/cancel", self.cancel, "POST", page="/deliveries")
 
     async def list(self) -> Response:
-        return await self._page(self._asked(), request.args.get("cursor") or None)
+        return await self._page(_asked(), request.args.get("cursor") or None)
 
     async def _page(
         self,
@@ -82,156 +119,153 @@ class DeliveriesPage:
         cursor: str | None = None,
         *,
         error: HookgwError | None = None,
-        replay: DeliverySelection | None = None,
-        count: str = "",
+        plan: Plan | None = None,
     ) -> Response:
-        gateway, principal = self._gateway, visitor().principal
-        alert = error.messages if error else None
+        gateway, reader = self._gateway, _reader()
         try:
-            table = await self._table(filters, cursor, principal.is_global)
+            table = await self._table(filters, cursor, reader)
         except (Invalid, NotFound) as wrong:
-            error, alert, table = wrong, wrong.messages, ""
-        instance = principal.instance or filters.instance
+            error, table = wrong, ""
+        instance = reader.principal.instance or filters.instance
         known = gateway.instances.find(instance) is not None if instance else False
         return await self._site.render(
             "deliveries.html",
             200 if error is None else error.status,
             table=table,
-            live=None if cursor or alert else f"/live/deliveries?{filters.query()}",
+            live=None if cursor or error else f"/live/deliveries?{filters.query()}",
             filters=filters,
             states=list(DeliveryState),
             kinds=[kind.name for kind in gateway.catalog if not kind.operational],
             labels=[one.label for one in gateway.registrations.of_instance(instance)] if known else [],
-            names_instances=principal.is_global,
-            may_replay=known,
-            instance=instance,
-            replay=replay,
-            count=count,
-            alert=alert,
+            names_instances=reader.principal.is_global,
+            may_replay=filters.state in ("", DeliveryState.DEAD),
+            may_cancel=filters.state in ("", DeliveryState.PENDING),
+            plan=plan,
+            alert=error.messages if error else None,
         )
 
     async def live(self) -> Response:
-        filters = self._asked()
-        sees_global = _sees_global()
-        self._query(filters, None, sees_global)  # refused here, not once a second
+        filters, reader = _asked(), _reader()
+        self._selection(filters, reader)  # refused here, not once a second
+        key = ("deliveries", filters, reader.principal, str(reader.zone))
+        return self._streams.open(visitor().signed_in, key, partial(self._table, filters, None, reader))
 
-        async def render() -> str:
-            return await self._table(filters, None, sees_global)
+    def _selection(self, filters: Filters, reader: Reader) -> DeliverySelection:
+        """Return what the filters select, within the rights of the session."""
+        gateway, now = self._gateway, self._gateway.clock.wall()
+        given = {name: getattr(filters, name) for name in ("state", "kind", "label")}
+        given |= {"instances": filters.instance, "error": filters.text}
+        for name, where in (("since", "From"), ("until", "Until")):
+            moment = parse_moment(getattr(filters, name), where, now, reader.zone)
+            given[name] = "" if moment is None else rfc3339(moment)
+        selection = parse_list(given, gateway.catalog, now=now, over_all=True)
+        check_names(gateway.registry, reader.principal, selection)
+        if filters.instance and not filters.instance.endswith("*"):
+            check_label(gateway.registry, filters.instance, selection)
+        # They are the operator's: how those receivers answer is none of the tenant's business.
+        return limited(selection, without_global=not reader.principal.is_global)
 
-        return self._streams.open(visitor().signed_in, ("deliveries", filters, sees_global), render)
-
-    def _asked(self) -> Filters:
-        given = {name: request.args.get(name, "").strip()[:200] for name in Filters._fields}
-        return self._within(Filters(**given))
-
-    def _within(self, filters: Filters) -> Filters:
-        """Return filters limited to the rights of the session."""
-        own = visitor().principal.instance
-        if own is None:
-            return filters
-        if filters.instance not in ("", own):
-            raise Forbidden("This key belongs to another instance.")
-        return filters._replace(instance=own)
-
-    def _query(self, filters: Filters, cursor: str | None, sees_global: bool) -> DeliveryQuery:
-        gateway = self._gateway
-        if filters.state and filters.state not in list(DeliveryState):
-            raise Invalid(f"There is no state {filters.state!r}.")
-        kind = gateway.catalog.resolve(filters.kind, "The kind").name if filters.kind else None
-        if filters.instance:
-            gateway.instances.get(filters.instance)
-        registration = None
-        if filters.label and filters.instance:
-            registration = gateway.registrations.get(filters.instance, filters.label).id
-        return DeliveryQuery(
-            instance=filters.instance or None,
-            state=DeliveryState(filters.state) if filters.state else None,
-            kinds=() if kind is None else (kind,),
-            registrations=None if registration is None else (registration,),
-            error=filters.text or None,
-            since=_moment(filters.since, "From", gateway.clock.wall()),
-            until=_moment(filters.until, "Until", gateway.clock.wall()),
-            cursor=cursor,
-            limit=PAGE,
-            without_global=not sees_global,
-        )
-
-    async def _table(self, filters: Filters, cursor: str | None, sees_global: bool) -> str:
-        query = self._query(filters, cursor, sees_global)
-        page = await self._gateway.history.list(query)
-        found = page.deliveries
+    async def _table(self, filters: Filters, cursor: str | None, reader: Reader) -> str:
+        selection = self._selection(filters, reader)
+        query = await query_of(self._gateway.registry, reader.principal, selection, cursor=cursor, limit=PAGE)
+        found, older = [], None
+        if query is not None:
+            page = await self._gateway.history.list(query)
+            found, older = page.deliveries, page.cursor
         if filters.text and filters.instance and not cursor:
             # An id finds its delivery, whatever its texts.
             try:
                 report = await self._gateway.history.find(
-                    filters.instance, filters.text, without_global=query.without_global
+                    filters.instance, filters.text, without_global=selection.without_global
                 )
             except NotFound:
                 pass
             else:
                 found = [report.summary, *(one for one in found if one.seq != report.summary.seq)]
-        older = f"/deliveries?{filters.query()}&cursor={page.cursor}" if page.cursor else None
         return await self._site.fragment(
             "deliveries_table.html",
             rows=[row_of(self._gateway, one) for one in found],
-            older=older,
+            older=f"/deliveries?{filters.query()}&cursor={older}" if older else None,
             first=f"/deliveries?{filters.query()}" if cursor else None,
             is_filtered=bool(filters.query()),
-            names_instances=not filters.instance,
+            names_instances=not filters.instance and reader.principal.is_global,
         )
 
     async def resend(self) -> Response:
+        """Send the ticked deliveries again."""
         form = await self._site.form()
-        filters = _entered(self._within, form)
+        filters = _entered(form)
         chosen = form.all("delivery")
         if not chosen:
             return await self._page(filters, error=Invalid("Tick the deliveries that are to be sent again."))
+        if len(chosen) > MOST_TICKED:
+            most = f"Tick at most {MOST_TICKED} deliveries, or send all again that match."
+            return await self._page(filters, error=Invalid(most))
         deliveries = []
-        for one in reversed(chosen[:PAGE]):  # the oldest first, as they were
+        for one in chosen:
             instance, _, name = one.partition("/")
             if not visitor().principal.may(instance):
                 raise Forbidden("This key belongs to another instance.")
             deliveries.append((instance, name))
-        refused = await self._gateway.views.resend(deliveries, without_global=not _sees_global())
+        # The oldest first, as they were: the number of a delivery grows.
+        deliveries.sort(key=lambda one: (len(one[1]), one[1]))
+        refused = await self._gateway.views.resend(
+            deliveries, without_global=not visitor().principal.is_global
+        )
         if refused:
             problems = [f"{name}: {message}" for name, messages in refused for message in messages]
             return await self._page(filters, error=Conflict(*problems))
-        return self._site.redirect("/deliveries", **_given(filters), done="resent")
+        return self._site.redirect("/deliveries", **filters.given(), done="resent")
 
     async def replay(self) -> Response:
-        """Send the deliveries of a period again, in order: first show how many, then do it."""
+        """Send all again that match, in their original order: first show how many, then do it."""
+        return await self._act_on_all("replay")
+
+    async def cancel(self) -> Response:
+        """Cancel all pending deliveries that match: first show how many, then do it."""
+        return await self._act_on_all("cancel")
+
+    async def _act_on_all(self, action: str) -> Response:
         form = await self._site.form()
-        filters = _entered(self._within, form)
-        instance = filters.instance
+        filters, reader, gateway = _entered(form), _reader(), self._gateway
+        without_global = not reader.principal.is_global
+        deliveries = gateway.deliveries
+        is_replay = action == "replay"
+        # What comes in while the reader looks at the count has no part in it.
+        fixed = filters._replace(until=filters.until or rfc3339(gateway.clock.wall()))
+        if filters.since:
+            since = parse_moment(filters.since, "From", gateway.clock.wall(), reader.zone)
+            fixed = fixed._replace(since="" if since is None else rfc3339(since))
         try:
-            elsewhere = await forward_form(instance) if instance else None
-            if elsewhere is not None:
-                return elsewhere
-            self._gateway.instances.get(instance)
-            body = {
-                "since": form.get("replay_since"),
-                "until": form.get("replay_until") or None,
-                "state": form.get("replay_state") or "dead",
-                "label": form.get("replay_label") or None,
-            }
-            asked = parse_replay(
-                {name: value for name, value in body.items() if value},
-                self._gateway.catalog,
-                now=self._gateway.clock.wall(),
-            )
-            replay, deliveries = asked.selection, self._gateway.deliveries
+            selection = self._selection(fixed, reader)
+            if (
+                selection.state not in (None, "dead")
+                if is_replay
+                else selection.state not in (None, "pending")
+            ):
+                raise Invalid(f"Deliveries that are {selection.state} cannot be part of this.")
+            if is_replay:
+                selection = msgspec.structs.replace(selection, state=selection.state or "all")
+            names = selected(gateway.registry.instances(), reader.principal, selection)
+            if names:
+                elsewhere = await forward_form(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
+                if elsewhere is not None:
+                    return elsewhere
             if not form.has("confirmed"):
-                counted = await deliveries.count_replayable(
-                    [instance], replay, without_global=not _sees_global()
-                )
-                count = f"{counted.matching:,}" + ("" if counted.is_complete else " or more")
-                return await self._page(filters, replay=replay, count=count)
-            job = await deliveries.replay(instance, replay, without_global=not _sees_global())
+                count = deliveries.count_replayable if is_replay else deliveries.count_cancellable
+                counted = await count(names, selection, without_global=without_global)
+                return await self._page(filters, plan=_plan(action, fixed, counted))
+            start = deliveries.replay_in if is_replay else deliveries.cancel_in
+            job = await start(names, selection, without_global=without_global)
         except HookgwError as error:
             return await self._page(filters, error=error)
-        if job.error is not None:
+        if job is not None and job.error is not None:
             return await self._page(filters, error=Conflict(job.error))
-        return self._site.redirect("/deliveries", **_given(filters), done="replayed")
+        done = (
+            "replayed" if is_replay else "cancelling" if job is not None and job.is_running else "cancelled"
+        )
+        kept = {name: form.get(f"kept_{name}") for name in Filters._fields if form.get(f"kept_{name}")}
+        return self._site.redirect("/deliveries", **kept, done=done)
 
 
 def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
@@ -262,31 +296,31 @@ def why_of(delivery: DeliverySummary) -> str | None:
     return delivery.reason or error
 
 
-def _sees_global() -> bool:
-    """Return whether the session sees deliveries to registrations of the configuration."""
-    return visitor().principal.is_global
+def _reader() -> Reader:
+    return Reader(visitor().principal, reader_zone())
 
 
-def _moment(text: str, where: str, now: float) -> float | None:
-    """Return the time that a filter names: in RFC 3339, or as a duration before now."""
-    if not text:
-        return None
-    try:
-        return now - parse_duration(text)
-    except ValueError:
-        pass
-    try:
-        # The browser's own field for a time has neither seconds nor an offset.
-        return parse_rfc3339(f"{text}:00Z" if len(text) == 16 else text)
-    except (ValueError, OverflowError):
-        raise Invalid(
-            f"{where} must be a time such as 2026-11-20T12:00:00Z, or 2h for two hours ago."
-        ) from None
+def _asked() -> Filters:
+    return Filters(**{name: request.args.get(name, "").strip()[:200] for name in Filters._fields})
 
 
-def _entered(within: Callable[[Filters], Filters], form: Form) -> Filters:
-    return within(Filters(**{name: form.get(name)[:200] for name in Filters._fields}))
+def _entered(form: Form) -> Filters:
+    return Filters(**{name: form.get(name)[:200] for name in Filters._fields})
 
 
-def _given(filters: Filters) -> dict[str, str]:
-    return {name: value for name, value in filters._asdict().items() if value}
+def _plan(action: str, fixed: Filters, counted: Counted) -> Plan:
+    by_webhook = sorted(
+        (
+            (f"{label} of {instance}", count)
+            for instance, labels in counted.instances.items()
+            for label, count in labels.items()
+        ),
+        key=lambda one: -one[1],
+    )
+    return Plan(
+        action,
+        fixed,
+        counted,
+        by_webhook[:MOST_NAMED],
+        sum(count for _, count in by_webhook[MOST_NAMED:]),
+    )

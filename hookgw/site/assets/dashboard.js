@@ -1,11 +1,14 @@
 // Entry of every page. Each module works on its own, and no page needs any of them to be read.
 import { startCopying } from "./copy.js";
-import { writeFormats } from "./formats.js";
+import { addCalendars } from "./calendar.js";
+import { sayZone, writeFormats } from "./formats.js";
 import { startLive } from "./live.js";
 import { followIntegration } from "./options.js";
 import { startTicking } from "./ticks.js";
 
+sayZone();
 writeFormats(document);
+addCalendars();
 startLive();
 followIntegration();
 startCopying();

@@ -1,0 +1,135 @@
+"""Live lists while somebody works in them, in a real Chromium."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_dashboard import new_name
+from tests.support.gateway_process import ReceiverProcess, Server
+
+
+def world(server: Server, receiver: ReceiverProcess, count: int) -> str:
+    """An instance with some deliveries."""
+    name = new_name()
+    server.post("/instance/create", {"instanceName": name}, status=201)
+    server.set(name, receiver.url(f"/{name}"))
+    emit(server, receiver, name, count)
+    return name
+
+
+def emit(server: Server, receiver: ReceiverProcess, name: str, count: int) -> None:
+    for _ in range(count):
+        server.emit(name, "CONNECTION_UPDATE", {"instance": name, "state": "open"})
+        receiver.next(f"/{name}")
+
+
+def rows(page: Page) -> list[str]:
+    return [text.strip() for text in page.locator("#rows .mono").all_inner_texts()]
+
+
+def away(page: Page) -> None:
+    page.mouse.move(5, 5)
+
+
+def test_ticks_and_focus_stay_while_new_rows_wait(
+    page: Page, server: Server, receiver: ReceiverProcess
+) -> None:
+    name = world(server, receiver, 3)
+    page.goto(f"/dashboard/deliveries?instance={name}")
+    expect(page.get_by_role("checkbox")).to_have_count(3)
+    before = rows(page)
+    second = page.get_by_role("checkbox").nth(1)
+    second.focus()
+    page.keyboard.press("Space")
+    away(page)
+    expect(page.get_by_text("1 selected")).to_be_visible()
+    emit(server, receiver, name, 2)
+    news = page.get_by_role("button", name="2 new")
+    expect(news).to_be_visible()
+    assert rows(page) == before
+    expect(second).to_be_focused()
+    expect(second).to_be_checked()
+    news.click()
+    expect(page.get_by_role("checkbox")).to_have_count(5)
+    assert rows(page)[2:] == before
+    # The selection has moved down with its row.
+    expect(page.get_by_role("checkbox").nth(3)).to_be_checked()
+    page.get_by_role("button", name="Untick").click()
+    expect(page.get_by_text("1 selected")).to_have_count(0)
+    away(page)
+    emit(server, receiver, name, 1)
+    expect(page.get_by_role("checkbox")).to_have_count(6)
+    expect(page.get_by_role("button", name=re.compile("new$"))).to_be_hidden()
+
+
+def test_new_rows_wait_while_somebody_points_at_the_list(
+    page: Page, server: Server, receiver: ReceiverProcess
+) -> None:
+    name = world(server, receiver, 2)
+    page.goto(f"/dashboard/deliveries?instance={name}")
+    page.locator("#rows tr").first.hover()
+    emit(server, receiver, name, 1)
+    expect(page.get_by_role("button", name="1 new")).to_be_visible()
+    assert len(rows(page)) == 2
+    away(page)
+    expect(page.locator("#rows tr")).to_have_count(3)
+
+
+def test_a_page_pauses_and_goes_on(page: Page, server: Server, receiver: ReceiverProcess) -> None:
+    name = world(server, receiver, 1)
+    page.goto(f"/dashboard/deliveries?instance={name}")
+    live = page.get_by_role("switch", name="Live")
+    expect(live).to_be_checked()
+    live.click()
+    paused = page.get_by_role("switch", name="Paused")
+    expect(paused).not_to_be_checked()
+    emit(server, receiver, name, 1)
+    page.wait_for_timeout(1500)
+    assert len(rows(page)) == 1
+    paused.click()
+    expect(page.locator("#rows tr")).to_have_count(2)
+
+
+def test_ticks_survive_paging_and_are_sent_together(
+    page: Page, server: Server, receiver: ReceiverProcess
+) -> None:
+    name = world(server, receiver, 55)
+    page.goto(f"/dashboard/deliveries?instance={name}")
+    page.get_by_role("button", name="Tick all").click()
+    expect(page.get_by_text("50 selected")).to_be_visible()
+    page.get_by_role("link", name="Older").click()
+    page.get_by_role("checkbox").first.check()
+    expect(page.get_by_text("51 selected")).to_be_visible()
+    page.get_by_role("link", name="Newest").click()
+    expect(page.get_by_role("checkbox", checked=True)).to_have_count(50)
+    page.get_by_role("button", name="Send ticked again").click()
+    expect(page.get_by_role("status")).to_be_visible()
+    for _ in range(51):
+        receiver.next(f"/{name}")
+    expect(page.get_by_text("selected")).to_have_count(0)
+
+
+def test_all_that_match_are_a_selection(page: Page, server: Server, receiver: ReceiverProcess) -> None:
+    name = world(server, receiver, 3)
+    page.goto(f"/dashboard/deliveries?instance={name}&state=delivered")
+    expect(page.get_by_role("button", name="Send again…")).to_have_count(0)
+    page.goto(f"/dashboard/deliveries?instance={name}&since=today")
+    page.get_by_role("button", name="Send again…").click()
+    expect(page.get_by_role("form", name="Confirm")).to_contain_text("3 finished deliveries of 1 instance")
+    page.get_by_role("button", name="Send them again").click()
+    expect(page.get_by_text("The replay has begun.")).to_be_visible()
+    for _ in range(3):
+        receiver.next(f"/{name}")
+
+
+def test_times_are_entered_as_they_are_shown(page: Page, server: Server, receiver: ReceiverProcess) -> None:
+    """The browser is in Lisbon."""
+    name = world(server, receiver, 1)
+    page.goto(f"/dashboard/deliveries?instance={name}")
+    expect(page.get_by_text("Times are in Europe/Lisbon")).to_be_visible()
+    shown = page.locator("#rows time").get_attribute("title") or ""
+    assert "UTC)" in shown
+    for clock, count in (("2000-01-01 00:00", 1), ("2100-01-01 00:00", 0)):
+        page.get_by_label("From", exact=True).fill(clock)
+        page.get_by_role("button", name="Filter", exact=True).click()
+        expect(page.locator("#rows tr")).to_have_count(count)
