@@ -12,11 +12,11 @@ from quart import Response, request
 
 from hookgw.deliveries.dry_run import Counted
 from hookgw.deliveries.requests import parse_list
-from hookgw.deliveries.selection import check_label, check_names, limited, query_of, selected
-from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound
+from hookgw.deliveries.selection import check_label, check_names, limited, limited_to, query_of, selected
+from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.times import rfc3339
-from hookgw.records.api_keys import Principal
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.registrations import GLOBAL_INSTANCE
@@ -25,7 +25,9 @@ from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliverySummary
+from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -104,11 +106,11 @@ class DeliveriesPage:
         self._gateway = site.gateway
         self._streams = streams
         site.nav.append(NavEntry("Deliveries", "/deliveries"))
-        site.add("/deliveries", self.list)
-        site.add("/live/deliveries", self.live)
-        site.add("/deliveries/resend", self.resend, "POST", page="/deliveries")
-        site.add("/deliveries/replay", self.replay, "POST", page="/deliveries")
-        site.add("/deliveries/cancel", self.cancel, "POST", page="/deliveries")
+        site.add("/deliveries", self.list, within_reach(Right.READ))
+        site.add("/live/deliveries", self.live, within_reach(Right.READ))
+        site.add("/deliveries/resend", self.resend, within_reach(Right.REPLAY), "POST", page="/deliveries")
+        site.add("/deliveries/replay", self.replay, within_reach(Right.REPLAY), "POST", page="/deliveries")
+        site.add("/deliveries/cancel", self.cancel, within_reach(Right.REPLAY), "POST", page="/deliveries")
 
     async def list(self) -> Response:
         return await self._page(_asked(), request.args.get("cursor") or None)
@@ -137,7 +139,7 @@ class DeliveriesPage:
             states=list(DeliveryState),
             kinds=[kind.name for kind in gateway.catalog if not kind.operational],
             labels=[one.label for one in gateway.registrations.of_instance(instance)] if known else [],
-            names_instances=reader.principal.is_global,
+            names_instances=reader.principal.instance is None,
             may_replay=filters.state in ("", DeliveryState.DEAD),
             may_cancel=filters.state in ("", DeliveryState.PENDING),
             plan=plan,
@@ -148,7 +150,12 @@ class DeliveriesPage:
         filters, reader = _asked(), _reader()
         self._selection(filters, reader)  # refused here, not once a second
         key = ("deliveries", filters, reader.principal, str(reader.zone))
-        return self._streams.open(visitor().signed_in, key, partial(self._table, filters, None, reader))
+        return self._streams.open(
+            visitor().signed_in,
+            key,
+            partial(self._table, filters, None, reader),
+            within=None if "*" in filters.instance else filters.instance or None,
+        )
 
     def _selection(self, filters: Filters, reader: Reader) -> DeliverySelection:
         """Return what the filters select, within the rights of the session."""
@@ -188,7 +195,7 @@ class DeliveriesPage:
             older=f"/deliveries?{filters.query()}&cursor={older}" if older else None,
             first=f"/deliveries?{filters.query()}" if cursor else None,
             is_filtered=bool(filters.query()),
-            names_instances=not filters.instance and reader.principal.is_global,
+            names_instances=not filters.instance and reader.principal.instance is None,
         )
 
     async def resend(self) -> Response:
@@ -204,8 +211,7 @@ class DeliveriesPage:
         deliveries = []
         for one in chosen:
             instance, _, name = one.partition("/")
-            if not visitor().principal.may(instance):
-                raise Forbidden("This key belongs to another instance.")
+            check_named(self._gateway.registry, visitor().principal, Right.REPLAY, instance)
             deliveries.append((instance, name))
         # The oldest first, as they were: the number of a delivery grows.
         deliveries.sort(key=lambda one: (len(one[1]), one[1]))
@@ -246,7 +252,7 @@ class DeliveriesPage:
                 raise Invalid(f"Deliveries that are {selection.state} cannot be part of this.")
             if is_replay:
                 selection = msgspec.structs.replace(selection, state=selection.state or "all")
-            names = selected(gateway.registry.instances(), reader.principal, selection)
+            names = selected(gateway.registry, reader.principal, selection)
             if names:
                 elsewhere = await forward_form(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
                 if elsewhere is not None:
@@ -256,6 +262,7 @@ class DeliveriesPage:
                 counted = await count(names, selection, without_global=without_global)
                 return await self._page(filters, plan=_plan(action, fixed, counted))
             start = deliveries.replay_in if is_replay else deliveries.cancel_in
+            selection = limited_to(names, reader.principal, selection)
             job = await start(names, selection, without_global=without_global)
         except HookgwError as error:
             return await self._page(filters, error=error)
