@@ -45,10 +45,11 @@ from hookgw.operations.node_reports import (
     SendPart,
     SignsAsked,
 )
+from hookgw.operations.repairs import REPAIR, Mutes, RepairAsked, RepairPart
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import ReportedLane
 from hookgw.records.instances import Instance
-from hookgw.records.problems import Problem, ProblemReport
+from hookgw.records.problems import Problem, ProblemGroup, ProblemReport, Repair, group_problems
 from hookgw.records.shards import shard_of
 from hookgw.store import DeliverySummary
 
@@ -164,9 +165,15 @@ class Views:
     """The lists and pages that concern all nodes."""
 
     def __init__(
-        self, nodes: AllNodes, deliveries: DeliveryService, history: DeliveryHistory, clock: Clock
+        self,
+        nodes: AllNodes,
+        deliveries: DeliveryService,
+        history: DeliveryHistory,
+        mutes: Mutes,
+        clock: Clock,
     ) -> None:
         self.nodes = nodes
+        self.mutes = mutes
         self._deliveries = deliveries
         self._history = history
         self._clock = clock
@@ -255,6 +262,27 @@ class Views:
             gathered.silent,
             gathered.refusing,
         )
+
+    async def grouped(self, found: Overview) -> list[ProblemGroup]:
+        """Return the problems of an overview by their causes, what loses most first."""
+        of_nodes = (msgspec.structs.replace(problem, node=name) for name, problem in found.system)
+        return group_problems([*of_nodes, *found.problems], await self.mutes.all(), self._clock.wall())
+
+    async def repair(self, repair: Repair, places: Sequence[tuple[str, str]]) -> RepairPart:
+        """Repair webhooks and instances, each on its node; see :class:`RepairAsked`."""
+        gathered = await self.nodes.ask(
+            REPAIR,
+            RepairAsked(repair, list(places), current_actor()),
+            instances={instance for instance, _ in places},
+            within=RESEND_WITHIN,
+        )
+        parts = gathered.parts.values()
+        refused = [one for part in parts for one in part.refused]
+        done = sum(part.done for part in parts)
+        if done + len(refused) < len(places):
+            missing = len(places) - done - len(refused)
+            refused.append((f"{missing:,} others", ["Their node did not answer. Retry."]))
+        return RepairPart(done, refused)
 
     async def problems(self) -> ProblemReport:
         """Return the present problems of all nodes, and which nodes have answered."""

@@ -21,6 +21,7 @@ from hookgw.records.jobs import *
 from hookgw.records.lanes import *
 from hookgw.records.operational_kinds import *
 from hookgw.records.payload_schemas import *
+from hookgw.records.problems import *
 from hookgw.records.registrations import *
 from hookgw.records.selection import *
 from hookgw.records.shards import *

@@ -21,10 +21,11 @@ ZONE = "hookgw_zone"
 """The cookie of the reader's zone: its name, and the minutes by which it is ahead of UTC now."""
 _COOKIE = re.compile(r"([A-Za-z0-9_+/-]{1,64}) ([+-]?\d{1,4})", re.ASCII)
 _LOCAL = re.compile(
-    r"(?:(?P<day>today|yesterday|\d{4}-\d\d-\d\d)(?:[T ]|$))?(?P<time>\d?\d:\d\d(?::\d\d)?)?",
+    r"(?:(?P<day>today|yesterday|tomorrow|\d{4}-\d\d-\d\d)(?:[T ]|$))?(?P<time>\d?\d:\d\d(?::\d\d)?)?",
     re.ASCII | re.IGNORECASE,
 )
 EXAMPLES = "2h for two hours ago, today 14:00, or 2026-11-20 14:00"
+EXAMPLES_AHEAD = "2h for in two hours, tomorrow 9:00, or 2026-11-20 14:00"
 
 
 def reader_zone() -> datetime.tzinfo:
@@ -43,11 +44,13 @@ def zone_of(cookie: str) -> datetime.tzinfo:
         return datetime.timezone(datetime.timedelta(minutes=minutes))
 
 
-def parse_moment(text: str, where: str, now: float, zone: datetime.tzinfo) -> float | None:
+def parse_moment(
+    text: str, where: str, now: float, zone: datetime.tzinfo, *, is_ahead: bool = False
+) -> float | None:
     """Return the time that a person has entered, in seconds since the epoch; ``None`` for an empty text.
 
-    A duration counts back from ``now``. A day and a time of day are in ``zone``, unless an offset follows
-    them; without a day, it is today, and without a time, the day's begin.
+    A duration counts back from ``now``, or on if the time ``is_ahead``. A day and a time of day are in
+    ``zone``, unless an offset follows them; without a day, it is today, and without a time, its begin.
     """
     text = text.strip()
     if not text:
@@ -55,7 +58,8 @@ def parse_moment(text: str, where: str, now: float, zone: datetime.tzinfo) -> fl
     if text.casefold() == "now":
         return now
     try:
-        return now - parse_duration(text.casefold())
+        duration = parse_duration(text.casefold())
+        return now + duration if is_ahead else now - duration
     except ValueError:
         pass
     try:
@@ -63,11 +67,13 @@ def parse_moment(text: str, where: str, now: float, zone: datetime.tzinfo) -> fl
         if found is None:
             return parse_rfc3339(text)
         today = datetime.datetime.fromtimestamp(now, zone).date()
-        named = {None: today, "today": today, "yesterday": today - datetime.timedelta(days=1)}
+        a_day = datetime.timedelta(days=1)
+        named = {None: today, "today": today, "yesterday": today - a_day, "tomorrow": today + a_day}
         day = (found["day"] or "").casefold() or None
         date = named[day] if day in named else datetime.date.fromisoformat(found["day"])
         time = datetime.time.fromisoformat((found["time"] or "00:00").rjust(5, "0"))
         return datetime.datetime.combine(date, time, zone).timestamp()
     # OverflowError: an offset can move the first or last day of the calendar out of it.
     except (ValueError, OverflowError):
-        raise Invalid(f"{where} must be a time such as {EXAMPLES}, not {text[:64]!r}.") from None
+        examples = EXAMPLES_AHEAD if is_ahead else EXAMPLES
+        raise Invalid(f"{where} must be a time such as {examples}, not {text[:64]!r}.") from None
