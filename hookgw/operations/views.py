@@ -49,6 +49,7 @@ from hookgw.operations.repairs import REPAIR, Mutes, RepairAsked, RepairPart
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import ReportedLane
 from hookgw.records.instances import Instance
+from hookgw.records.lane_lists import ALL_LANES, LaneFilter, first_lanes
 from hookgw.records.problems import Problem, ProblemGroup, ProblemReport, Repair, group_problems
 from hookgw.records.shards import shard_of
 from hookgw.store import DeliverySummary
@@ -178,27 +179,34 @@ class Views:
         self._history = history
         self._clock = clock
 
-    async def lanes(self, *, among: tuple[str, ...] | None = None, most: int | None = None) -> Lanes:
+    async def lanes(
+        self,
+        *,
+        among: tuple[str, ...] | None = None,
+        most: int | None = None,
+        only: LaneFilter = ALL_LANES,
+        sort: str = "",
+    ) -> Lanes:
         """Return the lanes that have work, or had some recently.
 
         Args:
             among: only lanes of these instances' webhooks; ``None`` for all.
-            most: how many at most, the most urgent first; ``None`` for all, by node.
+            most: how many at most, the first ones by ``sort``; ``None`` for all, by node.
+            only: which of them.
+            sort: see :func:`first_lanes`; by default, the most urgent come first.
         """
         one = among[0] if among is not None and len(among) == 1 else None
-        gathered = await self.nodes.ask(LANES, LanesAsked(one, most, among), instances=among)
+        gathered = await self.nodes.ask(LANES, LanesAsked(one, most, among, only, sort), instances=among)
         if among is not None:  # a node of an earlier version knows one instance, or all
             names = frozenset(among)
             for part in gathered.parts.values():
                 part.lanes[:] = [lane for lane in part.lanes if lane.instance in names]
         now = self._clock.steady()
-        if most is None:
-            found = [(name, lane) for name, part in gathered.parts.items() for lane in _in_time(part, now)]
-        else:
-            by_node = (
-                [(name, lane) for lane in _in_time(part, now)] for name, part in gathered.parts.items()
-            )
-            found = heapq.nsmallest(most, chain.from_iterable(by_node), key=lambda one: one[1].urgency)
+        found = [(name, lane) for name, part in gathered.parts.items() for lane in _in_time(part, now)]
+        if most is not None:
+            of_node = {id(lane): name for name, lane in found}
+            lanes = first_lanes((lane for _, lane in found if only.has(lane)), sort, most)
+            found = [(of_node[id(lane)], lane) for lane in lanes]
         return Lanes(found, sum(part.count for part in gathered.parts.values()), gathered.silent)
 
     async def connections(

@@ -266,14 +266,18 @@ def test_the_newest_lines_are_kept() -> None:
 async def test_a_tenant_sees_its_own_lanes_alone(
     browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.deliveries.pages.lanes.MOST_LANES", 1)
+    monkeypatch.setattr("hookgw.deliveries.pages.lanes.PAGE", 1)
     for name in ("loja1", "mine"):
         await gateway.instances.create(name, token=f"key-of-{name}")
         await set_webhook(gateway, name)
         await emit(gateway, name)
     page = (await browser.get("/lanes")).text
     assert page.count(" / default") == 1
-    assert '<data value="2">2</data> lanes; these are the ones to look at first.' in page
+    assert '<data value="2">2</data> lanes, page <data value="1">1</data> of' in page
+    assert 'rel="next" href="/dashboard/lanes?page=2"' in page
+    pages = [(await browser.get(f"/lanes?sort=webhook&page={number}")).text for number in (1, 2)]
+    assert ["loja1 / default" in page for page in pages] == [True, False]
+    assert "mine / default" in pages[1]
     await browser.submit("/", "/logout")
     assert (await browser.log_in("key-of-loja1")).status_code == 303
     page = (await browser.get("/lanes")).text
@@ -360,3 +364,43 @@ async def test_a_key_without_the_right_repairs_nothing(visitor: Browser, gateway
     assert (
         await visitor.submit("/", "/problems/repair", {"repair": "pause:000000000000"})
     ).status_code == 404
+
+
+async def test_lanes_are_searched_and_idle_ones_are_listed_on_demand(
+    browser: Browser, gateway: Gateway
+) -> None:
+    await fail(gateway, "loja1")
+    async with open_receiver() as receiver:
+        await gateway.instances.create("works")
+        await set_webhook(gateway, "works", receiver.url)
+        await emit(gateway, "works")
+        await receiver.wait_for(1)
+        with trio.fail_after(10):
+            while gateway.backlog.of_instance("works")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
+                await trio.sleep(0.01)
+        shown = {
+            query: [
+                name for name in ("loja1", "works") if f"{name} / default" in (await browser.get(query)).text
+            ]
+            for query in (
+                "/lanes",
+                "/lanes?idle=true",
+                "/lanes?state=idle",
+                "/lanes?idle=true&search=refused",
+                "/lanes?idle=true&search=WORKS",
+                "/lanes?search=nothing",
+            )
+        }
+    assert [*shown.values()] == [["loja1"], ["loja1", "works"], ["works"], ["loja1"], ["works"], []]
+
+
+async def test_columns_are_chosen_and_kept(browser: Browser, gateway: Gateway) -> None:
+    await fail(gateway, "loja1")
+    usual = (await browser.get("/lanes")).text
+    assert ">Oldest since" in usual
+    chosen = await browser.get("/lanes?column=error&column=pending&column=nothing")
+    assert ">Oldest since" not in chosen.text.partition("<table")[2]
+    assert ">Last error" in chosen.text.partition("<table")[2]
+    assert 'data-live="/dashboard/live/lanes?column=pending&amp;column=error"' in chosen.text
+    browser.http.cookies.update(chosen.cookies)
+    assert ">Last error" in (await browser.get("/lanes")).text.partition("<table")[2]
