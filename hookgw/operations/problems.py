@@ -151,7 +151,7 @@ class Problems:
         The search stops once ``most`` are found; the result may have a few more.
         """
         found: list[Problem] = []
-        names = [one.name for one in self._instances.all()] if among is None else among
+        names = self._suspects() if among is None else among
         for number, name in enumerate(names):
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
@@ -160,6 +160,20 @@ class Problems:
             if self._holds(name):
                 found += self._of_instance(name)
         return found
+
+    def _suspects(self) -> list[str]:
+        """Return the names of instances that may have a problem, sorted, by a quick look at all of them."""
+        disabled = {one.instance for one in self._registry.registrations() if one.disabled_reason is not None}
+        for registration_id, _ in self._backlog.registrations():
+            registration = self._registry.registration(registration_id)
+            if registration is not None and self._backlog.is_high(registration_id):
+                disabled.add(registration.instance)
+        quiet_since = self._quiet.quiet_since
+        return [
+            one.name
+            for one in self._instances.all()
+            if one.integration or one.name in disabled or quiet_since(one.name) is not None
+        ]
 
     def _of_instance(self, name: str) -> Iterator[Problem]:
         for registration in self._registry.of_instance(name):

@@ -73,6 +73,8 @@ PLACES = {
     "/dashboard/new-instance": CallPlace.OWNER_IN_BODY,
     "/dashboard/new-instance/options": CallPlace.ANY,
     "/dashboard/find-servers": CallPlace.THIS,
+    "/dashboard/search": CallPlace.ANY,
+    "/dashboard/search/words": CallPlace.ANY,
     "/dashboard/deliveries": CallPlace.ANY,
     "/dashboard/live/deliveries": CallPlace.ANY,
     "/dashboard/deliveries/resend": CallPlace.ALL,

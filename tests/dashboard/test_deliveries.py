@@ -84,6 +84,105 @@ async def test_the_filters(browser: Browser, loja1: str, query: str, ids: list[s
 
 
 @pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("state:dead", ["dlv_1"]),
+        ("kind:connection.update instance:loja1", ["dlv_2"]),
+        ("status:422", ["dlv_1"]),
+        ("webhook:default", ["dlv_2", "dlv_1"]),
+        ("422", ["dlv_1"]),
+        ("mundo", ["dlv_2", "dlv_1"]),
+        ("payload:mundo state:dead", ["dlv_1"]),
+        ('"mundo</b>" state:delivered', ["dlv_2"]),
+        ("since:today", ["dlv_2", "dlv_1"]),
+        ("loja1 state:dead", ["dlv_1"]),
+        ("tag:acme", ["dlv_2", "dlv_1"]),
+        ("tag:tenant=acme", ["dlv_2", "dlv_1"]),
+        ("+55 11 98888-7777", ["dlv_3"]),
+        ("nothing", []),
+    ],
+)
+async def test_a_search(
+    browser: Browser, gateway: Gateway, receiver: Receiver, loja1: str, query: str, ids: list[str]
+) -> None:
+    await gateway.instances.change_tags("loja1", {"tenant": "acme"})
+    if "98888" in query:
+        data = Event.encode({"key": {"remoteJid": "5511988887777@s.whatsapp.net", "id": "3EB0"}})
+        event = Event(
+            id="evt_p", kind="MESSAGES_UPSERT", instance=loja1, data_json=data, time=gateway.clock.wall()
+        )
+        await gateway.events.accept([event])
+    page = await browser.get(LIST, params={"q": query})
+    assert shown(page.text) == ids, page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("dlv_2", "/deliveries/loja1/dlv_2"),
+        ("evt_0", "/deliveries/loja1/dlv_1"),
+        ("id:evt_0", "/deliveries/loja1/dlv_1"),
+    ],
+)
+async def test_an_id_of_any_kind_is_found(browser: Browser, loja1: str, query: str, place: str) -> None:
+    found = await browser.get("/search", params={"q": query})
+    found = await browser.http.get(found.headers["location"])
+    assert found.headers["location"] == f"/dashboard{place}"
+
+
+async def test_a_search_for_a_name_shows_the_instance(
+    browser: Browser, visitor: Browser, gateway: Gateway, loja1: str
+) -> None:
+    assert (await browser.get("/search?q=loja1")).headers["location"] == "/dashboard/instances/loja1"
+    await gateway.instances.create("mine", token="key-of-mine")
+    await visitor.log_in("key-of-mine")
+    assert (await visitor.get("/search?q=loja1")).headers["location"] == "/dashboard/deliveries?q=loja1"
+    for query in ("dlv_1", "evt_0", "id:evt_0"):
+        page = await visitor.get(LIST, params={"q": query})
+        assert "location" not in page.headers
+        assert shown(page.text) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "status_code", "text"),
+    [
+        ("state:lost", 400, "lost"),
+        ("tag:nobody", 404, "nobody"),
+        ("id:dlv_99", 404, "dlv_99"),
+        ("state:dead state:dead", 400, "twice"),
+        ("instance:nope", 404, "nope"),
+    ],
+)
+async def test_a_wrong_search_is_explained(
+    browser: Browser, loja1: str, query: str, status_code: int, text: str
+) -> None:
+    page = await browser.get(LIST, params={"q": query})
+    assert page.status_code == status_code
+    assert text in page.text.partition('role="alert"')[2].partition("</div>")[0]
+
+
+async def test_a_search_is_completed_from_what_there_is(
+    browser: Browser, visitor: Browser, gateway: Gateway, loja1: str
+) -> None:
+    await gateway.instances.change_tags("loja1", {"tenant": "acme"})
+    await gateway.instances.create("mine", token="key-of-mine")
+    for query, words in (
+        ("sta", ["state:", "status:"]),
+        ("x state:de", ["x state:delivered", "x state:dead"]),
+        ("lo", ["loja1"]),
+        ("instance:", ["instance:loja1", "instance:mine"]),
+        ("tag:a", ["tag:acme"]),
+        ("webhook:", ["webhook:default"]),
+        ("host:127", ["host:127.0.0.1"]),
+        ("kind:messages_ups", ["kind:MESSAGES_UPSERT"]),
+    ):
+        assert (await browser.get("/search/words", params={"q": query})).json() == words
+    await visitor.log_in("key-of-mine")
+    for query in ("lo", "tag:a", "webhook:", "host:"):
+        assert (await visitor.get("/search/words", params={"q": query})).json() == []
+
+
+@pytest.mark.parametrize(
     ("query", "status_code", "text"),
     [
         ("state=lost", 400, "lost"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
@@ -10,14 +11,17 @@ from urllib.parse import quote, urlencode
 import msgspec
 from quart import Response, request
 
+from hookgw.core.access import check_right, reaches
 from hookgw.deliveries.dry_run import Counted
+from hookgw.deliveries.pages.suggestions import names_reached, reaches_name, suggestions, tagged
 from hookgw.deliveries.requests import parse_list
+from hookgw.deliveries.search import Words, kind_of_words, last_part, parse_search, with_words
 from hookgw.deliveries.selection import check_label, check_names, limited, limited_to, query_of, selected
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Principal, Right
-from hookgw.records.deliveries import DeliveryState
+from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
@@ -28,11 +32,15 @@ from hookgw.store import DeliverySummary
 from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
 from hookgw.web.needs import within_reach
+from hookgw.web.request_body import json_response
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 PAGE = 50
+LONGEST = 200
+"""Characters of a field."""
+MOST_SUGGESTED = 10
 """Deliveries on a page."""
 MOST_TICKED = 500
 """The most deliveries that are sent again by ticking them."""
@@ -41,8 +49,9 @@ MOST_NAMED = 5
 
 
 class Filters(NamedTuple):
-    """The form above the list, as it was entered."""
+    """The form above the list, as it was entered. ``q`` may have qualifiers, see :func:`parse_search`."""
 
+    q: str = ""
     instance: str = ""
     state: str = ""
     kind: str = ""
@@ -106,6 +115,8 @@ class DeliveriesPage:
         self._gateway = site.gateway
         self._streams = streams
         site.nav.append(NavEntry("Deliveries", "/deliveries"))
+        site.add("/search", self.search, within_reach(Right.READ))
+        site.add("/search/words", self.suggest, within_reach(Right.READ))
         site.add("/deliveries", self.list, within_reach(Right.READ))
         site.add("/live/deliveries", self.live, within_reach(Right.READ))
         site.add("/deliveries/resend", self.resend, within_reach(Right.REPLAY), "POST", page="/deliveries")
@@ -113,7 +124,55 @@ class DeliveriesPage:
         site.add("/deliveries/cancel", self.cancel, within_reach(Right.REPLAY), "POST", page="/deliveries")
 
     async def list(self) -> Response:
-        return await self._page(_asked(), request.args.get("cursor") or None)
+        filters, reader = _asked(), _reader()
+        if filters.q and filters == Filters(q=filters.q):
+            found = parse_search(filters.q)
+            name = found.filters.get("id", "") if [*found.filters] == ["id"] else found.words
+            place = None if found.filters and found.words else await self._place_of(name, reader.principal)
+            if place is not None:
+                return self._site.redirect(f"/deliveries/{quote(place[0])}/{quote(place[1])}")
+        return await self._page(filters, request.args.get("cursor") or None)
+
+    async def search(self) -> Response:
+        """Show the instance that a name means; otherwise the delivery, or deliveries, that a search finds."""
+        q = request.args.get("q", "").strip()[:LONGEST]
+        if names_reached(self._gateway.registry, visitor().principal, q):
+            return self._site.redirect(f"/instances/{quote(q)}")
+        return self._site.redirect("/deliveries", **({"q": q} if q else {}))
+
+    async def _place_of(self, name: str, principal: Principal) -> tuple[str, str] | None:
+        """Return the instance and the id of the delivery that an id means, within reach, if there is one."""
+        gateway, without_global = self._gateway, not principal.is_global
+        if not name or " " in name:
+            return None
+        seq = parse_delivery_id(name)
+        if seq is not None:
+            only = DeliverySelection(failed_since=seq, without_global=without_global)
+            query = await query_of(gateway.registry, principal, only, cursor=f"dlv_{seq + 1}", limit=1)
+            page = None if query is None else await gateway.history.list(query)
+            if page is not None and page.deliveries:
+                one = page.deliveries[0]
+                return (one.instance, one.id) if gateway.instances.find(one.instance) else None
+        names = (
+            await gateway.history.instances_of_event(name)
+            if principal.instance is None
+            else [principal.instance]
+        )
+        for instance in names:
+            if reaches(gateway.registry, principal, instance) and gateway.instances.find(instance):
+                try:
+                    report = await gateway.history.find(instance, name, without_global=without_global)
+                except NotFound:
+                    continue
+                return instance, report.summary.id
+        return None
+
+    async def suggest(self) -> Response:
+        """Return what may complete a search, as a JSON array of whole searches."""
+        gateway, principal = self._gateway, visitor().principal
+        before, name, value = last_part(request.args.get("q", "")[:LONGEST])
+        found = [*suggestions(gateway, principal, name, value.casefold())]
+        return json_response([f"{before}{name + ':' if name else ''}{one}" for one in found[:MOST_SUGGESTED]])
 
     async def _page(
         self,
@@ -125,17 +184,19 @@ class DeliveriesPage:
     ) -> Response:
         gateway, reader = self._gateway, _reader()
         try:
-            table = await self._table(filters, cursor, reader)
+            shown = await self._resolved(filters, reader)
+            table = await self._table(shown, cursor, reader)
         except (Invalid, NotFound) as wrong:
-            error, table = wrong, ""
+            error, table, shown = wrong, "", filters
         instance = reader.principal.instance or filters.instance
         known = gateway.instances.find(instance) is not None if instance else False
         return await self._site.render(
             "deliveries.html",
             200 if error is None else error.status,
             table=table,
-            live=None if cursor or error else f"/live/deliveries?{filters.query()}",
+            live=None if cursor or error else f"/live/deliveries?{shown.query()}",
             filters=filters,
+            shown=shown,
             states=list(DeliveryState),
             kinds=[kind.name for kind in gateway.catalog if not kind.operational],
             labels=[one.label for one in gateway.registrations.of_instance(instance)] if known else [],
@@ -147,7 +208,7 @@ class DeliveriesPage:
         )
 
     async def live(self) -> Response:
-        filters, reader = _asked(), _reader()
+        filters, reader = await self._resolved(_asked(), _reader()), _reader()
         self._selection(filters, reader)  # refused here, not once a second
         key = ("deliveries", filters, reader.principal, str(reader.zone))
         return self._streams.open(
@@ -159,18 +220,51 @@ class DeliveriesPage:
 
     def _selection(self, filters: Filters, reader: Reader) -> DeliverySelection:
         """Return what the filters select, within the rights of the session."""
-        gateway, now = self._gateway, self._gateway.clock.wall()
-        given = {name: getattr(filters, name) for name in ("state", "kind", "label")}
-        given |= {"instances": filters.instance, "error": filters.text}
+        gateway, now, registry = self._gateway, self._gateway.clock.wall(), self._gateway.registry
+        given = _merged(filters, reaches_name(registry, reader.principal))
         for name, where in (("since", "From"), ("until", "Until")):
-            moment = parse_moment(getattr(filters, name), where, now, reader.zone)
+            moment = parse_moment(given[name], where, now, reader.zone)
             given[name] = "" if moment is None else rfc3339(moment)
+        tag, instance, given_id = given.pop("tag", ""), given.pop("instance"), given.pop("id", "")
+        given["instances"] = instance
+        if given_id:  # one that exists is shown instead of a list
+            raise NotFound(f"There is no delivery, and no event with one, {given_id[:128]!r}.")
         selection = parse_list(given, gateway.catalog, now=now, over_all=True)
-        check_names(gateway.registry, reader.principal, selection)
-        if filters.instance and not filters.instance.endswith("*"):
-            check_label(gateway.registry, filters.instance, selection)
+        check_names(registry, reader.principal, selection)
+        if instance and not instance.endswith("*"):
+            check_label(registry, instance, selection)
+        if tag:
+            names = tagged(registry, reader.principal, tag, selection)
+            if not names:
+                raise NotFound(f"No instance has the tag {tag[:128]!r}.")
+            selection = msgspec.structs.replace(selection, instances=tuple(names))
+        if selection.reads_payloads:
+            check_right(reader.principal, Right.PAYLOADS)
         # They are the operator's: how those receivers answer is none of the tenant's business.
         return limited(selection, without_global=not reader.principal.is_global)
+
+    async def _resolved(self, filters: Filters, reader: Reader) -> Filters:
+        """Return filters that say where words are searched: in errors, or, if none has them, in payloads."""
+        found = parse_search(filters.q)
+        kind, words = kind_of_words(found.words, reaches_name(self._gateway.registry, reader.principal))
+        if kind is not Words.TEXT or not reader.principal.rights.has(Right.PAYLOADS):
+            return filters
+        if "error" in found.filters or "text" in found.filters:
+            raise Invalid(
+                "Write words that are not in the error or the payload behind their qualifiers, too."
+            )
+        plain = words.replace('"', "")
+        in_errors = filters._replace(q=with_words(found.filters, "error", plain))
+        query = await query_of(
+            self._gateway.registry,
+            reader.principal,
+            self._selection(in_errors, reader),
+            cursor=None,
+            limit=1,
+        )
+        if query is None or (await self._gateway.history.list(query)).deliveries:
+            return in_errors
+        return filters._replace(q=with_words(found.filters, "payload", plain))
 
     async def _table(self, filters: Filters, cursor: str | None, reader: Reader) -> str:
         selection = self._selection(filters, reader)
@@ -238,11 +332,13 @@ class DeliveriesPage:
         deliveries = gateway.deliveries
         is_replay = action == "replay"
         # What comes in while the reader looks at the count has no part in it.
-        fixed = filters._replace(until=filters.until or rfc3339(gateway.clock.wall()))
+        has_until = filters.until or "until" in parse_search(filters.q).filters
+        fixed = filters if has_until else filters._replace(until=rfc3339(gateway.clock.wall()))
         if filters.since:
             since = parse_moment(filters.since, "From", gateway.clock.wall(), reader.zone)
             fixed = fixed._replace(since="" if since is None else rfc3339(since))
         try:
+            fixed = await self._resolved(fixed, reader)
             selection = self._selection(fixed, reader)
             if (
                 selection.state not in (None, "dead")
@@ -303,16 +399,32 @@ def why_of(delivery: DeliverySummary) -> str | None:
     return delivery.reason or error
 
 
+def _merged(filters: Filters, is_instance: Callable[[str], bool]) -> dict[str, str]:
+    """Return the values of the filters and of the search, by the names of filters in the search."""
+    given = {**filters._asdict(), "error": filters.text}
+    del given["q"], given["text"]
+    found = parse_search(filters.q)
+    kind, words = kind_of_words(found.words, is_instance)
+    if kind is Words.TEXT:
+        kind, words = Words.ERROR, found.words
+    further = [*found.filters.items(), *([(kind.value, words)] if kind is not Words.NONE else [])]
+    for name, value in further:
+        if given.get(name):
+            raise Invalid(f"The search has {name}: twice, or there is a filter for it, too.")
+        given[name] = value
+    return given
+
+
 def _reader() -> Reader:
     return Reader(visitor().principal, reader_zone())
 
 
 def _asked() -> Filters:
-    return Filters(**{name: request.args.get(name, "").strip()[:200] for name in Filters._fields})
+    return Filters(**{name: request.args.get(name, "").strip()[:LONGEST] for name in Filters._fields})
 
 
 def _entered(form: Form) -> Filters:
-    return Filters(**{name: form.get(name)[:200] for name in Filters._fields})
+    return Filters(**{name: form.get(name)[:LONGEST] for name in Filters._fields})
 
 
 def _plan(action: str, fixed: Filters, counted: Counted) -> Plan:

@@ -4,6 +4,7 @@ import { addCalendars } from "./calendar.js";
 import { sayZone, writeFormats } from "./formats.js";
 import { startLive } from "./live.js";
 import { followIntegration } from "./options.js";
+import { startSearch } from "./search.js";
 import { startTicking } from "./ticks.js";
 
 sayZone();
@@ -13,5 +14,6 @@ startLive();
 followIntegration();
 startCopying();
 startTicking();
+startSearch();
 // What was wrong, beside its form, may be far below.
 document.querySelector("main [role=alert]")?.scrollIntoView({ block: "center" });
