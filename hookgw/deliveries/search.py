@@ -44,7 +44,8 @@ class Words(Enum):
     HOST = "host"
     INSTANCE = "instance"
     ERROR = "error"
-    TEXT = "text"
+    NUMBER = "text"
+    TEXT = "words"
 
 
 class Search(NamedTuple):
@@ -93,7 +94,8 @@ def kind_of_words(words: str, is_instance: Callable[[str], bool]) -> tuple[Words
     if is_instance(words):
         return Words.INSTANCE, words
     if _PHONE.fullmatch(words):
-        return Words.PERSON, "".join(one for one in words if one.isdigit())
+        # With all spellings of it on any network, and also a part of it.
+        return Words.NUMBER, "".join(one for one in words if one.isdigit())
     if _PERSON.fullmatch(words):
         return Words.PERSON, words
     found = _URL.match(words)

@@ -133,3 +133,65 @@ def test_times_are_entered_as_they_are_shown(page: Page, server: Server, receive
         page.get_by_label("From", exact=True).fill(clock)
         page.get_by_role("button", name="Filter", exact=True).click()
         expect(page.locator("#rows tr")).to_have_count(count)
+
+
+def test_a_lost_message_is_found_with_the_keyboard(
+    page: Page, server: Server, receiver: ReceiverProcess
+) -> None:
+    """By the phone number: four keys and the number; then it is sent again."""
+    name, number = new_name(), "5511977776666"
+    server.post("/instance/create", {"instanceName": name}, status=201)
+    server.set(name, receiver.url(f"/{name}"))
+    data = {"key": {"remoteJid": f"{number}@s.whatsapp.net", "fromMe": False, "id": "3EB0"}}
+    server.emit(name, "MESSAGES_UPSERT", data)
+    receiver.next(f"/{name}")
+    page.goto("/dashboard/")
+    page.keyboard.press("/")
+    expect(page.get_by_role("combobox", name="Search deliveries")).to_be_focused()
+    page.keyboard.type("+55 11 97777-6666")
+    page.keyboard.press("Enter")
+    expect(page.locator("#rows tr")).to_have_count(1)
+    page.locator("#rows").get_by_role("link").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("MESSAGES_UPSERT")
+    page.get_by_role("button", name="Replay").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("The delivery is pending again.")).to_be_visible()
+    receiver.next(f"/{name}")
+
+
+def test_the_search_is_completed(page: Page, server: Server) -> None:
+    name = new_name("completed")
+    server.post("/instance/create", {"instanceName": name}, status=201)
+    page.goto("/dashboard/")
+    page.get_by_role("combobox", name="Search deliveries").fill("state:dead instance:completed")
+    expect(page.locator(f'#find-words option[value="state:dead instance:{name}"]')).to_have_count(1)
+
+
+def test_one_dead_receiver_is_repaired_in_two_clicks(page: Page, server: Server) -> None:
+    names = [new_name("dead") for _ in range(3)]
+    for name in names:
+        server.post("/instance/create", {"instanceName": name}, status=201)
+        server.set(name, "http://127.0.0.1:2/hook")
+        server.emit(name, "CONNECTION_UPDATE", {"instance": name, "state": "open"})
+    page.goto("/dashboard/")
+    problem = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name="127.0.0.1:2 refuses"))
+    expect(problem).to_contain_text("3 webhooks")
+    problem.get_by_role("button", name="Pause all").click()
+    expect(page.get_by_text("Paused: deliveries wait")).to_be_visible()
+    page.goto("/dashboard/lanes?state=paused")
+    for name in names:
+        expect(page.get_by_role("link", name=f"{name} / default")).to_be_visible()
+
+
+def test_columns_are_chosen(page: Page, server: Server) -> None:
+    server.post("/instance/create", {"instanceName": new_name()}, status=201)
+    page.goto("/dashboard/instances")
+    page.get_by_text("Columns").click()
+    page.get_by_label("Tags").check()
+    page.get_by_label("Last event").uncheck()
+    page.get_by_role("button", name="Show these").click()
+    expect(page.get_by_role("columnheader", name="Tags")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Last event")).to_have_count(0)
+    page.goto("/dashboard/instances")
+    expect(page.get_by_role("columnheader", name="Tags")).to_be_visible()
