@@ -285,6 +285,7 @@ class Site:
             here=request.path.removeprefix(PREFIX).rstrip("/"),
             notice=NOTICES.get(request.args.get("done", "")),
             version=__version__,
+            look=_look(),
             **values,
         )
         return Response(text, status, content_type=_HTML)
@@ -344,6 +345,12 @@ class Site:
 
     async def _missing(self, rest: str) -> Response:
         raise NotFound(f"There is no page {rest[:64]!r}.")
+
+
+def _look() -> tuple[str, str]:
+    """Return the theme and the density that the browser has chosen; empty for the usual ones."""
+    theme, _, density = request.cookies.get("hookgw_look", "").partition(".")
+    return theme if theme in ("light", "dark") else "", density if density == "compact" else ""
 
 
 class Form:

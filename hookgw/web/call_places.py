@@ -77,6 +77,7 @@ PLACES = {
     "/dashboard/search/words": CallPlace.ANY,
     "/dashboard/deliveries": CallPlace.ANY,
     "/dashboard/live/deliveries": CallPlace.ANY,
+    "/dashboard/deliveries/export": CallPlace.ANY,
     "/dashboard/deliveries/resend": CallPlace.ALL,
     "/dashboard/deliveries/skip": CallPlace.OWNER_IN_BODY,
     "/dashboard/deliveries/replay": CallPlace.OWNER_IN_BODY,

@@ -195,3 +195,40 @@ def test_columns_are_chosen(page: Page, server: Server) -> None:
     expect(page.get_by_role("columnheader", name="Last event")).to_have_count(0)
     page.goto("/dashboard/instances")
     expect(page.get_by_role("columnheader", name="Tags")).to_be_visible()
+
+
+def test_keys_are_listed_and_work(page: Page, server: Server, receiver: ReceiverProcess) -> None:
+    name = world(server, receiver, 2)
+    page.goto("/dashboard/")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("d")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Deliveries")
+    page.goto(f"/dashboard/deliveries?instance={name}")
+    expect(page.get_by_role("checkbox")).to_have_count(2)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.get_by_role("checkbox").nth(1)).to_be_checked()
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("CONNECTION_UPDATE")
+
+
+def test_a_theme_is_chosen_and_kept(page: Page) -> None:
+    page.goto("/dashboard/")
+    page.keyboard.press("t")
+    page.keyboard.press("t")
+    expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
+    page.get_by_role("button", name="Rows: comfortable").click()
+    page.reload()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert page.locator("html").get_attribute("data-density") == "compact"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 20, 19)"
+    # Whoever wants no single keys switches them off.
+    page.get_by_role("button", name="Keys").click()
+    page.get_by_label("Keys are on").uncheck()
+    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("d")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

@@ -200,6 +200,28 @@ async def test_a_wrong_filter_is_explained(
     assert text in page.text.partition('role="alert"')[2].partition("</div>")[0]
 
 
+async def test_what_is_filtered_is_exported(
+    browser: Browser, gateway: Gateway, loja1: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.deliveries.pages.export.STEP", 1)
+    lines = (await browser.get(f"{LIST}/export?format=ndjson")).text.splitlines()
+    assert [msgspec.json.decode(line)["id"] for line in lines] == ["dlv_2", "dlv_1"]
+    table = await browser.get(f"{LIST}/export?state=dead&format=csv")
+    assert table.headers["content-disposition"] == 'attachment; filename="deliveries.csv"'
+    head, row = table.text.splitlines()
+    assert head.startswith("acceptedAt,instance,kind,id,eventId,state,")
+    assert ",loja1,MESSAGES_UPSERT,dlv_1,evt_0,dead," in row
+    assert "geheim" not in table.text
+    # What a tenant names is no formula in a program for tables.
+    change, _ = parse_registration({"url": "http://127.0.0.1:9/x"}, gateway.catalog)
+    await gateway.registrations.set(loja1, "-1", change)
+    await emit(gateway, "MESSAGES_UPSERT", "evt_3")
+    assert ",'-1," in (await browser.get(f"{LIST}/export?format=csv")).text
+    monkeypatch.setattr("hookgw.deliveries.pages.export.MOST_EXPORTED", 2)
+    assert len((await browser.get(f"{LIST}/export?format=ndjson")).text.splitlines()) == 2
+    assert (await browser.get(f"{LIST}/export?format=xls")).status_code == 400
+
+
 async def test_an_empty_list_says_why(browser: Browser) -> None:
     assert "Nothing was sent yet" in (await browser.get(LIST)).text
 

@@ -13,6 +13,7 @@ from quart import Response, request
 
 from hookgw.core.access import check_right, reaches
 from hookgw.deliveries.dry_run import Counted
+from hookgw.deliveries.pages.export import FORMATS, export
 from hookgw.deliveries.pages.suggestions import names_reached, reaches_name, suggestions, tagged
 from hookgw.deliveries.requests import parse_list
 from hookgw.deliveries.search import Words, kind_of_words, last_part, parse_search, with_words
@@ -117,6 +118,7 @@ class DeliveriesPage:
         site.nav.append(NavEntry("Deliveries", "/deliveries"))
         site.add("/search", self.search, within_reach(Right.READ))
         site.add("/search/words", self.suggest, within_reach(Right.READ))
+        site.add("/deliveries/export", self.export, within_reach(Right.READ))
         site.add("/deliveries", self.list, within_reach(Right.READ))
         site.add("/live/deliveries", self.live, within_reach(Right.READ))
         site.add("/deliveries/resend", self.resend, within_reach(Right.REPLAY), "POST", page="/deliveries")
@@ -139,6 +141,26 @@ class DeliveriesPage:
         if names_reached(self._gateway.registry, visitor().principal, q):
             return self._site.redirect(f"/instances/{quote(q)}")
         return self._site.redirect("/deliveries", **({"q": q} if q else {}))
+
+    async def export(self) -> Response:
+        """Return what the list would show, on all its pages, as a file."""
+        form, reader, signed_in = request.args.get("format", ""), _reader(), visitor().signed_in
+        if form not in FORMATS:
+            raise Invalid(f"format must be one of {', '.join(FORMATS)}.")
+        filters = await self._resolved(_asked(), reader)
+        query = await query_of(
+            self._gateway.registry,
+            reader.principal,
+            self._selection(filters, reader),
+            cursor=None,
+            limit=PAGE,
+        )
+        is_allowed = partial(self._gateway.sessions.is_valid, signed_in)
+        headers = {"content-disposition": f'attachment; filename="deliveries.{form}"'}
+        parts = export(self._gateway, query, form, is_allowed)
+        response = Response(parts, headers=headers, content_type=FORMATS[form])
+        response.timeout = None  # each part has the deadline of a list
+        return response
 
     async def _place_of(self, name: str, principal: Principal) -> tuple[str, str] | None:
         """Return the instance and the id of the delivery that an id means, within reach, if there is one."""

@@ -2,6 +2,7 @@
 import { startCopying } from "./copy.js";
 import { addCalendars } from "./calendar.js";
 import { sayZone, writeFormats } from "./formats.js";
+import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { followIntegration } from "./options.js";
 import { startSearch } from "./search.js";
@@ -15,5 +16,6 @@ followIntegration();
 startCopying();
 startTicking();
 startSearch();
+startKeys();
 // What was wrong, beside its form, may be far below.
 document.querySelector("main [role=alert]")?.scrollIntoView({ block: "center" });
