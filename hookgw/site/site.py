@@ -78,6 +78,13 @@ class Visitor(NamedTuple):
     def principal(self) -> Principal:
         return self.signed_in.holder.principal
 
+    @property
+    def title(self) -> str:
+        """Whom the pages name as signed in."""
+        if self.principal.is_operator:
+            return "global key"
+        return self.principal.instance or f"key {self.holder.key.name}"
+
     def has(self, right: str) -> bool:
         """Return whether the visitor's key has a right, for templates."""
         return self.principal.rights.has(Right(right))

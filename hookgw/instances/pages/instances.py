@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from quart import Response, request
 
-from hookgw.core.access import check_creation, may_create, within
+from hookgw.core.access import check_creation, may_create, tags_of_new, within
 from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Principal, Right
@@ -73,7 +73,7 @@ class InstancesPage:
         # Not below /instances/: every name there may be an instance's.
         site.add("/live/instances", self.live, within_reach(Right.READ))
         site.add("/new-instance", self.create, within_reach(Right.INSTANCES), "POST", page="/instances")
-        site.add("/new-instance/options", self.options, within_reach(Right.INSTANCES))
+        site.add("/new-instance/options", self.options, Right.INSTANCES)
         site.add("/find-servers", self.find_servers, Right.OPERATE, "POST", page="/instances")
 
     async def list(self) -> Response:
@@ -191,7 +191,8 @@ class InstancesPage:
         )
 
     async def _options(self, integration: str, form: Form | None) -> str:
-        if integration not in self._gateway.instances.connectors:
+        # The schemas have defaults of the operator's, such as addresses of servers.
+        if integration not in self._gateway.instances.connectors or not visitor().principal.is_global:
             return ""
         schema = self._gateway.instances.connector_options_schema(integration)
         return await self._site.fragment("option_fields.html", fields=option_fields(schema, {}, form))
@@ -210,6 +211,9 @@ class InstancesPage:
                 name,
                 integration=integration,
                 options=read_options(form, schema, for_change=False),
+                tags=tags_of_new(visitor().principal, {}),
+                limits=visitor().holder.limits,
+                is_operator=visitor().principal.is_operator,
             )
         except HookgwError as error:
             return await self._page(form, error)
