@@ -201,7 +201,7 @@ def test_keys_are_listed_and_work(page: Page, server: Server, receiver: Receiver
     name = world(server, receiver, 2)
     page.goto("/dashboard/")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("d")
     expect(page.get_by_role("heading", level=1)).to_have_text("Deliveries")
@@ -227,8 +227,8 @@ def test_a_theme_is_chosen_and_kept(page: Page) -> None:
     assert page.locator("html").get_attribute("data-density") == "compact"
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 20, 19)"
     # Whoever wants no single keys switches them off.
-    page.get_by_role("button", name="Keys").click()
-    page.get_by_label("Keys are on").uncheck()
+    page.get_by_role("button", name="Shortcuts").click()
+    page.get_by_label("Shortcuts are on").uncheck()
     page.get_by_role("button", name="Close").click()
     page.keyboard.press("d")
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

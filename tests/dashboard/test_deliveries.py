@@ -331,7 +331,7 @@ async def test_a_delivery_is_skipped(browser: Browser, gateway: Gateway, shown_o
     page = {"": f"{LIST}/loja2/{first}", "lanes": "/lanes", "overview": "/"}[shown_on]
     text = (await browser.get(page)).text
     assert f'name="delivery" value="loja2/{first}"' in text
-    assert ">Skip this delivery</button>" in text
+    assert "Skip this delivery" in text
     fields = {"delivery": f"loja2/{first}", "page": shown_on}
     done = await browser.submit(page, f"{LIST}/skip", fields)
     assert done.headers["location"] == f"/dashboard{back_to.format(first)}?done=skipped"

@@ -251,11 +251,12 @@ class DeliveriesPage:
         given["instances"] = instance
         if given_id:  # one that exists is shown instead of a list
             raise NotFound(f"There is no delivery, and no event with one, {given_id[:128]!r}.")
-        selection = parse_list(given, gateway.catalog, now=now, over_all=True)
+        tags = [tag] if "=" in tag else ()
+        selection = parse_list(given, gateway.catalog, now=now, over_all=True, tags=tags)
         check_names(registry, reader.principal, selection)
         if instance and not instance.endswith("*"):
             check_label(registry, instance, selection)
-        if tag:
+        if tag and not tags:
             names = tagged(registry, reader.principal, tag, selection)
             if not names:
                 raise NotFound(f"No instance has the tag {tag[:128]!r}.")

@@ -33,12 +33,11 @@ def reaches_name(registry: Registry, principal: Principal) -> Callable[[str], bo
 
 
 def tagged(registry: Registry, principal: Principal, tag: str, selection: DeliverySelection) -> list[str]:
-    """Return the names of instances with a tag: ``acme``, or ``tenant=acme``."""
-    name, _, value = tag.rpartition("=")
+    """Return the names of instances with a tag of this value, whatever its name."""
     return [
         one.name
         for one in within(registry, principal)
-        if (one.tags.get(name) == value if name else value in one.tags.values()) and selection.names(one.name)
+        if tag in one.tags.values() and selection.names(one.name)
     ]
 
 
