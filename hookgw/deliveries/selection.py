@@ -58,11 +58,13 @@ def limited(selection: DeliverySelection, *, without_global: bool) -> DeliverySe
 def limited_to(names: Sequence[str], principal: Principal, selection: DeliverySelection) -> DeliverySelection:
     """Return the selection of a job over several instances: only a key for everything leaves it open.
 
-    The job looks its instances up again later, when there may be more of them.
+    The job looks its instances up again later, when there may be more of them, with other tags.
     """
     if principal.is_global:
         return selection
-    return limited(msgspec.structs.replace(selection, instances=tuple(names)), without_global=True)
+    tags = tuple(sorted({*selection.tags, *principal.reach.tags}))
+    named = msgspec.structs.replace(selection, instances=tuple(names), tags=tags)
+    return limited(named, without_global=True)
 
 
 def check_label(registry: Registry, instance: str, selection: DeliverySelection) -> None:
