@@ -25,12 +25,11 @@ from hookgw.deliveries.requests import (
     parse_resend,
 )
 from hookgw.deliveries.selection import (
-    all_receivers,
     check_label,
     check_names,
-    for_one,
-    instances_of,
     limited,
+    limited_to,
+    query_of,
     receivers,
     selected,
 )
@@ -193,19 +192,9 @@ class DeliveryRoutes:
         A global key sees those of all instances, and an instance's key those of its own.
         """
         selection, principal = self._selection(over_all=True), current_principal()
-        registry = self._gateway.registry
-        names = instances_of(registry, principal, selection)
-        if names == ():
+        query = await query_of(self._gateway.registry, principal, selection, **_page())
+        if query is None:
             return json_response(responses.DeliveryOfAnyPage(deliveries=[], cursor=None))
-        is_one = names is not None and len(names) == 1
-        found = await all_receivers(registry, principal, selection)
-        query = DeliveryQuery(
-            **msgspec.structs.asdict(selection),
-            instance=names[0] if names and is_one else None,
-            among=None if is_one else names,
-            registrations=found,
-            **_page(),
-        )
         return await self._list(query, self._gateway.registry.registration, names_instances=True)
 
     def _selection(self, *, over_all: bool) -> DeliverySelection:
@@ -350,15 +339,10 @@ class DeliveryRoutes:
         elsewhere = await forward_call(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
         if elsewhere is not None:
             return elsewhere
-        deliveries, without_global = self._gateway.deliveries, not current_principal().is_global
-        if len(names) > 1:
-            return _replayed(await deliveries.replay_all(self._within_reach(asked.selection, names)))
-        selection = for_one(asked.selection, self._gateway.registry, names[0])
-        if selection is None:
-            return json_response(responses.Replayed(replayed=0), 202)
-        return _replayed(
-            await deliveries.replay(names[0], selection, without_global=without_global, waits=True)
-        )
+        without_global = not current_principal().is_global
+        selection = limited_to(names, current_principal(), asked.selection)
+        job = await self._gateway.deliveries.replay_in(names, selection, without_global=without_global)
+        return json_response(responses.Replayed(replayed=0), 202) if job is None else _replayed(job)
 
     @describes(
         _TAG,
@@ -407,15 +391,10 @@ class DeliveryRoutes:
         elsewhere = await forward_call(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
         if elsewhere is not None:
             return elsewhere
-        deliveries, without_global = self._gateway.deliveries, not current_principal().is_global
-        if len(names) > 1:
-            return _cancelled(await deliveries.cancel_all(self._within_reach(asked.selection, names)))
-        selection = for_one(asked.selection, self._gateway.registry, names[0])
-        if selection is None:
-            return json_response(responses.Cancelled(cancelled=0))
-        return _cancelled(
-            await deliveries.cancel(names[0], selection, without_global=without_global, waits=True)
-        )
+        without_global = not current_principal().is_global
+        selection = limited_to(names, current_principal(), asked.selection)
+        job = await self._gateway.deliveries.cancel_in(names, selection, without_global=without_global)
+        return json_response(responses.Cancelled(cancelled=0)) if job is None else _cancelled(job)
 
     async def _asked(self, parse: Callable[..., Asked], *, over_all: bool) -> Asked:
         catalog, now = self._gateway.catalog, self._gateway.clock.wall()
@@ -430,18 +409,6 @@ class DeliveryRoutes:
         principal, registry = current_principal(), self._gateway.registry
         check_names(registry, principal, asked.selection)
         return selected(registry, principal, asked.selection)
-
-    def _within_reach(self, selection: DeliverySelection, names: list[str]) -> DeliverySelection:
-        """Return the selection of a job over several instances: only a key for everything leaves it open.
-
-        The job looks its instances up again later, when there may be more of them, with other tags.
-        """
-        principal = current_principal()
-        if principal.is_global:
-            return selection
-        tags = tuple(sorted({*selection.tags, *principal.reach.tags}))
-        named = msgspec.structs.replace(selection, instances=tuple(names), tags=tags)
-        return limited(named, without_global=True)
 
     async def _count_replay(self, names: list[str], asked: Asked) -> Counted:
         return await self._gateway.deliveries.count_replayable(

@@ -15,6 +15,7 @@ from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Principal
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration, is_global
 from hookgw.records.selection import DeliverySelection
+from hookgw.store import DeliveryQuery
 
 _NAMED = 50
 """Names of instances in an entry of the audit."""
@@ -54,6 +55,18 @@ def limited(selection: DeliverySelection, *, without_global: bool) -> DeliverySe
     return msgspec.structs.replace(selection, without_global=without_global or selection.without_global)
 
 
+def limited_to(names: Sequence[str], principal: Principal, selection: DeliverySelection) -> DeliverySelection:
+    """Return the selection of a job over several instances: only a key for everything leaves it open.
+
+    The job looks its instances up again later, when there may be more of them, with other tags.
+    """
+    if principal.is_global:
+        return selection
+    tags = tuple(sorted({*selection.tags, *principal.reach.tags}))
+    named = msgspec.structs.replace(selection, instances=tuple(names), tags=tags)
+    return limited(named, without_global=True)
+
+
 def check_label(registry: Registry, instance: str, selection: DeliverySelection) -> None:
     """Raise ``NotFound`` if an instance has no registration of the label."""
     if selection.label is not None and registry.find(instance, selection.label) is None:
@@ -90,6 +103,28 @@ def instances_of(
     if principal.is_global and not selection.instances and not selection.tags:
         return None
     return tuple(selected(registry, principal, selection))
+
+
+async def query_of(
+    registry: Registry, principal: Principal, selection: DeliverySelection, *, cursor: str | None, limit: int
+) -> DeliveryQuery | None:
+    """Return the query of a list over several instances; ``None`` if the key reaches none of them.
+
+    Raises:
+        ForeignKey, NotFound: as :func:`check_names` does.
+    """
+    names = instances_of(registry, principal, selection)
+    if names == ():
+        return None
+    is_one = names is not None and len(names) == 1
+    return DeliveryQuery(
+        **msgspec.structs.asdict(selection),
+        instance=names[0] if names and is_one else None,
+        among=None if is_one else names,
+        registrations=await all_receivers(registry, principal, selection),
+        cursor=cursor,
+        limit=limit,
+    )
 
 
 def details_of(selection: DeliverySelection) -> dict[str, str | None]:

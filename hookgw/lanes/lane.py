@@ -339,6 +339,10 @@ class Lane:
         self._in_flight_ended.append(ended)
         return self._head.seq, ended
 
+    @property
+    def is_idle(self) -> bool:
+        return self._state is LaneState.IDLE and not self._backlog
+
     def statistics(self) -> LaneStatistics:
         head, registration = self._head or self._deferred, self._registration()
         instance = None

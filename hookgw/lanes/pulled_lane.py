@@ -213,6 +213,10 @@ class PulledLane:
         """The number of the last settlement, for :meth:`~hookgw.store.Outbox.wait_settled`."""
         return self._settling
 
+    @property
+    def is_idle(self) -> bool:
+        return not (self._backlog or self._lease is not None or self._is_paused or self._must_stop)
+
     def statistics(self) -> LaneStatistics:
         registration, lease, head = self._registration(), self._lease, self._head
         if lease is not None:

@@ -5,8 +5,7 @@ In a fleet, every node is asked for them, and :mod:`hookgw.operations.views` put
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 import msgspec
@@ -29,6 +28,7 @@ from hookgw.operations.problems import Problems
 from hookgw.records.audit import Actor
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import LaneStatistics, ReportedLane
+from hookgw.records.lane_lists import LaneFilter, first_lanes
 from hookgw.records.messages import TextMessage
 from hookgw.records.problems import Problem
 from hookgw.webhooks.auto_disable import AutoDisable
@@ -49,11 +49,15 @@ class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
         instance: only lanes of its webhooks.
         most: how many at most, the most urgent first; ``None`` for all, in no order.
         among: only lanes of these instances' webhooks; ``None`` for all.
+        filter: only those that it has.
+        sort: the order of these, see :func:`first_lanes`.
     """
 
     instance: str | None = None
     most: int | None = None
     among: tuple[str, ...] | None = None
+    filter: LaneFilter = LaneFilter()
+    sort: str = ""
 
 
 class LanesPart(msgspec.Struct, frozen=True):
@@ -304,21 +308,25 @@ class NodeReports:
     async def lanes(self, asked: LanesAsked) -> LanesPart:
         """Report the lanes that have work, or had some recently."""
         found: list[ReportedLane] = []
+        has, skips_idle = asked.filter.has, asked.filter.skips_idle
         names = among(asked)
         if names is not None:
             for number, name in enumerate(names):
                 if number % _AT_ONCE == _AT_ONCE - 1:
                     await trio.lowlevel.checkpoint()
                 for registration in self._registry.of_instance(name):
-                    found += map(self._reported, self._dispatcher.each_lane(registration.id))
+                    lanes = self._dispatcher.each_lane(registration.id, skips_idle=skips_idle)
+                    found += filter(has, map(self._reported, lanes))
         else:
-            for number, lane in enumerate(self._dispatcher.each_lane()):
+            for number, lane in enumerate(self._dispatcher.each_lane(skips_idle=skips_idle)):
                 if number % _AT_ONCE == 0:
                     await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
-                found.append(self._reported(lane))
+                reported = self._reported(lane)
+                if has(reported):
+                    found.append(reported)
         count = len(found)
         if asked.most is not None:
-            found = most_urgent(asked.most, found)
+            found = first_lanes(found, asked.sort, asked.most)
             await trio.lowlevel.checkpoint()
         return LanesPart(found, count, self._clock.steady())
 
@@ -422,7 +430,3 @@ class NodeReports:
                 # By this node's clock.
                 self._quiet.heard(sign._replace(at=self._clock.steady()))
         return SignsPart()
-
-
-def most_urgent(count: int, lanes: Iterable[ReportedLane]) -> list[ReportedLane]:
-    return heapq.nsmallest(count, lanes, key=lambda one: one.urgency)

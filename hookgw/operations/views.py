@@ -45,10 +45,12 @@ from hookgw.operations.node_reports import (
     SendPart,
     SignsAsked,
 )
+from hookgw.operations.repairs import REPAIR, Mutes, RepairAsked, RepairPart
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import ReportedLane
 from hookgw.records.instances import Instance
-from hookgw.records.problems import Problem, ProblemReport
+from hookgw.records.lane_lists import ALL_LANES, LaneFilter, first_lanes
+from hookgw.records.problems import Problem, ProblemGroup, ProblemReport, Repair, group_problems
 from hookgw.records.shards import shard_of
 from hookgw.store import DeliverySummary
 
@@ -164,34 +166,47 @@ class Views:
     """The lists and pages that concern all nodes."""
 
     def __init__(
-        self, nodes: AllNodes, deliveries: DeliveryService, history: DeliveryHistory, clock: Clock
+        self,
+        nodes: AllNodes,
+        deliveries: DeliveryService,
+        history: DeliveryHistory,
+        mutes: Mutes,
+        clock: Clock,
     ) -> None:
         self.nodes = nodes
+        self.mutes = mutes
         self._deliveries = deliveries
         self._history = history
         self._clock = clock
 
-    async def lanes(self, *, among: tuple[str, ...] | None = None, most: int | None = None) -> Lanes:
+    async def lanes(
+        self,
+        *,
+        among: tuple[str, ...] | None = None,
+        most: int | None = None,
+        only: LaneFilter = ALL_LANES,
+        sort: str = "",
+    ) -> Lanes:
         """Return the lanes that have work, or had some recently.
 
         Args:
             among: only lanes of these instances' webhooks; ``None`` for all.
-            most: how many at most, the most urgent first; ``None`` for all, by node.
+            most: how many at most, the first ones by ``sort``; ``None`` for all, by node.
+            only: which of them.
+            sort: see :func:`first_lanes`; by default, the most urgent come first.
         """
         one = among[0] if among is not None and len(among) == 1 else None
-        gathered = await self.nodes.ask(LANES, LanesAsked(one, most, among), instances=among)
+        gathered = await self.nodes.ask(LANES, LanesAsked(one, most, among, only, sort), instances=among)
         if among is not None:  # a node of an earlier version knows one instance, or all
             names = frozenset(among)
             for part in gathered.parts.values():
                 part.lanes[:] = [lane for lane in part.lanes if lane.instance in names]
         now = self._clock.steady()
-        if most is None:
-            found = [(name, lane) for name, part in gathered.parts.items() for lane in _in_time(part, now)]
-        else:
-            by_node = (
-                [(name, lane) for lane in _in_time(part, now)] for name, part in gathered.parts.items()
-            )
-            found = heapq.nsmallest(most, chain.from_iterable(by_node), key=lambda one: one[1].urgency)
+        found = [(name, lane) for name, part in gathered.parts.items() for lane in _in_time(part, now)]
+        if most is not None:
+            of_node = {id(lane): name for name, lane in found}
+            lanes = first_lanes((lane for _, lane in found if only.has(lane)), sort, most)
+            found = [(of_node[id(lane)], lane) for lane in lanes]
         return Lanes(found, sum(part.count for part in gathered.parts.values()), gathered.silent)
 
     async def connections(
@@ -255,6 +270,27 @@ class Views:
             gathered.silent,
             gathered.refusing,
         )
+
+    async def grouped(self, found: Overview) -> list[ProblemGroup]:
+        """Return the problems of an overview by their causes, what loses most first."""
+        of_nodes = (msgspec.structs.replace(problem, node=name) for name, problem in found.system)
+        return group_problems([*of_nodes, *found.problems], await self.mutes.all(), self._clock.wall())
+
+    async def repair(self, repair: Repair, places: Sequence[tuple[str, str]]) -> RepairPart:
+        """Repair webhooks and instances, each on its node; see :class:`RepairAsked`."""
+        gathered = await self.nodes.ask(
+            REPAIR,
+            RepairAsked(repair, list(places), current_actor()),
+            instances={instance for instance, _ in places},
+            within=RESEND_WITHIN,
+        )
+        parts = gathered.parts.values()
+        refused = [one for part in parts for one in part.refused]
+        done = sum(part.done for part in parts)
+        if done + len(refused) < len(places):
+            missing = len(places) - done - len(refused)
+            refused.append((f"{missing:,} others", ["Their node did not answer. Retry."]))
+        return RepairPart(done, refused)
 
     async def problems(self) -> ProblemReport:
         """Return the present problems of all nodes, and which nodes have answered."""

@@ -43,6 +43,8 @@ class AuditAction(StrEnum):
     JOB_PAUSE = "job.pause"
     JOB_RESUME = "job.resume"
     JOB_CANCEL = "job.cancel"
+    PROBLEM_MUTE = "problem.mute"
+    PROBLEM_UNMUTE = "problem.unmute"
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

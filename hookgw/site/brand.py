@@ -48,12 +48,14 @@ class Brand(NamedTuple):
         logo: an asset's name, or a URL; empty for none.
         logo_origin: of that URL, for the Content-Security-Policy; empty for none.
         assets: further files that pages load.
+        version: changes with their content; empty without any.
     """
 
     name: str
     logo: str
     logo_origin: str
     assets: dict[str, Asset]
+    version: str
 
 
 def load_brand(settings: BrandSettings, stylesheet: bytes) -> Brand:
@@ -85,8 +87,10 @@ def load_brand(settings: BrandSettings, stylesheet: bytes) -> Brand:
         sheet += f"@supports (color: light-dark(red, red)) {{ {_root(*both)} }}\n"
         sheet += _OF_STATES
     if sheet:
-        assets["brand.css"] = _asset(sheet.encode(), "text/css; charset=utf-8")
-    return Brand(settings.name or "", logo, origin, assets)
+        assets["brand.css"] = Asset(sheet.encode(), "text/css; charset=utf-8")
+    content = b"".join(assets[name].content for name in sorted(assets))
+    version = hashlib.sha256(content).hexdigest()[:8] if assets else ""
+    return Brand(settings.name or "", logo, origin, assets, version)
 
 
 def read_logo(name: str) -> Asset:
@@ -105,7 +109,7 @@ def read_logo(name: str) -> Asset:
     found = next((kind for signature, kind in _SIGNATURES if signature.match(content)), None)
     if found is None or (found == "image/svg+xml" and b"<svg" not in content):
         raise StartError(f"dashboard.brand.logo: {name} is no SVG, PNG, JPEG, WebP or GIF.")
-    return _asset(content, found)
+    return Asset(content, found)
 
 
 def grounds(stylesheet: bytes) -> tuple[list[Colour], list[Colour]]:
@@ -153,7 +157,3 @@ def _root(accent: str, on_accent: str) -> str:
 
 def _hex(colour: Colour) -> str:
     return "#" + bytes(colour).hex()
-
-
-def _asset(content: bytes, content_type: str) -> Asset:
-    return Asset(content, content_type, hashlib.sha256(content).hexdigest()[:12])

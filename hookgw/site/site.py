@@ -116,16 +116,17 @@ class Site:
         self.nav: list[NavEntry] = []
         self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
         self._limit = gateway.settings.server.max_body
-        assets = load_assets()
+        version, assets = load_assets()
         self.people = ProxyPeople(gateway.settings.auth)
         self.brand = load_brand(gateway.settings.dashboard.brand, assets["dashboard.css"].content)
         self._assets = assets | self.brand.assets
+        self._version = version + self.brand.version
         of_logo = f" {self.brand.logo_origin}" if self.brand.logo_origin else ""
         self._security = {"content-security-policy": _POLICY.format(of_logo), **_SECURITY}
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)
-        self.add("/assets/<name>", self._asset, OPEN)
+        self.add("/assets/<version>/<name>", self._asset, OPEN)
         self.add("/<path:rest>", self._missing, ANY_KEY)
 
     def _remember_templates(self, state: BlueprintSetupState) -> None:
@@ -364,6 +365,7 @@ class Site:
             here=request.path.removeprefix(PREFIX).rstrip("/"),
             notice=NOTICES.get(request.args.get("done", "")),
             version=__version__,
+            look=_look(),
             **values,
         )
         return Response(text, status, content_type=_HTML)
@@ -408,24 +410,32 @@ class Site:
         return response
 
     def _asset_url(self, name: str) -> str:
-        return f"{self.root}/assets/{quote(name)}?v={self._assets[name].version}"
+        return f"{self.root}/assets/{self._version}/{quote(name)}"
 
     @property
     def logo_url(self) -> str:
         logo = self.brand.logo
         return self._asset_url(logo) if logo in self._assets else logo
 
-    async def _asset(self, name: str) -> Response:
+    async def _asset(self, version: str, name: str) -> Response:
         found = self._assets.get(name)
         if found is None:
             raise NotFound(f"There is no file {name[:64]!r}.")
         current_exchange().is_static = True
-        # The version in the URL changes with the content, so a browser need never ask again.
-        headers = {"cache-control": "public, max-age=31536000, immutable"}
+        # The version in the URL changes with the content, so a browser need never ask again. A page that
+        # another version of hookgw has rendered gets what there is, once.
+        is_current = version == self._version
+        headers = {"cache-control": "public, max-age=31536000, immutable" if is_current else "no-store"}
         return Response(found.content, headers=headers, content_type=found.content_type)
 
     async def _missing(self, rest: str) -> Response:
         raise NotFound(f"There is no page {rest[:64]!r}.")
+
+
+def _look() -> tuple[str, str]:
+    """Return the theme and the density that the browser has chosen; empty for the usual ones."""
+    theme, _, density = request.cookies.get("hookgw_look", "").partition(".")
+    return theme if theme in ("light", "dark") else "", density if density == "compact" else ""
 
 
 class Form:

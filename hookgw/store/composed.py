@@ -70,6 +70,7 @@ class ComposedStore(Generic[Tx]):
         self.list_deliveries = history.list_deliveries
         self.find_delivery = history.find_delivery
         self.find_content = history.find_content
+        self.instances_of_event = history.instances_of_event
         self.list_events = log.list_events
         self.find_event = log.find_event
         self.index_log = log.index

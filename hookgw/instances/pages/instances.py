@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -13,7 +14,9 @@ from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
-from hookgw.records.instances import check_name
+from hookgw.records.instances import Instance, check_name
+from hookgw.records.tags import parse_tag
+from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read_view
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -41,6 +44,23 @@ class Row(NamedTuple):
     failing: int
     backlog: int
     last_event: float | None
+    account: str
+    tags: str
+
+
+_SORTS = ("name", "webhooks", "pending")
+_COLUMNS = (
+    Column("integration", "Integration", style="c-word"),
+    Column("account", "Account", is_usual=False, style="c-name"),
+    Column("tags", "Tags", is_usual=False, style="c-name"),
+    Column("last", "Last event", style="c-time"),
+    Column("webhooks", "Webhooks", sort="webhooks", style="c-event number"),
+    Column("pending", "Pending", sort="pending", style="c-count number"),
+)
+_FAILING = "failing"
+"""What the filter for the state calls instances with a webhook that fails."""
+_DIGITS = 6
+"""So many digits in a search may be a part of an account's number."""
 
 
 class InstancesPage:
@@ -71,16 +91,17 @@ class InstancesPage:
         error: HookgwError | None = None,
         servers: Sequence[FoundServer] | None = None,
     ) -> Response:
-        search, number = self._asked()
+        view = _asked()
         # What clients of Evolution API get for an account of WhatsApp is what people want here, too.
         usual = self._gateway.settings.instances.integrations.get("WHATSAPP-BAILEYS", "")
         chosen = form.get("integration") if form else request.args.get("integration", usual)
-        return await self._site.render(
+        response = await self._site.render(
             "instances.html",
             200 if error is None else error.status,
-            table=await self._table(visitor().principal, search, number),
-            search=search,
-            live=f"/live/instances?{request.query_string.decode('latin-1')}",
+            table=await self._table(visitor().principal, view),
+            view=view,
+            states=[*ConnectionState, _FAILING],
+            live=f"/live/instances?{view.query()}",
             may_create=may_create(visitor().principal),
             integrations=self._gateway.instances.connectors,
             chosen=chosen,
@@ -89,32 +110,21 @@ class InstancesPage:
             alert=error.messages if error else None,
             servers=servers,
         )
+        return keep_columns(response, view, self._site.root)
 
     async def live(self) -> Response:
-        principal = visitor().principal
-        search, number = self._asked()
+        principal, view = visitor().principal, _asked()
+        render = partial(self._table, principal, view)
+        return self._streams.open(visitor().signed_in, ("instances", principal, view), render)
 
-        async def render() -> str:
-            return await self._table(principal, search, number)
-
-        return self._streams.open(visitor().signed_in, ("instances", principal, search, number), render)
-
-    def _asked(self) -> tuple[str, int]:
-        page = request.args.get("page", "1")
-        # Six digits are enough, and int() raises another error beyond 4,300.
-        number = int(page) if page.isascii() and page.isdecimal() and len(page) <= 6 else 1
-        return request.args.get("search", "").strip()[:64], max(1, number)
-
-    async def _table(self, principal: Principal, search: str, number: int) -> str:
-        gateway, wanted = self._gateway, search.casefold()
-        # Once for ten thousand names: 2 ms.
-        found = [one for one in within(gateway.registry, principal) if wanted in one.name.casefold()]
-        pages = max(1, -(-len(found) // PAGE))
-        number = min(number, pages)
+    async def _table(self, principal: Principal, view: ListView) -> str:
+        gateway = self._gateway
+        found = await self._found(principal, view)
+        number, pages = in_pages(len(found), view.page, PAGE)
         shown = found[(number - 1) * PAGE : number * PAGE]
         names = [one.name for one in shown]
         connections = await gateway.views.connections(names, counts_failing=True)
-        newest = await gateway.history.newest(names)
+        newest = await gateway.history.newest(names) if view.has("last") else {}
         rows = []
         for one in shown:
             connection = connections.of(one)
@@ -128,17 +138,50 @@ class InstancesPage:
                     connection.failing,
                     gateway.backlog.of_instance(one.name)[0],
                     newest.get(one.name),
+                    (connection.account.jid or "").partition("@")[0],
+                    ", ".join(f"{name}={value}" for name, value in one.tags.items()),
                 )
             )
         return await self._site.fragment(
             "instances_table.html",
             rows=rows,
-            count=len(found),
+            total=len(found),
             page=number,
             pages=pages,
-            search=search,
+            view=view,
             silent=connections.silent,
         )
+
+    async def _found(self, principal: Principal, view: ListView) -> Sequence[Instance]:
+        """Return the instances that match, in order. All but a state and a number cost 2 ms for 10,000."""
+        gateway, wanted, state = self._gateway, view.get("search").casefold(), view.get("state")
+        reached = within(gateway.registry, principal)
+        tag = parse_tag(view.get("tag")) if view.get("tag") else None
+        if tag is not None:
+            reached = [one for one in reached if one.tags.get(tag[0]) == tag[1]]
+        found = [one for one in reached if wanted in one.name.casefold()] if wanted else list(reached)
+        digits = "".join(one for one in wanted if one.isdigit())
+        by_number = not found and len(digits) >= _DIGITS
+        if by_number or state:
+            looked_at = list(reached) if by_number else found
+            names = None if principal.is_global else [one.name for one in looked_at]
+            connections = await gateway.views.connections(names, counts_failing=state == _FAILING)
+            found = []
+            for one in looked_at:
+                connection = connections.of(one)
+                if by_number and digits not in (connection.account.jid or ""):
+                    continue
+                if state and not (connection.failing if state == _FAILING else connection.state == state):
+                    continue
+                found.append(one)
+        name = view.sort.removeprefix("-")
+        if name == "pending":
+            found.sort(key=lambda one: gateway.backlog.of_instance(one.name)[0])
+        elif name == "webhooks":
+            found.sort(key=lambda one: len(gateway.registrations.of_instance(one.name)))
+        if view.sort.startswith("-"):
+            found.reverse()
+        return found
 
     async def options(self) -> Response:
         """Return the fields for the options of a connector, for the form that creates an instance."""
@@ -184,3 +227,7 @@ class InstancesPage:
             has_connector=bool(integration),
             warnings=instances.option_warnings(created.instance),
         )
+
+
+def _asked() -> ListView:
+    return read_view("/instances", ("search", "state", "tag"), _SORTS, _COLUMNS)

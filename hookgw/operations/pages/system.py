@@ -73,10 +73,7 @@ class SystemPage:
             disk=disk,
             storage=gateway.settings.storage,
             backlog=gateway.backlog.size,
-            entries=[
-                (entry, _who(entry), ", ".join(change.field for change in entry.changes))
-                for entry in page.entries
-            ],
+            entries=[(entry, _who(entry), _what(entry)) for entry in page.entries],
             older=page.cursor,
             is_first=cursor is None,
             node=node.label,
@@ -122,4 +119,5 @@ def _who(entry: AuditEntry) -> str:
 
 
 def _what(entry: AuditEntry) -> str:
-    return ", ".join(change.field for change in entry.changes)
+    changed = ", ".join(change.field for change in entry.changes)
+    return "; ".join(filter(None, (changed, entry.details.get("problem"), entry.details.get("reason"))))
