@@ -164,6 +164,7 @@ def paths(app: Application, customer: Customer, world: World, method: str) -> It
         "job_id": next((one for one in own if one.startswith("job_")), "job_1"),
         "plugin": "none",
         "path": "none",
+        "version": "none",
     }
     for rule in app.url_map.iter_rules():
         if method in (rule.methods or ()):
