@@ -35,6 +35,7 @@ from hookgw.instances.connectors.server_search import ServerSearch
 from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
+from hookgw.keys.portal import PortalLinks
 from hookgw.keys.service import KeyService
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.messages.chats import ChatSearch
@@ -64,6 +65,7 @@ class Gateway:
     Attributes:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.
+        portal: makes and opens links to the dashboard.
         backfills: sends registrations what they have missed.
         ingest: passes requests of networks to connectors.
         messages: sends, edits and deletes messages through connectors.
@@ -107,6 +109,7 @@ class Gateway:
     registrations: RegistrationService
     backfills: Backfills
     keys: KeyService
+    portal: PortalLinks
     messages: MessageService
     chats: ChatSearch
     stored_messages: StoredMessages

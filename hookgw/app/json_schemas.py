@@ -33,6 +33,8 @@ from hookgw.instances.fields import (
     OPTIONS_REQUEST,
     PRESENCE,
     SETTINGS_REQUEST,
+    TAGS_REQUEST,
+    TAGS_SCHEMA,
 )
 from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
@@ -47,6 +49,7 @@ from hookgw.kernel.schema_parts import (
     ref,
 )
 from hookgw.keys.fields import KEY
+from hookgw.keys.portal_fields import PORTAL_REQUEST
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
 from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks
@@ -86,6 +89,7 @@ _INSTANCES: Schema = {
         },
         "Only these instances: names, or beginnings of names followed by `*`.",
     ),
+    "tags": or_null(ref("TagsOfInstance"), "Only instances that carry all of these tags."),
 }
 REPLAY: Schema = {
     "type": "object",
@@ -244,6 +248,9 @@ COMPONENTS: dict[str, Schema] = {
     "SettingsRequest": SETTINGS_REQUEST,
     "OptionsRequest": OPTIONS_REQUEST,
     "CatchUpRequest": CATCH_UP,
+    "TagsOfInstance": TAGS_SCHEMA,
+    "TagsRequest": TAGS_REQUEST,
+    "PortalLinkRequest": PORTAL_REQUEST,
     "AccountPresence": enum(ACCOUNT_PRESENCES, "A presence of an account."),
     "PresenceRequest": PRESENCE,
     "KeyRequest": KEY,

@@ -142,6 +142,7 @@ async def open_gateway(
                     instances,
                     webhooks.auto_disable,
                     deliveries,
+                    webhooks.service,
                     messages.service.send,
                 ),
             )

@@ -12,7 +12,7 @@ from hookgw.deliveries.open import Deliveries
 from hookgw.events.open import Events
 from hookgw.fleet.open import Fleet
 from hookgw.instances.open import Instances
-from hookgw.keys.service import KeyService
+from hookgw.keys.open import Keys
 from hookgw.messages.open import Messages
 from hookgw.operations.open import Operations
 from hookgw.webhooks.open import Webhooks
@@ -29,7 +29,7 @@ class Parts:
     events: Events
     deliveries: Deliveries
     messages: Messages
-    keys: KeyService
+    keys: Keys
     operations: Operations
 
 
@@ -52,7 +52,8 @@ def gateway_of(parts: Parts) -> Gateway:
         ingest=parts.instances.ingest,
         registrations=parts.webhooks.service,
         backfills=parts.webhooks.backfills,
-        keys=parts.keys,
+        keys=parts.keys.service,
+        portal=parts.keys.portal,
         messages=parts.messages.service,
         chats=parts.messages.chats,
         stored_messages=parts.messages.stored_messages,

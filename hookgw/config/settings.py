@@ -93,11 +93,23 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         return self.compatibility == "evolution"
 
 
+class BrandSettings(Section, frozen=True, kw_only=True):
+    """What the dashboard shows instead of hookgw's own name and colour."""
+
+    name: str | None = None
+    """The name on every page; null for hookgw."""
+    logo: str | None = None
+    """A picture beside the name: a file (SVG, PNG, JPEG, WebP, GIF) or an https URL; null for none."""
+    colour: str | None = None
+    """The colour of buttons and links, such as #0b6b57; each theme has a shade of it that can be read."""
+
+
 class DashboardSettings(Section, frozen=True, kw_only=True):
     """The pages for people, at /dashboard."""
 
     enabled: bool = True
     """Whether hookgw serves the dashboard."""
+    brand: BrandSettings = BrandSettings()
 
 
 class AuthSettings(Section, frozen=True, kw_only=True):
@@ -106,13 +118,17 @@ class AuthSettings(Section, frozen=True, kw_only=True):
     global_key: str | None = None
     """The global key; null or empty: the first start creates one, shows it once and stores its hash."""
     instance_key_rate: int = 1000
-    """Requests per second with one instance key; bursts of twice as many are allowed. 0: no limit."""
+    """Requests per second with one key of limited reach; bursts of twice as many are allowed. 0: no limit."""
     global_key_rate: int = 0
     """Requests per second with one global key; bursts of twice as many are allowed. 0: no limit."""
     failed_attempts: int = 20
     """Wrong keys that an address may send per window before it gets 429. 0: no limit."""
     failed_window: Duration = Duration(60)
     """The length of that window, from the first wrong key."""
+    proxy_header: str | None = None
+    """A header in which a trusted proxy names who signed in, such as x-forwarded-user; see portal.md."""
+    users: dict[str, str] = {}
+    """The name of a global key for each person whom that header may name; their dashboard has its rights."""
 
     __repr__ = repr_without("global_key")
 
@@ -265,6 +281,17 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     __repr__ = repr_without()
 
 
+class TagLimits(Section, frozen=True, kw_only=True):
+    """Limits of all instances with the same value of a tag together."""
+
+    deliveries: int = 0
+    """Limit of their pending deliveries; 0 for none of its own."""
+    bytes: Size = Size(0)
+    """Limit of the payload bytes of these; 0 for none of its own."""
+    rate: str | None = None
+    """Limit of the attempts of all their deliveries, such as 20/s; null for none."""
+
+
 class LimitsSettings(Section, frozen=True, kw_only=True):
     """Limits of the backlog."""
 
@@ -280,6 +307,8 @@ class LimitsSettings(Section, frozen=True, kw_only=True):
     """Up to this many pending deliveries of its events, only the total limit refuses an instance."""
     instance_reserved_bytes: Size = Size(16 * 2**20)
     """Up to this many payload bytes of them, only the total limit refuses an instance."""
+    tags: dict[str, TagLimits] = {}
+    """Limits of each value of a tag, with deliveries, bytes and rate: its instances share them."""
     on_full: Literal["refuse", "drop_oldest"] = "refuse"
     """At a limit: refuse (producers get 429 or 503) or drop_oldest (the oldest become dead letters)."""
 

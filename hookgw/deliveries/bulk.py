@@ -8,7 +8,7 @@ any more has ended, and is never begun again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -21,7 +21,7 @@ from hookgw.core.jobs import Begin, Jobs, RunningJob
 from hookgw.core.registry import Registry
 from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.replay import Replays
-from hookgw.deliveries.selection import details_of
+from hookgw.deliveries.selection import details_of, for_one
 from hookgw.fleet.all_nodes import AllNodes, Question
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.lanes.store_retry import retry_until_readable
@@ -100,6 +100,7 @@ class BulkJobs:
         self._jobs = jobs
         self._audit = audit
         self._makes = {JobKind.REPLAY: replays.job, JobKind.CANCEL: cancellations.job}
+        self._starts = {JobKind.REPLAY: replays.replay, JobKind.CANCEL: cancellations.cancel}
         self._clock = clock
         self._holds = holds
 
@@ -132,6 +133,23 @@ class BulkJobs:
             await self._store.put_job(job, audit=[entry])
             running = self._jobs.start(job, None, is_stored=True)
         return await self._jobs.wait(running)
+
+    async def start_in(
+        self, kind: JobKind, names: Sequence[str], selection: DeliverySelection, *, without_global: bool
+    ) -> Job | None:
+        """Replay or cancel in the instances that a selection has, which are ``names``.
+
+        Several are one job over them; ``None`` if nothing can be selected.
+
+        Raises:
+            As :meth:`start`, :meth:`Replays.replay` and :meth:`Cancellations.cancel` do.
+        """
+        if len(names) > 1:
+            return await self.start(kind, selection)
+        found = for_one(selection, self._registry, names[0]) if names else None
+        if found is None:
+            return None
+        return await self._starts[kind](names[0], found, without_global=without_global, waits=True)
 
     def begin(self, of_one: Begin, nodes: AllNodes, running: RunningJob) -> Callable[[], Awaitable[None]]:
         """Return the work of a job: that of ``of_one``, or of this if it is over several instances."""
@@ -249,7 +267,16 @@ class BulkJobs:
             running.order(order)
 
     def _names(self, selection: DeliverySelection) -> list[str]:
-        return sorted(one.name for one in self._registry.instances() if selection.names(one.name))
+        # Of a key with a reach it has thousands of names.
+        named = frozenset(selection.instances)
+        beginnings = msgspec.structs.replace(
+            selection, instances=tuple(one for one in selection.instances if one.endswith("*"))
+        )
+        return sorted(
+            one.name
+            for one in self._registry.tagged(selection.tags)
+            if one.name in named or ((beginnings.instances or not named) and beginnings.names(one.name))
+        )
 
     def _entry(self, part: Job) -> AuditEntry:
         details = {"job": part.parent, **details_of(part.replay or part.cancel or DeliverySelection())}

@@ -22,6 +22,8 @@ from hookgw.store import (
 
 MOST_READS = 2
 """The most reads of one instance at a time."""
+MOST_INSTANCES = 100
+"""Instances among which an event is searched by its id alone."""
 TURN_TIMEOUT = 2.0
 """Seconds for which a further read waits for its turn."""
 _RETRY_AFTER = 1.0
@@ -56,6 +58,11 @@ class DeliveryHistory:
         if report is None:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
         return report
+
+    async def instances_of_event(self, event_id: str) -> Collection[str]:
+        """Return the names of instances that have an event of this id; at most :data:`MOST_INSTANCES`."""
+        async with self._turn("", None):
+            return await self._store.instances_of_event(event_id, MOST_INSTANCES)
 
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
         """Return the kind and payload of an event."""

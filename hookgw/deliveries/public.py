@@ -7,3 +7,4 @@ from hookgw.deliveries.history import *
 from hookgw.deliveries.pull import *
 from hookgw.deliveries.pull_requests import *
 from hookgw.deliveries.requests import *
+from hookgw.deliveries.search import *

@@ -276,8 +276,14 @@ class Dispatcher:
     def find_lane(self, key: str) -> LaneStatistics | None:
         return lane.statistics() if (lane := self._lanes.get(key)) is not None else None
 
-    def each_lane(self, registration: str | None = None) -> Iterator[LaneStatistics]:
-        """Like :meth:`lanes`, but takes each snapshot as it is yielded: the caller may await in between."""
+    def each_lane(
+        self, registration: str | None = None, *, skips_idle: bool = False
+    ) -> Iterator[LaneStatistics]:
+        """Like :meth:`lanes`, but takes each snapshot as it is yielded: the caller may await in between.
+
+        Args:
+            skips_idle: leave out those without work, of which there may be thousands.
+        """
         held = self._held(registration)
         if registration is None:
             keys: Iterable[str] = dict.fromkeys([*self._lanes, *self._retired.lanes(), *held])
@@ -285,6 +291,8 @@ class Dispatcher:
             keys = sorted(self._keys.get(registration, set()) | held.keys())
         for key in keys:
             lane, memory = self._lanes.get(key), self._retired.find(key)
+            if skips_idle and key not in held and (lane is None or lane.is_idle):
+                continue
             if lane is not None:
                 found = lane.statistics()
                 yield msgspec.structs.replace(found, held=held[key]) if key in held else found

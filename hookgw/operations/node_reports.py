@@ -5,8 +5,7 @@ In a fleet, every node is asked for them, and :mod:`hookgw.operations.views` put
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 import msgspec
@@ -29,6 +28,7 @@ from hookgw.operations.problems import Problems
 from hookgw.records.audit import Actor
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import LaneStatistics, ReportedLane
+from hookgw.records.lane_lists import LaneFilter, first_lanes
 from hookgw.records.messages import TextMessage
 from hookgw.records.problems import Problem
 from hookgw.webhooks.auto_disable import AutoDisable
@@ -48,10 +48,16 @@ class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         instance: only lanes of its webhooks.
         most: how many at most, the most urgent first; ``None`` for all, in no order.
+        among: only lanes of these instances' webhooks; ``None`` for all.
+        filter: only those that it has.
+        sort: the order of these, see :func:`first_lanes`.
     """
 
     instance: str | None = None
     most: int | None = None
+    among: tuple[str, ...] | None = None
+    filter: LaneFilter = LaneFilter()
+    sort: str = ""
 
 
 class LanesPart(msgspec.Struct, frozen=True):
@@ -113,11 +119,19 @@ class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
         instance: ``None`` for everything.
         most: how many problems.
         counts_instances: whether ``held`` and ``open`` are wanted.
+        among: only these instances; ``None`` for everything.
     """
 
     instance: str | None = None
     most: int = 20
     counts_instances: bool = False
+    among: tuple[str, ...] | None = None
+
+
+def among(asked: LanesAsked | OverviewAsked) -> tuple[str, ...] | None:
+    """Return the instances that a question is about; ``None`` for all."""
+    # A node of an earlier version asks with ``instance``.
+    return asked.among if asked.instance is None else (asked.instance,)
 
 
 class OverviewPart(msgspec.Struct, frozen=True):
@@ -294,17 +308,25 @@ class NodeReports:
     async def lanes(self, asked: LanesAsked) -> LanesPart:
         """Report the lanes that have work, or had some recently."""
         found: list[ReportedLane] = []
-        if asked.instance is not None:
-            for registration in self._registry.of_instance(asked.instance):
-                found += map(self._reported, self._dispatcher.each_lane(registration.id))
+        has, skips_idle = asked.filter.has, asked.filter.skips_idle
+        names = among(asked)
+        if names is not None:
+            for number, name in enumerate(names):
+                if number % _AT_ONCE == _AT_ONCE - 1:
+                    await trio.lowlevel.checkpoint()
+                for registration in self._registry.of_instance(name):
+                    lanes = self._dispatcher.each_lane(registration.id, skips_idle=skips_idle)
+                    found += filter(has, map(self._reported, lanes))
         else:
-            for number, lane in enumerate(self._dispatcher.each_lane()):
+            for number, lane in enumerate(self._dispatcher.each_lane(skips_idle=skips_idle)):
                 if number % _AT_ONCE == 0:
                     await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
-                found.append(self._reported(lane))
+                reported = self._reported(lane)
+                if has(reported):
+                    found.append(reported)
         count = len(found)
         if asked.most is not None:
-            found = most_urgent(asked.most, found)
+            found = first_lanes(found, asked.sort, asked.most)
             await trio.lowlevel.checkpoint()
         return LanesPart(found, count, self._clock.steady())
 
@@ -342,6 +364,7 @@ class NodeReports:
 
     async def overview(self, asked: OverviewAsked) -> OverviewPart:
         activity, held, is_open = self._activity, 0, 0
+        names = among(asked)
         for number, one in enumerate(self._instances.all() if asked.counts_instances else ()):
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
@@ -351,9 +374,9 @@ class NodeReports:
         return OverviewPart(
             periods=[activity.last_minute(), activity.since(_HOUR), activity.since(DAY)],
             minutes=[(one.delivered, one.dead) for one in activity.by_minute(_MINUTES)],
-            system=self._problems.of_system() if asked.instance is None else [],
-            webhooks=self._problems.of_webhooks(asked.instance, asked.most),
-            instances=await self._problems.of_instances(asked.instance, asked.most),
+            system=self._problems.of_system() if names is None else [],
+            webhooks=self._problems.of_webhooks(names, asked.most),
+            instances=await self._problems.of_instances(names, asked.most),
             version=__version__,
             started=self._started,
             held=held,
@@ -407,7 +430,3 @@ class NodeReports:
                 # By this node's clock.
                 self._quiet.heard(sign._replace(at=self._clock.steady()))
         return SignsPart()
-
-
-def most_urgent(count: int, lanes: Iterable[ReportedLane]) -> list[ReportedLane]:
-    return heapq.nsmallest(count, lanes, key=lambda one: one.urgency)

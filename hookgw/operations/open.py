@@ -16,6 +16,7 @@ from hookgw.operations.backups import BackupService
 from hookgw.operations.delivery_monitor import DeliveryMonitor
 from hookgw.operations.node_reports import NodeReports, SendMessage
 from hookgw.operations.problems import Problems
+from hookgw.operations.repairs import REPAIR, ChangesWebhooks, Mutes, Repairs
 from hookgw.operations.views import Views
 from hookgw.webhooks.auto_disable import AutoDisable
 
@@ -34,6 +35,7 @@ async def open_operations(
     instances: Instances,
     auto_disable: AutoDisable,
     deliveries: Deliveries,
+    webhooks: ChangesWebhooks,
     send_message: SendMessage,
 ) -> Operations:
     node, registry, clock, dispatcher = core.node, core.registry, core.clock, core.dispatcher
@@ -72,8 +74,14 @@ async def open_operations(
         node.holds,
         lambda: node.shards,
     )
-    answers: Answers = {**reports.answers(), PAUSE: fleet.lane_pauses.answer, PARTS: deliveries.bulk.answer}
+    answers: Answers = {
+        **reports.answers(),
+        PAUSE: fleet.lane_pauses.answer,
+        PARTS: deliveries.bulk.answer,
+        REPAIR: Repairs(webhooks, instances.service, node.holds).answer,
+    }
     nodes = AllNodes(node, fleet.peers, core.settings.server.base_path, clock, answers)
-    views = Views(nodes, deliveries.service, deliveries.history, clock)
+    mutes = Mutes(core.store, core.audit, clock)
+    views = Views(nodes, deliveries.service, deliveries.history, mutes, clock)
     backups = BackupService(core.store, core.jobs, core.audit, clock, core.settings.storage, core.threads)
     return Operations(monitor, activity, views, backups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 import trio
@@ -18,8 +18,9 @@ from hookgw.deliveries.stuck_lanes import StuckLanes
 from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.operations.causes import cause_of_closing, cause_of_disabling, cause_of_failure, host_of
 from hookgw.records.connectors import ConnectionState
-from hookgw.records.deliveries import LaneStatistics
+from hookgw.records.deliveries import LaneStatistics, Outcome
 from hookgw.records.problems import Problem, ProblemKind
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
@@ -88,8 +89,13 @@ class Problems:
             since = held.oldest_queued_at + self._clock.wall() - self._clock.steady()
             yield Problem(ProblemKind.DATABASE, f"{why} {held.culprit}".rstrip(), since)
 
-    def of_webhooks(self, instance: str | None, most: int) -> list[Problem]:
-        """Return at most ``most`` webhooks that fail or are held up, the longest first."""
+    def of_webhooks(self, among: Collection[str] | None, most: int) -> list[Problem]:
+        """Return at most ``most`` webhooks that fail or are held up, the longest first.
+
+        Args:
+            among: only webhooks of these instances; ``None`` for all.
+        """
+        names = None if among is None else frozenset(among)
         wall = self._clock.wall() - self._clock.steady()
         held_up: dict[str, tuple[LaneStatistics | None, str]] = {}
         present = self._stuck.present()
@@ -98,7 +104,7 @@ class Problems:
         failing = [
             (registration, since)
             for registration, since in self._auto_disable.failing()
-            if instance in (None, registration.instance) and self._has(registration)
+            if (names is None or registration.instance in names) and self._has(registration)
         ]
         # Where one lane of many is held up, the others deliver, and the webhook does not count as failing.
         known = {registration.id for registration, _ in failing}
@@ -106,7 +112,7 @@ class Problems:
             registration = self._registry.registration(stuck.registration)
             if registration is None or stuck.registration in known or stuck.tried_since is None:
                 continue
-            if instance in (None, registration.instance) and self._has(registration):
+            if (names is None or registration.instance in names) and self._has(registration):
                 failing.append((registration, stuck.tried_since))
                 known.add(registration.id)
         found = []
@@ -116,8 +122,16 @@ class Problems:
             failing_one = _of_webhook(
                 ProblemKind.WEBHOOK_FAILING, registration, f"{why} {advice}".rstrip(), since + wall
             )
-            delivery = "" if lane is None else skippable(lane)
-            found.append(msgspec.structs.replace(failing_one, delivery=delivery))
+            outcome, error = (None, None) if lane is None else (lane.last_outcome, lane.last_error)
+            found.append(
+                msgspec.structs.replace(
+                    failing_one,
+                    delivery="" if lane is None else skippable(lane),
+                    cause=cause_of_failure(registration.url, outcome, error),
+                    pending=self._backlog.of(registration.id)[0],
+                    loses=outcome is Outcome.REJECTED,
+                )
+            )
         return found
 
     def _failing_lane(self, registration: Registration) -> tuple[LaneStatistics | None, str]:
@@ -131,13 +145,13 @@ class Problems:
         is_global = registration.instance == GLOBAL_INSTANCE
         return self._holds(registration.id if is_global else registration.instance)
 
-    async def of_instances(self, instance: str | None, most: int) -> list[Problem]:
+    async def of_instances(self, among: Collection[str] | None, most: int) -> list[Problem]:
         """Return disabled webhooks, high backlogs, and lost and quiet connections, sorted by instance.
 
         The search stops once ``most`` are found; the result may have a few more.
         """
         found: list[Problem] = []
-        names = [instance] if instance else [one.name for one in self._instances.all()]
+        names = self._suspects() if among is None else among
         for number, name in enumerate(names):
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
@@ -147,14 +161,32 @@ class Problems:
                 found += self._of_instance(name)
         return found
 
+    def _suspects(self) -> list[str]:
+        """Return the names of instances that may have a problem, sorted, by a quick look at all of them."""
+        disabled = {one.instance for one in self._registry.registrations() if one.disabled_reason is not None}
+        for registration_id, _ in self._backlog.registrations():
+            registration = self._registry.registration(registration_id)
+            if registration is not None and self._backlog.is_high(registration_id):
+                disabled.add(registration.instance)
+        quiet_since = self._quiet.quiet_since
+        return [
+            one.name
+            for one in self._instances.all()
+            if one.integration or one.name in disabled or quiet_since(one.name) is not None
+        ]
+
     def _of_instance(self, name: str) -> Iterator[Problem]:
         for registration in self._registry.of_instance(name):
             if registration.disabled_reason is not None:
                 why = f"Disabled. {registration.disabled_reason}"
-                yield _of_webhook(ProblemKind.WEBHOOK_DISABLED, registration, why, registration.updated_at)
+                found = _of_webhook(ProblemKind.WEBHOOK_DISABLED, registration, why, registration.updated_at)
+                cause = cause_of_disabling(registration.url, registration.disabled_reason)
+                yield msgspec.structs.replace(found, cause=cause)
             elif self._backlog.is_high(registration.id):
                 count, _ = self._backlog.of(registration.id)
-                yield _of_webhook(ProblemKind.BACKLOG, registration, f"{count:,} deliveries wait.", None)
+                found = _of_webhook(ProblemKind.BACKLOG, registration, f"{count:,} deliveries wait.", None)
+                cause = f"{host_of(registration.url)} is too slow: the backlog is high"
+                yield msgspec.structs.replace(found, cause=cause, pending=count)
         instance, states = self._instances.find(name), self._instances
         if instance is None:
             return
@@ -162,7 +194,8 @@ class Problems:
         if quiet_since is not None:
             quiet_since += self._clock.wall() - self._clock.steady()
             why = "Connected, but no event comes."
-            yield Problem(ProblemKind.INSTANCE_QUIET, why, quiet_since, instance=name)
+            cause = "No event comes from accounts that are connected"
+            yield Problem(ProblemKind.INSTANCE_QUIET, why, quiet_since, instance=name, cause=cause)
         if state is not ConnectionState.CLOSE or not instance.integration:
             return
         reason, closing = states.close_reason(name) or "", states.closing(name)
@@ -172,7 +205,8 @@ class Problems:
         if instance.connected or is_disconnected:
             since = closing.at if closing and is_disconnected else None
             why = f"Not connected. {reason}".rstrip()
-            yield Problem(ProblemKind.INSTANCE_CLOSED, why, since, instance=name)
+            cause = cause_of_closing(reason)
+            yield Problem(ProblemKind.INSTANCE_CLOSED, why, since, instance=name, cause=cause)
 
 
 def _of_webhook(kind: ProblemKind, registration: Registration, why: str, since: float | None) -> Problem:

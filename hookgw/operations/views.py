@@ -45,10 +45,12 @@ from hookgw.operations.node_reports import (
     SendPart,
     SignsAsked,
 )
+from hookgw.operations.repairs import REPAIR, Mutes, RepairAsked, RepairPart
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import ReportedLane
 from hookgw.records.instances import Instance
-from hookgw.records.problems import Problem, ProblemReport
+from hookgw.records.lane_lists import ALL_LANES, LaneFilter, first_lanes
+from hookgw.records.problems import Problem, ProblemGroup, ProblemReport, Repair, group_problems
 from hookgw.records.shards import shard_of
 from hookgw.store import DeliverySummary
 
@@ -164,30 +166,47 @@ class Views:
     """The lists and pages that concern all nodes."""
 
     def __init__(
-        self, nodes: AllNodes, deliveries: DeliveryService, history: DeliveryHistory, clock: Clock
+        self,
+        nodes: AllNodes,
+        deliveries: DeliveryService,
+        history: DeliveryHistory,
+        mutes: Mutes,
+        clock: Clock,
     ) -> None:
         self.nodes = nodes
+        self.mutes = mutes
         self._deliveries = deliveries
         self._history = history
         self._clock = clock
 
-    async def lanes(self, *, instance: str | None = None, most: int | None = None) -> Lanes:
+    async def lanes(
+        self,
+        *,
+        among: tuple[str, ...] | None = None,
+        most: int | None = None,
+        only: LaneFilter = ALL_LANES,
+        sort: str = "",
+    ) -> Lanes:
         """Return the lanes that have work, or had some recently.
 
         Args:
-            instance: only lanes of its webhooks.
-            most: how many at most, the most urgent first; ``None`` for all, by node.
+            among: only lanes of these instances' webhooks; ``None`` for all.
+            most: how many at most, the first ones by ``sort``; ``None`` for all, by node.
+            only: which of them.
+            sort: see :func:`first_lanes`; by default, the most urgent come first.
         """
-        only = None if instance is None else [instance]
-        gathered = await self.nodes.ask(LANES, LanesAsked(instance, most), instances=only)
+        one = among[0] if among is not None and len(among) == 1 else None
+        gathered = await self.nodes.ask(LANES, LanesAsked(one, most, among, only, sort), instances=among)
+        if among is not None:  # a node of an earlier version knows one instance, or all
+            names = frozenset(among)
+            for part in gathered.parts.values():
+                part.lanes[:] = [lane for lane in part.lanes if lane.instance in names]
         now = self._clock.steady()
-        if most is None:
-            found = [(name, lane) for name, part in gathered.parts.items() for lane in _in_time(part, now)]
-        else:
-            by_node = (
-                [(name, lane) for lane in _in_time(part, now)] for name, part in gathered.parts.items()
-            )
-            found = heapq.nsmallest(most, chain.from_iterable(by_node), key=lambda one: one[1].urgency)
+        found = [(name, lane) for name, part in gathered.parts.items() for lane in _in_time(part, now)]
+        if most is not None:
+            of_node = {id(lane): name for name, lane in found}
+            lanes = first_lanes((lane for _, lane in found if only.has(lane)), sort, most)
+            found = [(of_node[id(lane)], lane) for lane in lanes]
         return Lanes(found, sum(part.count for part in gathered.parts.values()), gathered.silent)
 
     async def connections(
@@ -202,16 +221,21 @@ class Views:
             found |= part.connections
         return InstanceConnections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
 
-    async def overview(self, instance: str | None, most: int) -> Overview:
+    async def overview(self, among: tuple[str, ...] | None, most: int) -> Overview:
         """Return the overview, with at most ``most`` problems.
 
-        For one instance it has no figures: they are of all instances.
+        Args:
+            among: only these instances: it has no figures then, because they are of all instances. ``None``
+                for everything.
         """
         node = self.nodes.node
-        shows_nodes = node.is_shared and instance is None
-        asked = OverviewAsked(instance, most, counts_instances=shows_nodes)
-        gathered = await self.nodes.ask(OVERVIEW, asked, instances=None if instance is None else [instance])
+        shows_nodes = node.is_shared and among is None
+        one = among[0] if among is not None and len(among) == 1 else None
+        asked = OverviewAsked(one, most, counts_instances=shows_nodes, among=among)
+        gathered = await self.nodes.ask(OVERVIEW, asked, instances=among)
         parts = list(gathered.parts.values())
+        if among is not None:  # a node of an earlier version knows one instance, or all
+            parts = [_about(part, frozenset(among)) for part in parts]
         webhooks = heapq.nsmallest(
             most, chain.from_iterable(part.webhooks for part in parts), key=lambda one: one.since or 0.0
         )
@@ -236,12 +260,37 @@ class Views:
                 (sum(one[0] for one in minute), sum(one[1] for one in minute))
                 for minute in zip(*(part.minutes for part in parts), strict=True)
             ],
-            [(name, problem) for name, part in gathered.parts.items() for problem in part.system],
+            [
+                (name, problem)
+                for name, part in zip(gathered.parts, parts, strict=True)
+                for problem in part.system
+            ],
             [*webhooks, *others],
             nodes,
             gathered.silent,
             gathered.refusing,
         )
+
+    async def grouped(self, found: Overview) -> list[ProblemGroup]:
+        """Return the problems of an overview by their causes, what loses most first."""
+        of_nodes = (msgspec.structs.replace(problem, node=name) for name, problem in found.system)
+        return group_problems([*of_nodes, *found.problems], await self.mutes.all(), self._clock.wall())
+
+    async def repair(self, repair: Repair, places: Sequence[tuple[str, str]]) -> RepairPart:
+        """Repair webhooks and instances, each on its node; see :class:`RepairAsked`."""
+        gathered = await self.nodes.ask(
+            REPAIR,
+            RepairAsked(repair, list(places), current_actor()),
+            instances={instance for instance, _ in places},
+            within=RESEND_WITHIN,
+        )
+        parts = gathered.parts.values()
+        refused = [one for part in parts for one in part.refused]
+        done = sum(part.done for part in parts)
+        if done + len(refused) < len(places):
+            missing = len(places) - done - len(refused)
+            refused.append((f"{missing:,} others", ["Their node did not answer. Retry."]))
+        return RepairPart(done, refused)
 
     async def problems(self) -> ProblemReport:
         """Return the present problems of all nodes, and which nodes have answered."""
@@ -333,6 +382,15 @@ class Views:
             signs = await quiet.take_for_others()
             await self.nodes.ask(SIGNS, SignsAsked([*signs.values()]), instances=signs)
             await trio.sleep(PASS_ON_EVERY)
+
+
+def _about(part: OverviewPart, names: Collection[str]) -> OverviewPart:
+    return msgspec.structs.replace(
+        part,
+        system=[],
+        webhooks=[one for one in part.webhooks if one.instance in names],
+        instances=[one for one in part.instances if one.instance in names],
+    )
 
 
 def _in_time(part: LanesPart, now: float) -> Iterable[ReportedLane]:

@@ -279,3 +279,12 @@ class ReportedLane(msgspec.Struct, frozen=True, array_like=True):
         lane = self.lane
         # An idle lane with deliveries that are held back waits, too.
         return _URGENCY[LaneState.WAITING if lane.held else lane.state], -lane.backlog - lane.held
+
+    @property
+    def is_idle(self) -> bool:
+        return self.lane.state is LaneState.IDLE and not self.lane.backlog and not self.lane.held
+
+    def matches(self, search: str) -> bool:
+        """Return whether a text, in lower case, is in its instance, label, URL or last error."""
+        texts = (self.instance, self.label, self.lane.url, self.lane.last_error)
+        return any(search in text.casefold() for text in texts if text)

@@ -6,7 +6,9 @@ has seen.
 
 from __future__ import annotations
 
-from enum import StrEnum
+import hashlib
+from collections.abc import Iterable, Mapping
+from enum import IntEnum, StrEnum
 
 import msgspec
 
@@ -52,6 +54,9 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
         plugin: its name, if a plugin has the problem.
         delivery: the delivery that is tried in vain and may be skipped, as ``<instance>/<id>``.
         node: the node that has it, where nodes must be told apart.
+        cause: what it has in common with others, in a sentence; empty if it stands alone.
+        pending: how many deliveries wait for it to end.
+        loses: whether events become dead letters meanwhile.
     """
 
     kind: ProblemKind
@@ -63,6 +68,136 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     plugin: str = ""
     delivery: str = ""
     node: str = ""
+    cause: str = ""
+    pending: int = 0
+    loses: bool = False
+
+
+class Loss(IntEnum):
+    """What a problem costs, the worst first."""
+
+    EVENTS = 0
+    ACCOUNT = 1
+    TIME = 2
+    UNKNOWN = 3
+
+
+LOSSES = {
+    ProblemKind.WEBHOOK_DISABLED: Loss.EVENTS,
+    ProblemKind.DISK: Loss.EVENTS,
+    ProblemKind.DEAD_LETTERS: Loss.EVENTS,
+    ProblemKind.INSTANCE_CLOSED: Loss.ACCOUNT,
+    ProblemKind.NODE_LOST: Loss.ACCOUNT,
+    ProblemKind.WEBHOOK_FAILING: Loss.TIME,
+    ProblemKind.BACKLOG: Loss.TIME,
+    ProblemKind.DATABASE: Loss.TIME,
+}
+
+
+class Repair(StrEnum):
+    """What can be done about all problems of a group.
+
+    Attributes:
+        TRY: end pauses and waits, and try now.
+        PAUSE: let deliveries wait until somebody resumes.
+        ENABLE: enable webhooks, and send them what they have missed.
+        CONNECT: connect accounts.
+    """
+
+    TRY = "try"
+    PAUSE = "pause"
+    ENABLE = "enable"
+    CONNECT = "connect"
+
+
+REPAIRS = {
+    ProblemKind.WEBHOOK_FAILING: (Repair.TRY, Repair.PAUSE),
+    ProblemKind.BACKLOG: (Repair.TRY, Repair.PAUSE),
+    ProblemKind.WEBHOOK_DISABLED: (Repair.ENABLE,),
+    ProblemKind.INSTANCE_CLOSED: (Repair.CONNECT,),
+}
+
+
+class Mute(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A group of problems that nobody wants to see for now.
+
+    Attributes:
+        until: in seconds since the epoch.
+        by: the name of the key that muted it.
+    """
+
+    reason: str
+    until: float
+    by: str = ""
+
+
+class ProblemGroup(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Problems with one cause.
+
+    Attributes:
+        id: the same for the same kind and cause, also after a restart.
+        title: the cause, in a few words.
+        problems: the longest first.
+        mute: ``None`` unless it is muted now.
+    """
+
+    id: str
+    kind: ProblemKind
+    title: str
+    problems: tuple[Problem, ...]
+    mute: Mute | None = None
+
+    @property
+    def loss(self) -> Loss:
+        if any(one.loses for one in self.problems):
+            return Loss.EVENTS
+        return LOSSES.get(self.kind, Loss.UNKNOWN)
+
+    @property
+    def pending(self) -> int:
+        return sum(one.pending for one in self.problems)
+
+    @property
+    def since(self) -> float | None:
+        """When the first of them began, in seconds since the epoch; ``None`` if that is not known."""
+        return min((one.since for one in self.problems if one.since is not None), default=None)
+
+
+def group_problems(problems: Iterable[Problem], mutes: Mapping[str, Mute], now: float) -> list[ProblemGroup]:
+    """Return problems by their cause, what loses most first; muted groups come last."""
+    groups: dict[str, list[Problem]] = {}
+    for one in problems:
+        # A problem without a known cause is a group of its own.
+        cause = (
+            one.cause
+            or f"{one.node} {one.plugin} {one.instance}/{one.label} {one.why if not one.instance else ''}"
+        )
+        name = hashlib.sha256(f"{one.kind}\n{cause}".encode()).hexdigest()[:12]
+        groups.setdefault(name, []).append(one)
+    found = []
+    for name, members in groups.items():
+        mute = mutes.get(name)
+        members.sort(key=lambda one: one.since or now)
+        found.append(
+            ProblemGroup(
+                name,
+                members[0].kind,
+                members[0].cause,
+                tuple(members),
+                mute if mute is not None and mute.until > now else None,
+            )
+        )
+    return sorted(
+        found,
+        key=lambda one: (
+            one.mute is not None,
+            one.loss,
+            one.kind is not ProblemKind.WEBHOOK_DISABLED,  # nothing at all goes to it
+            -one.pending,
+            -len(one.problems),
+            one.since or now,
+        ),
+    )
 
 
 class ProblemReport(msgspec.Struct, frozen=True):

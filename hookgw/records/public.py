@@ -18,11 +18,14 @@ from hookgw.records.fleet import *
 from hookgw.records.inline_media import *
 from hookgw.records.instances import *
 from hookgw.records.jobs import *
+from hookgw.records.lane_lists import *
 from hookgw.records.lanes import *
 from hookgw.records.operational_kinds import *
 from hookgw.records.payload_schemas import *
+from hookgw.records.problems import *
 from hookgw.records.registrations import *
 from hookgw.records.selection import *
 from hookgw.records.shards import *
 from hookgw.records.stuck_lanes import *
+from hookgw.records.tags import *
 from hookgw.records.tls_identity import *

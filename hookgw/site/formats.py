@@ -11,15 +11,16 @@ import datetime
 from markupsafe import Markup
 from quart import Blueprint
 
-from hookgw.kernel.times import rfc3339
+from hookgw.kernel.times import parse_rfc3339, rfc3339
 
 _STEPS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 
 def install_filters(blueprint: Blueprint) -> None:
-    """Add the filters ``time``, ``utc``, ``number``, ``duration`` and ``size`` to all templates."""
+    """Add the filters of this module to all templates, under their names."""
     for name, function in (
         ("time", time_element),
+        ("moment", moment_element),
         ("utc", rfc3339),
         ("number", number_element),
         ("duration", duration_text),
@@ -43,6 +44,11 @@ def time_element(seconds: float | None, style: str = "full") -> Markup | str:
     return Markup('<time datetime="{}" title="{}" data-style="{}">{}</time>').format(
         rfc3339(seconds), exact, style, text
     )
+
+
+def moment_element(text: str) -> Markup | str:
+    """Return the ``<time>`` element of a time in RFC 3339."""
+    return time_element(parse_rfc3339(text))
 
 
 def number_element(value: float) -> Markup:

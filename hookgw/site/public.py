@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from hookgw.site.brand import *
 from hookgw.site.chart import *
 from hookgw.site.cookies import *
 from hookgw.site.formats import *
+from hookgw.site.list_view import *
+from hookgw.site.moments import *
 from hookgw.site.option_form import *
 from hookgw.site.origin import *
 from hookgw.site.payloads import *

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from quart import Blueprint, Response, g, render_template, request
 
 from hookgw._version import __version__
+from hookgw.auth.proxy_people import ProxyPeople
 from hookgw.core.audit import act_as, holder_as_actor
 from hookgw.core.browser_sessions import SignedIn
 from hookgw.kernel.errors import (
@@ -23,14 +24,18 @@ from hookgw.kernel.errors import (
     Unauthorized,
     UnsupportedContentType,
 )
-from hookgw.records.api_keys import Principal
-from hookgw.records.browser_sessions import form_token, is_form_token
+from hookgw.records.api_keys import Principal, Right
+from hookgw.records.browser_sessions import form_token, is_form_token, new_token
 from hookgw.site.assets import load_assets
-from hookgw.site.cookies import SESSION, Cookies
+from hookgw.site.brand import load_brand
+from hookgw.site.cookies import SESSION, VISIT, Cookies
 from hookgw.site.formats import install_filters
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
-from hookgw.web.auth import check_access
+from hookgw.site.visitor import Visitor as Visitor
+from hookgw.site.visitor import visitor as visitor
+from hookgw.web.auth import check_need, check_reach_again
+from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
 from hookgw.web.request_body import current_exchange, kept_body, read_body, reserve
 from hookgw.web.server.errors import BUG, response_to
 from hookgw.web.server.response_memory import PAGE
@@ -40,19 +45,28 @@ if TYPE_CHECKING:
     from quart.blueprints import BlueprintSetupState
 
     from hookgw.app.gateway import Gateway
-    from hookgw.auth.keyring import KeyHolder
 
 View = Callable[..., Awaitable[Response]]
 
+NEED = "__hookgw_need__"
+"""The attribute of a registered view that has what it needs."""
 PREFIX = "/dashboard"
 """The path of the dashboard below the base path."""
 MOST_FIELDS = 1000
 """The most fields of a form."""
 _FORM = "application/x-www-form-urlencoded"
 _HTML = "text/html; charset=utf-8"
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:{}; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_NO_COOKIE = (
+    "Your browser did not send back the cookie of this form, so hookgw cannot tell that the form is its own. "
+    "Allow cookies for this address, go back, reload the page and try again. A proxy in front of hookgw must "
+    "pass cookies on, send as x-forwarded-proto what the browser uses, and serve hookgw under the path that "
+    "server.base_path names."
+)
 _SECURITY = {
-    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-frame-options": "DENY",  # for browsers that do not know frame-ancestors
     # Not no-referrer: with that, browsers send "null" as the origin of our own forms.
     "referrer-policy": "same-origin",
@@ -61,37 +75,23 @@ _SECURITY = {
 }
 
 
-class Visitor(NamedTuple):
-    """The session of a page. Every form of it carries ``form_token``."""
-
-    signed_in: SignedIn
-    form_token: str
-
-    @property
-    def holder(self) -> KeyHolder:
-        return self.signed_in.holder
-
-    @property
-    def principal(self) -> Principal:
-        return self.signed_in.holder.principal
-
-
 class NavEntry(NamedTuple):
     """A link of the navigation.
 
     Attributes:
         path: below the dashboard, with a leading slash; empty for the overview.
-        is_global: whether only a global key sees it.
+        right: that a key needs to see it; ``None`` for any key.
+        is_global: whether only a key that reaches everything sees it.
     """
 
     title: str
     path: str
+    right: Right | None = Right.READ
     is_global: bool = False
 
-
-def visitor() -> Visitor:
-    found: Visitor = g.visitor
-    return found
+    def is_for(self, principal: Principal) -> bool:
+        may_read = self.right is None or principal.rights.has(self.right)
+        return may_read and (principal.is_global or not self.is_global)
 
 
 class Site:
@@ -102,6 +102,8 @@ class Site:
 
     Attributes:
         root: the path of the dashboard, with the base path.
+        brand: the operator's name, logo and colour.
+        people: whom a reverse proxy can name.
         nav: the links of the navigation; pages add theirs.
         further_nav: returns the links after those, which can change.
     """
@@ -114,40 +116,47 @@ class Site:
         self.nav: list[NavEntry] = []
         self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
         self._limit = gateway.settings.server.max_body
-        self._assets = load_assets()
+        version, assets = load_assets()
+        self.people = ProxyPeople(gateway.settings.auth)
+        self.brand = load_brand(gateway.settings.dashboard.brand, assets["dashboard.css"].content)
+        self._assets = assets | self.brand.assets
+        self._version = version + self.brand.version
+        of_logo = f" {self.brand.logo_origin}" if self.brand.logo_origin else ""
+        self._security = {"content-security-policy": _POLICY.format(of_logo), **_SECURITY}
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)
-        self.add("/assets/<name>", self._asset, is_open=True)
-        self.add("/<path:rest>", self._missing)
+        self.add("/assets/<version>/<name>", self._asset, OPEN)
+        self.add("/<path:rest>", self._missing, ANY_KEY)
 
     def _remember_templates(self, state: BlueprintSetupState) -> None:
         self._templates = state.app.jinja_env
 
-    def add(
-        self, path: str, view: View, *methods: str, is_open: bool = False, page: str | None = None
-    ) -> None:
+    def add(self, path: str, view: View, needs: Declared, *methods: str, page: str | None = None) -> None:
         """Register a view.
 
-        For a view that is not open, the session is checked first; without one, the browser is sent to the
-        login. ``<instance>`` in the path opens the page only to keys of that instance and global ones. A view
-        that makes a change has a separate method, ``POST``, and reads the form with :meth:`form`.
+        For a view that is not open, the session is checked first, and then what the view needs; without a
+        session, the browser is sent to the login. A view that makes a change has a separate method, ``POST``,
+        and reads the form with :meth:`form`.
 
         Args:
             path: below the dashboard.
+            needs: as for routes of the API; ``OPEN`` for no session.
             view: takes the path's variables, and returns a response. It may raise errors of
                 :mod:`hookgw.kernel.errors`, which become a page.
             methods: ``GET`` by default.
-            is_open: whether it needs no session.
             page: for a form, the path of its page, with the path's variables in braces. A browser that opens
                 the form's own address, as after a reload, is sent there.
         """
+
+        need = need_of(needs, path, ["instance"] if "<instance>" in path else [])
+        is_open = need.scope is Scope.OPEN
 
         @wraps(view)
         async def checked(**values: Any) -> Response:
             try:
                 if not is_open:
-                    await self._enter(values)
+                    await self._enter(need, values)
                 if request.method == "POST":
                     refusal = refusal_of(request.headers, self.gateway.settings.server.public_url)
                     if refusal is not None:
@@ -158,42 +167,98 @@ class Site:
             except Unauthorized:
                 response = self._to_login()
             except HookgwError as error:
-                return await self.error_page(error)
-            response.headers.update(_SECURITY)
-            return response
+                response = await self.error_page(error)
+            return self._finished(response)
 
+        setattr(checked, NEED, need)  # for the table of all needs
         name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}".replace(".", "_")
         self.blueprint.add_url_rule(path, name, checked, methods=list(methods) or ["GET"])
         if page is not None:
 
             async def opened(**values: str) -> Response:
                 response = self.redirect(page.format_map({key: quote(one) for key, one in values.items()}))
-                response.headers.update(_SECURITY)
-                return response
+                return self._finished(response)
 
             self.blueprint.add_url_rule(path, f"{name}_page", opened, methods=["GET"])
 
-    async def _enter(self, values: Mapping[str, Any]) -> None:
+    def _finished(self, response: Response) -> Response:
+        response.headers.update(self._security)
+        begun = g.get("begun")
+        if begun is not None:
+            response.headers.add("set-cookie", self.cookies.set(SESSION, begun))
+        return response
+
+    async def _enter(self, need: Need, values: Mapping[str, Any]) -> None:
         """Find the session of the current request, and count the request as one with its key."""
-        token = self.session_token
-        if not token:
-            raise Unauthorized("Log in first.")
-        signed_in = await self._find_session(token)
+        token, signed_in = await self._signed_in()
         holder = signed_in.holder
         self.gateway.authenticator.admit(holder)
         scope: Any = request.scope
         exchange = current_exchange()
-        if holder.principal.instance is not None:
-            exchange.count_for(holder.principal.instance)
+        if holder.counted_as is not None:
+            exchange.count_for(holder.counted_as)
         client = scope["client"]
-        act_as(holder_as_actor(holder, client[0] if client else None, "dashboard"))
+        address = client[0] if client else None
+        via = "dashboard" if signed_in.session.portal is None else "portal"
+        act_as(holder_as_actor(holder, address, via, signed_in.session.person))
         # As the API's authentication does: shared code asks there for the caller.
         exchange.holder = holder
-        exchange.check_key = partial(self.gateway.keys.check_held, holder)
+        exchange.check_key = partial(self.gateway.sessions.check, signed_in)
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
-        if "instance" in values:
-            check_access(holder.principal, values["instance"], values.get("label"))
+        check_need(self.gateway.registry, holder.principal, need, values)
+        check_reach_again(self.gateway, exchange, holder, values.get("instance"))
+
+    @property
+    def person(self) -> str:
+        """Whom a trusted proxy names as the sender of the current request; empty for nobody.
+
+        Raises:
+            Forbidden: the header names more than one, or nobody possible.
+        """
+        return self.people.person_of(current_exchange().named)
+
+    async def _signed_in(self) -> tuple[str, SignedIn]:
+        """Return the current request's session with its token.
+
+        A person whom a trusted proxy names needs no login: the session begins with the first page.
+
+        Raises:
+            Unauthorized: there is none.
+            Forbidden: the proxy names somebody without a key.
+        """
+        person, token = self.person, self.session_token
+        if token:
+            try:
+                signed_in = await self._find_session(token)
+            except Unauthorized:
+                if not person:
+                    raise
+            else:
+                session = signed_in.session
+                # Another person at the same browser, or the same one with another key by now.
+                is_theirs = session.person == person
+                if session.is_of_user and self.people.users.get(person) != signed_in.holder.key.name:
+                    is_theirs = False
+                if is_theirs:
+                    return token, signed_in
+        if not person:
+            raise Unauthorized("Log in first.")
+        name = self.people.key_of(person)
+        holder = self.gateway.keys.global_holder(name)
+        if holder is None:
+            raise Forbidden(
+                f"You are signed in as {person!r}, and auth.users gives this name the key {name!r}, which "
+                "does not exist or has expired. Ask the operator for another one, or log in with a key."
+            )
+        # Streams and scripts ask again and again, also where the browser keeps no cookie.
+        if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+            raise Unauthorized("Open the page again.")
+        self.gateway.authenticator.admit(holder)
+        token = await self.gateway.sessions.begin(holder, instead_of=token, person=person, is_of_user=True)
+        # In this response, not a redirect: where the browser keeps no cookie, that would have no end.
+        g.begun = token
+        return token, await self.gateway.sessions.find(token)
 
     async def _find_session(self, token: str) -> SignedIn:
         gateway = self.gateway
@@ -245,6 +310,35 @@ class Site:
             )
         return form
 
+    async def render_open(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return a page with a form that needs no session: a cookie of its own protects it.
+
+        Another site must not be able to begin a session in somebody's browser, as somebody else.
+        """
+        visit, cookie = self.cookies.get(VISIT, request.headers.get("cookie", "")), None
+        if not visit:
+            visit = new_token()
+            cookie = self.cookies.set(VISIT, visit)
+        response = await self.render(template, status, form_token=form_token(visit), **values)
+        if cookie is not None:
+            response.headers.add("set-cookie", cookie)
+        return response
+
+    async def open_form(self) -> Form:
+        """Read the form of such a page; see :meth:`read_form`."""
+        visit = self.cookies.get(VISIT, request.headers.get("cookie", ""))
+        if not visit:
+            raise Forbidden(_NO_COOKIE)
+        return await self.read_form(visit)
+
+    def entered(self, token: str, after: str = "") -> Response:
+        """Return the response that gives the browser its new session, and leads to a page."""
+        response = self.redirect(after or "/")
+        response.headers.add("set-cookie", self.cookies.set(SESSION, token))
+        # Another visit gets another form: the token of the form ends with its use.
+        response.headers.add("set-cookie", self.cookies.remove(VISIT))
+        return response
+
     async def form(self) -> Form:
         """Read the form of a view with a session; see :meth:`read_form`."""
         return await self.read_form(self.session_token)
@@ -266,11 +360,12 @@ class Site:
             nav=[
                 one
                 for one in (*self.nav, *self.further_nav())
-                if who is not None and (not one.is_global or who.principal.is_global)
+                if who is not None and one.is_for(who.principal)
             ],
             here=request.path.removeprefix(PREFIX).rstrip("/"),
             notice=NOTICES.get(request.args.get("done", "")),
             version=__version__,
+            look=_look(),
             **values,
         )
         return Response(text, status, content_type=_HTML)
@@ -293,7 +388,7 @@ class Site:
             response.headers["retry-after"] = wait
             if self.gateway.node.is_shared and status == 503 and request.method == "GET":
                 response.headers["refresh"] = wait  # an instance that moves is elsewhere in a moment
-        response.headers.update(_SECURITY)
+        response.headers.update(self._security)
         return response
 
     def redirect(self, path: str, **query: str) -> Response:
@@ -315,19 +410,32 @@ class Site:
         return response
 
     def _asset_url(self, name: str) -> str:
-        return f"{self.root}/assets/{quote(name)}?v={self._assets[name].version}"
+        return f"{self.root}/assets/{self._version}/{quote(name)}"
 
-    async def _asset(self, name: str) -> Response:
+    @property
+    def logo_url(self) -> str:
+        logo = self.brand.logo
+        return self._asset_url(logo) if logo in self._assets else logo
+
+    async def _asset(self, version: str, name: str) -> Response:
         found = self._assets.get(name)
         if found is None:
             raise NotFound(f"There is no file {name[:64]!r}.")
         current_exchange().is_static = True
-        # The version in the URL changes with the content, so a browser need never ask again.
-        headers = {"cache-control": "public, max-age=31536000, immutable"}
+        # The version in the URL changes with the content, so a browser need never ask again. A page that
+        # another version of hookgw has rendered gets what there is, once.
+        is_current = version == self._version
+        headers = {"cache-control": "public, max-age=31536000, immutable" if is_current else "no-store"}
         return Response(found.content, headers=headers, content_type=found.content_type)
 
     async def _missing(self, rest: str) -> Response:
         raise NotFound(f"There is no page {rest[:64]!r}.")
+
+
+def _look() -> tuple[str, str]:
+    """Return the theme and the density that the browser has chosen; empty for the usual ones."""
+    theme, _, density = request.cookies.get("hookgw_look", "").partition(".")
+    return theme if theme in ("light", "dark") else "", density if density == "compact" else ""
 
 
 class Form:

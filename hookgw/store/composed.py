@@ -70,6 +70,7 @@ class ComposedStore(Generic[Tx]):
         self.list_deliveries = history.list_deliveries
         self.find_delivery = history.find_delivery
         self.find_content = history.find_content
+        self.instances_of_event = history.instances_of_event
         self.list_events = log.list_events
         self.find_event = log.find_event
         self.index_log = log.index
@@ -97,6 +98,9 @@ class ComposedStore(Generic[Tx]):
         self.load_sessions = records.load_sessions
         self.put_session = records.put_session
         self.remove_sessions = records.remove_sessions
+        self.load_keys = records.load_keys
+        self.put_key = records.put_key
+        self.remove_keys = records.remove_keys
         self.get_value = records.get_value
         self.put_value = records.put_value
         self.make_due = records.make_due

@@ -90,6 +90,8 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
         self, connection: C_contra, instance: str, event_id: str
     ) -> tuple[str, bytes] | None: ...
 
+    def instances_of_event(self, connection: C_contra, event_id: str, most: int) -> list[str]: ...
+
     def tally(
         self,
         connection: C_contra,
@@ -241,6 +243,9 @@ class SteppedHistory(ABC, Generic[C, Tx]):
 
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
         return await self._lists.run(partial(self._sql.find_content, instance=instance, event_id=event_id))
+
+    async def instances_of_event(self, event_id: str, most: int) -> list[str]:
+        return await self._lists.run(partial(self._sql.instances_of_event, event_id=event_id, most=most))
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
         found: dict[float, MinuteTally] = {}

@@ -66,6 +66,9 @@ def shown(page: str) -> list[str]:
         ("since=2h", ["dlv_2", "dlv_1"]),
         ("until=2020-01-01T00:00:00Z", []),
         ("until=2h", []),
+        ("since=today", ["dlv_2", "dlv_1"]),
+        ("until=yesterday 14:00", []),
+        ("instance=loja*", ["dlv_2", "dlv_1"]),
         ("text=422", ["dlv_1"]),
         ("text=no</b>", ["dlv_1"]),
         ("text=nothing", []),
@@ -81,11 +84,110 @@ async def test_the_filters(browser: Browser, loja1: str, query: str, ids: list[s
 
 
 @pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("state:dead", ["dlv_1"]),
+        ("kind:connection.update instance:loja1", ["dlv_2"]),
+        ("status:422", ["dlv_1"]),
+        ("webhook:default", ["dlv_2", "dlv_1"]),
+        ("422", ["dlv_1"]),
+        ("mundo", ["dlv_2", "dlv_1"]),
+        ("payload:mundo state:dead", ["dlv_1"]),
+        ('"mundo</b>" state:delivered', ["dlv_2"]),
+        ("since:today", ["dlv_2", "dlv_1"]),
+        ("loja1 state:dead", ["dlv_1"]),
+        ("tag:acme", ["dlv_2", "dlv_1"]),
+        ("tag:tenant=acme", ["dlv_2", "dlv_1"]),
+        ("+55 11 98888-7777", ["dlv_3"]),
+        ("nothing", []),
+    ],
+)
+async def test_a_search(
+    browser: Browser, gateway: Gateway, receiver: Receiver, loja1: str, query: str, ids: list[str]
+) -> None:
+    await gateway.instances.change_tags("loja1", {"tenant": "acme"})
+    if "98888" in query:
+        data = Event.encode({"key": {"remoteJid": "5511988887777@s.whatsapp.net", "id": "3EB0"}})
+        event = Event(
+            id="evt_p", kind="MESSAGES_UPSERT", instance=loja1, data_json=data, time=gateway.clock.wall()
+        )
+        await gateway.events.accept([event])
+    page = await browser.get(LIST, params={"q": query})
+    assert shown(page.text) == ids, page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("dlv_2", "/deliveries/loja1/dlv_2"),
+        ("evt_0", "/deliveries/loja1/dlv_1"),
+        ("id:evt_0", "/deliveries/loja1/dlv_1"),
+    ],
+)
+async def test_an_id_of_any_kind_is_found(browser: Browser, loja1: str, query: str, place: str) -> None:
+    found = await browser.get("/search", params={"q": query})
+    found = await browser.http.get(found.headers["location"])
+    assert found.headers["location"] == f"/dashboard{place}"
+
+
+async def test_a_search_for_a_name_shows_the_instance(
+    browser: Browser, visitor: Browser, gateway: Gateway, loja1: str
+) -> None:
+    assert (await browser.get("/search?q=loja1")).headers["location"] == "/dashboard/instances/loja1"
+    await gateway.instances.create("mine", token="key-of-mine")
+    await visitor.log_in("key-of-mine")
+    assert (await visitor.get("/search?q=loja1")).headers["location"] == "/dashboard/deliveries?q=loja1"
+    for query in ("dlv_1", "evt_0", "id:evt_0"):
+        page = await visitor.get(LIST, params={"q": query})
+        assert "location" not in page.headers
+        assert shown(page.text) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "status_code", "text"),
+    [
+        ("state:lost", 400, "lost"),
+        ("tag:nobody", 404, "nobody"),
+        ("id:dlv_99", 404, "dlv_99"),
+        ("state:dead state:dead", 400, "twice"),
+        ("instance:nope", 404, "nope"),
+    ],
+)
+async def test_a_wrong_search_is_explained(
+    browser: Browser, loja1: str, query: str, status_code: int, text: str
+) -> None:
+    page = await browser.get(LIST, params={"q": query})
+    assert page.status_code == status_code
+    assert text in page.text.partition('role="alert"')[2].partition("</div>")[0]
+
+
+async def test_a_search_is_completed_from_what_there_is(
+    browser: Browser, visitor: Browser, gateway: Gateway, loja1: str
+) -> None:
+    await gateway.instances.change_tags("loja1", {"tenant": "acme"})
+    await gateway.instances.create("mine", token="key-of-mine")
+    for query, words in (
+        ("sta", ["state:", "status:"]),
+        ("x state:de", ["x state:delivered", "x state:dead"]),
+        ("lo", ["loja1"]),
+        ("instance:", ["instance:loja1", "instance:mine"]),
+        ("tag:a", ["tag:acme"]),
+        ("webhook:", ["webhook:default"]),
+        ("host:127", ["host:127.0.0.1"]),
+        ("kind:messages_ups", ["kind:MESSAGES_UPSERT"]),
+    ):
+        assert (await browser.get("/search/words", params={"q": query})).json() == words
+    await visitor.log_in("key-of-mine")
+    for query in ("lo", "tag:a", "webhook:", "host:"):
+        assert (await visitor.get("/search/words", params={"q": query})).json() == []
+
+
+@pytest.mark.parametrize(
     ("query", "status_code", "text"),
     [
         ("state=lost", 400, "lost"),
         ("kind=NOPE", 400, "NOPE"),
-        ("since=yesterday", 400, "From must be a time"),
+        ("since=someday", 400, "From must be a time"),
         ("instance=nope", 404, "nope"),
         ("instance=loja1&label=nope", 404, "nope"),
     ],
@@ -96,6 +198,28 @@ async def test_a_wrong_filter_is_explained(
     page = await browser.get(f"{LIST}?{query}")
     assert page.status_code == status_code
     assert text in page.text.partition('role="alert"')[2].partition("</div>")[0]
+
+
+async def test_what_is_filtered_is_exported(
+    browser: Browser, gateway: Gateway, loja1: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.deliveries.pages.export.STEP", 1)
+    lines = (await browser.get(f"{LIST}/export?format=ndjson")).text.splitlines()
+    assert [msgspec.json.decode(line)["id"] for line in lines] == ["dlv_2", "dlv_1"]
+    table = await browser.get(f"{LIST}/export?state=dead&format=csv")
+    assert table.headers["content-disposition"] == 'attachment; filename="deliveries.csv"'
+    head, row = table.text.splitlines()
+    assert head.startswith("acceptedAt,instance,kind,id,eventId,state,")
+    assert ",loja1,MESSAGES_UPSERT,dlv_1,evt_0,dead," in row
+    assert "geheim" not in table.text
+    # What a tenant names is no formula in a program for tables.
+    change, _ = parse_registration({"url": "http://127.0.0.1:9/x"}, gateway.catalog)
+    await gateway.registrations.set(loja1, "-1", change)
+    await emit(gateway, "MESSAGES_UPSERT", "evt_3")
+    assert ",'-1," in (await browser.get(f"{LIST}/export?format=csv")).text
+    monkeypatch.setattr("hookgw.deliveries.pages.export.MOST_EXPORTED", 2)
+    assert len((await browser.get(f"{LIST}/export?format=ndjson")).text.splitlines()) == 2
+    assert (await browser.get(f"{LIST}/export?format=xls")).status_code == 400
 
 
 async def test_an_empty_list_says_why(browser: Browser) -> None:
@@ -207,7 +331,7 @@ async def test_a_delivery_is_skipped(browser: Browser, gateway: Gateway, shown_o
     page = {"": f"{LIST}/loja2/{first}", "lanes": "/lanes", "overview": "/"}[shown_on]
     text = (await browser.get(page)).text
     assert f'name="delivery" value="loja2/{first}"' in text
-    assert ">Skip this delivery</button>" in text
+    assert "Skip this delivery" in text
     fields = {"delivery": f"loja2/{first}", "page": shown_on}
     done = await browser.submit(page, f"{LIST}/skip", fields)
     assert done.headers["location"] == f"/dashboard{back_to.format(first)}?done=skipped"
@@ -234,23 +358,55 @@ async def test_several_are_sent_again_the_oldest_first(
     assert "dlv_77" in unknown.text
 
 
-async def test_a_time_span_is_counted_before_it_is_replayed(
-    browser: Browser, receiver: Receiver, loja1: str
+async def test_all_that_match_are_counted_before_they_are_sent_again(
+    browser: Browser, gateway: Gateway, receiver: Receiver, loja1: str
 ) -> None:
     page = f"{LIST}?instance=loja1"
-    asked: Mapping[str, object] = {"instance": "loja1", "replay_since": "2h", "replay_state": "all"}
+    asked = {"instance": "loja1", "since": "2h"}
     counted = (await browser.submit(page, f"{LIST}/replay", asked)).text
-    assert "2 finished deliveries of loja1" in counted
-    since = re.search(r'name="replay_since" value="([^"]+)"', counted)
-    assert since is not None
-    confirmed = {**asked, "replay_since": since[1], "confirmed": "true"}
-    done = await browser.submit(page, f"{LIST}/replay", confirmed)
-    assert done.headers["location"] == "/dashboard/deliveries?instance=loja1&done=replayed"
-    await receiver.wait_for(4)
-    for name, value, text in (("replay_since", "x", "since"), ("replay_label", "nope", "nope")):
+    assert "finished deliveries of" in counted
+    assert re.search(r'<data value="2">2</data> to default of loja1', counted)
+    shown = counted.partition('aria-label="Confirm"')[2].partition("</form>")[0]
+    fixed = dict(re.findall(r'name="(since|until|instance|kept_\w+)" value="([^"]+)"', shown))
+    # What is confirmed is what was counted, and not two hours before then.
+    assert fixed["since"].endswith("Z")
+    assert fixed["until"].endswith("Z")
+    assert fixed["kept_since"] == "2h"
+    await emit(gateway, "MESSAGES_UPSERT", "later")
+    await receiver.wait_for(3)
+    done = await browser.submit(page, f"{LIST}/replay", {**fixed, "confirmed": "true"})
+    assert done.headers["location"] == "/dashboard/deliveries?instance=loja1&since=2h&done=replayed"
+    await receiver.wait_for(5)
+    assert receiver.ids[3:] == receiver.ids[:2]
+    for name, value, text in (
+        ("since", "x", "From"),
+        ("label", "nope", "nope"),
+        ("state", "pending", "part"),
+    ):
         refused = await browser.submit(page, f"{LIST}/replay", {**asked, name: value})
         assert refused.status_code in (400, 404)
         assert text in refused.text.partition('role="alert"')[2]
+
+
+async def test_all_that_match_are_of_several_instances(
+    browser: Browser, gateway: Gateway, receiver: Receiver, loja1: str
+) -> None:
+    await gateway.instances.create("loja2")
+    await set_webhook(gateway, "loja2")
+    await gateway.registrations.pause("loja2")
+    await emit(gateway, "MESSAGES_UPSERT", "waits", "loja2")
+    counted = (await browser.submit(LIST, f"{LIST}/cancel", {"state": "pending"})).text
+    assert re.search(r'<data value="1">1</data> to default of loja2', counted)
+    done = await browser.submit(LIST, f"{LIST}/cancel", {"state": "pending", "confirmed": "true"})
+    assert "done=cancel" in done.headers["location"]
+    with trio.fail_after(10):
+        while gateway.backlog.of_instance("loja2")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
+            await trio.sleep(0.01)
+    nothing = (await browser.submit(LIST, f"{LIST}/cancel", {"state": "pending"})).text
+    assert "No pending delivery matches" in nothing
+    counted = (await browser.submit(LIST, f"{LIST}/replay", {"state": "dead"})).text
+    assert "dead letters</" not in counted
+    assert re.search(r'<data value="1">1</data> to default of loja1, <data value="1">', counted)
 
 
 async def test_a_tenant_sees_and_sends_its_own(visitor: Browser, gateway: Gateway, loja1: str) -> None:
@@ -261,7 +417,8 @@ async def test_a_tenant_sees_and_sends_its_own(visitor: Browser, gateway: Gatewa
         assert (await visitor.get(path)).status_code == 403
     forms: tuple[tuple[str, Mapping[str, object]], ...] = (
         ("resend", {"delivery": ["loja1/dlv_1"]}),
-        ("replay", {"instance": "loja1", "replay_since": "2h"}),
+        ("replay", {"instance": "loja1", "since": "2h"}),
+        ("cancel", {"instance": "loja1", "since": "2h"}),
         ("loja1/dlv_1/resend", {}),
         ("skip", {"delivery": "loja1/dlv_1"}),
     )

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trustme
 
-from hookgw import ConnectionState, Gateway
+from hookgw import ConnectionState, Event, Gateway
 from hookgw.config import InstancesSettings, Settings
 from hookgw.deliveries import Pull
 from hookgw.instances import FoundServer
@@ -16,7 +16,7 @@ from hookgw.records import NO_IDENTITY, RetryOptions, TlsIdentity
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
 from hookgw.webhooks import parse_registration
-from tests.dashboard.conftest import Browser, emit
+from tests.dashboard.conftest import Browser, emit, set_webhook
 from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of
 
@@ -75,6 +75,28 @@ async def test_the_options_of_a_connector_can_be_asked_for(browser: Browser) -> 
     assert 'name="option.rate"' in (await browser.get("/instances?integration=simulator")).text
 
 
+async def test_instances_are_filtered_and_sorted(browser: Browser, gateway: Gateway) -> None:
+    for name in ("a", "b", "c"):
+        await gateway.instances.create(name)
+    await set_webhook(gateway, "b")
+    data = Event.encode({"state": "open", "wuid": "5511988887777@s.whatsapp.net"})
+    event = Event(id="evt", kind="CONNECTION_UPDATE", instance="c", data_json=data, time=gateway.clock.wall())
+    await gateway.events.accept([event])
+    shown = {}
+    for query in (
+        "",
+        "sort=-name",
+        "sort=-webhooks",
+        "state=open",
+        "search=55+11+98888-7777",
+        "state=failing",
+    ):
+        page = (await browser.get(f"/instances?{query}")).text
+        shown[query] = re.findall(r'<tr id="row-(\w+)"', page)
+    assert [*shown.values()] == [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"], ["c"], ["c"], []]
+    assert (await browser.get("/instances?tag=nonsense")).status_code == 400
+
+
 async def test_names_are_searched_and_paged(browser: Browser, gateway: Gateway) -> None:
     for number in range(51):
         await gateway.instances.create(f"shop-{number:02}")
@@ -86,7 +108,7 @@ async def test_names_are_searched_and_paged(browser: Browser, gateway: Gateway) 
     found = (await browser.get("/instances?search=OTH")).text
     assert ">Other</a>" in found
     assert "shop-" not in found
-    assert "No instance has" in (await browser.get("/instances?search=<b>")).text
+    assert "No instance matches" in (await browser.get("/instances?search=<b>")).text
 
 
 async def test_the_code_is_a_picture(browser: Browser, gateway: Gateway, loja1: str) -> None:

@@ -131,9 +131,10 @@ async def test_many_problems_are_shown_on_demand(
     browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hookgw.operations.pages.overview.MOST_PROBLEMS", 1)
-    for name in ("loja1", "loja2"):
+    # Two causes: problems with one cause are shown as one.
+    for name, port in (("loja1", 9), ("loja2", 10)):
         await gateway.instances.create(name)
-        await set_webhook(gateway, name)
+        await set_webhook(gateway, name, f"http://127.0.0.1:{port}/x")
         await emit(gateway, name)
     with trio.fail_after(20):
         while len([*gateway.auto_disable.failing()]) < 2:  # noqa: ASYNC110 (attempts)
@@ -265,16 +266,141 @@ def test_the_newest_lines_are_kept() -> None:
 async def test_a_tenant_sees_its_own_lanes_alone(
     browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.deliveries.pages.lanes.MOST_LANES", 1)
+    monkeypatch.setattr("hookgw.deliveries.pages.lanes.PAGE", 1)
     for name in ("loja1", "mine"):
         await gateway.instances.create(name, token=f"key-of-{name}")
         await set_webhook(gateway, name)
         await emit(gateway, name)
     page = (await browser.get("/lanes")).text
     assert page.count(" / default") == 1
-    assert '<data value="2">2</data> lanes; these are the ones to look at first.' in page
+    assert '<data value="2">2</data> lanes, page <data value="1">1</data> of' in page
+    assert 'rel="next" href="/dashboard/lanes?page=2"' in page
+    pages = [(await browser.get(f"/lanes?sort=webhook&page={number}")).text for number in (1, 2)]
+    assert ["loja1 / default" in page for page in pages] == [True, False]
+    assert "mine / default" in pages[1]
     await browser.submit("/", "/logout")
     assert (await browser.log_in("key-of-loja1")).status_code == 303
     page = (await browser.get("/lanes")).text
     assert "loja1 / default" in page
     assert "mine" not in page
+
+
+async def fail(gateway: Gateway, *names: str) -> None:
+    for name in names:
+        await gateway.instances.create(name)
+        await set_webhook(gateway, name)
+        await emit(gateway, name)
+    with trio.fail_after(20):
+        while len([*gateway.auto_disable.failing()]) < len(names):  # noqa: ASYNC110 (attempts)
+            await trio.sleep(0.05)
+
+
+async def test_one_dead_receiver_is_one_problem_that_is_repaired_in_place(
+    browser: Browser, gateway: Gateway
+) -> None:
+    await fail(gateway, "loja1", "loja2")
+    page = (await browser.get("/")).text
+    assert page.count("127.0.0.1:9 refuses connections</h3>") == 1
+    assert '<data value="2">2</data> webhooks' in page
+    group = re.search(r'name="repair" value="pause:([0-9a-f]{12})"', page)
+    assert group is not None
+    done = await browser.submit("/", "/problems/repair", {"repair": f"pause:{group[1]}"})
+    assert done.headers["location"].endswith("?done=paused")
+    assert all(gateway.registrations.get(name).is_paused for name in ("loja1", "loja2"))
+    for wrong in ("pause:000000000000", f"connect:{group[1]}", f"nothing:{group[1]}"):
+        refused = await browser.submit("/", "/problems/repair", {"repair": wrong})
+        assert refused.status_code in (400, 404)
+
+
+async def test_a_disabled_webhook_loses_most_and_gets_what_it_missed(
+    browser: Browser, gateway: Gateway
+) -> None:
+    await fail(gateway, "loja1")
+    async with open_receiver() as receiver:
+        await gateway.instances.create("loja2")
+        await set_webhook(gateway, "loja2", receiver.url)
+        found = gateway.registrations.get("loja2")
+        await gateway.auto_disable.disable(found, "The receiver answered 410 Gone.")
+        await emit(gateway, "loja2")
+        page = (await browser.get("/")).text
+        assert page.index("answers 410") < page.index("refuses connections")
+        assert '<data value="1">1</data> missed' in page
+        group = re.search(r'name="repair" value="(enable:[0-9a-f]{12})"', page)
+        assert group is not None
+        await browser.submit("/", "/problems/repair", {"repair": group[1]})
+        await receiver.wait_for(1)
+    assert gateway.registrations.get("loja2").enabled
+
+
+async def test_a_problem_is_muted_with_a_reason_until_a_time(
+    browser: Browser, visitor: Browser, gateway: Gateway
+) -> None:
+    await fail(gateway, "loja1")
+    page = (await browser.get("/")).text
+    group = re.search(r'name="mute" value="([0-9a-f]{12})"', page)
+    assert group is not None
+    fields = {"mute": group[1], f"reason-{group[1]}": "The CRM moves.", f"until-{group[1]}": "2h"}
+    for name in (f"reason-{group[1]}", f"until-{group[1]}"):
+        assert (await browser.submit("/", "/problems/mute", {**fields, name: ""})).status_code == 400
+    done = await browser.submit("/", "/problems/mute", fields)
+    assert done.headers["location"].endswith("?done=muted")
+    page = (await browser.get("/")).text
+    assert "Needs attention" not in page
+    assert "The CRM moves." in page
+    system = (await browser.get("/system")).text
+    assert "problem.mute" in system
+    assert "The CRM moves." in system
+    await browser.submit("/", "/problems/unmute", {"unmute": group[1]})
+    assert "Needs attention" in (await browser.get("/")).text
+
+
+async def test_a_key_without_the_right_repairs_nothing(visitor: Browser, gateway: Gateway) -> None:
+    await fail(gateway, "loja1")
+    await gateway.instances.create("mine", token="key-of-mine")
+    await visitor.log_in("key-of-mine")
+    assert "refuses connections" not in (await visitor.get("/")).text
+    fields = {"mute": "000000000000", "reason-000000000000": "x", "until-000000000000": "2h"}
+    assert (await visitor.submit("/", "/problems/mute", fields)).status_code == 403
+    assert (
+        await visitor.submit("/", "/problems/repair", {"repair": "pause:000000000000"})
+    ).status_code == 404
+
+
+async def test_lanes_are_searched_and_idle_ones_are_listed_on_demand(
+    browser: Browser, gateway: Gateway
+) -> None:
+    await fail(gateway, "loja1")
+    async with open_receiver() as receiver:
+        await gateway.instances.create("works")
+        await set_webhook(gateway, "works", receiver.url)
+        await emit(gateway, "works")
+        await receiver.wait_for(1)
+        with trio.fail_after(10):
+            while gateway.backlog.of_instance("works")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
+                await trio.sleep(0.01)
+        shown = {
+            query: [
+                name for name in ("loja1", "works") if f"{name} / default" in (await browser.get(query)).text
+            ]
+            for query in (
+                "/lanes",
+                "/lanes?idle=true",
+                "/lanes?state=idle",
+                "/lanes?idle=true&search=refused",
+                "/lanes?idle=true&search=WORKS",
+                "/lanes?search=nothing",
+            )
+        }
+    assert [*shown.values()] == [["loja1"], ["loja1", "works"], ["works"], ["loja1"], ["works"], []]
+
+
+async def test_columns_are_chosen_and_kept(browser: Browser, gateway: Gateway) -> None:
+    await fail(gateway, "loja1")
+    usual = (await browser.get("/lanes")).text
+    assert ">Oldest since" in usual
+    chosen = await browser.get("/lanes?column=error&column=pending&column=nothing")
+    assert ">Oldest since" not in chosen.text.partition("<table")[2]
+    assert ">Last error" in chosen.text.partition("<table")[2]
+    assert 'data-live="/dashboard/live/lanes?column=pending&amp;column=error"' in chosen.text
+    browser.http.cookies.update(chosen.cookies)
+    assert ">Last error" in (await browser.get("/lanes")).text.partition("<table")[2]

@@ -2,36 +2,57 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
+import msgspec
 from quart import Response, request
 
-from hookgw.deliveries.requests import parse_replay
-from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound
+from hookgw.core.access import check_right, reaches
+from hookgw.deliveries.dry_run import Counted
+from hookgw.deliveries.pages.export import FORMATS, export
+from hookgw.deliveries.pages.suggestions import names_reached, reaches_name, suggestions, tagged
+from hookgw.deliveries.requests import parse_list
+from hookgw.deliveries.search import Words, kind_of_words, last_part, parse_search, with_words
+from hookgw.deliveries.selection import check_label, check_names, limited, limited_to, query_of, selected
+from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.masking import with_masked_user
-from hookgw.kernel.times import parse_rfc3339
-from hookgw.kernel.units import parse_duration
-from hookgw.records.deliveries import DeliveryState
+from hookgw.kernel.times import rfc3339
+from hookgw.records.api_keys import Principal, Right
+from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.instances import name_before_retirement
+from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
+from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.store import DeliveryQuery, DeliverySummary
+from hookgw.store import DeliverySummary
+from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
+from hookgw.web.request_body import json_response
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 PAGE = 50
+LONGEST = 200
+"""Characters of a field."""
+MOST_SUGGESTED = 10
 """Deliveries on a page."""
-"""A replay of more deliveries than this is announced as "more than" so many."""
+MOST_TICKED = 500
+"""The most deliveries that are sent again by ticking them."""
+MOST_NAMED = 5
+"""The most webhooks that a count names."""
 
 
 class Filters(NamedTuple):
-    """The form above the list, as it was entered."""
+    """The form above the list, as it was entered. ``q`` may have qualifiers, see :func:`parse_search`."""
 
+    q: str = ""
     instance: str = ""
     state: str = ""
     kind: str = ""
@@ -41,7 +62,17 @@ class Filters(NamedTuple):
     text: str = ""
 
     def query(self) -> str:
-        return urlencode({name: value for name, value in self._asdict().items() if value})
+        return urlencode(self.given())
+
+    def given(self) -> dict[str, str]:
+        return {name: value for name, value in self._asdict().items() if value}
+
+
+class Reader(NamedTuple):
+    """Who reads a list: what they may see, and where they are."""
+
+    principal: Principal
+    zone: datetime.tzinfo
 
 
 class Row(NamedTuple):
@@ -62,19 +93,108 @@ class Row(NamedTuple):
     why: str | None
 
 
+class Plan(NamedTuple):
+    """What a confirmed action on all that match would do.
+
+    Attributes:
+        action: ``replay`` or ``cancel``.
+        fixed: the filters, with the times that were counted.
+        webhooks: how many go to which webhook, most first.
+        others: how many go to further webhooks.
+    """
+
+    action: str
+    fixed: Filters
+    counted: Counted
+    webhooks: list[tuple[str, int]]
+    others: int
+
+
 class DeliveriesPage:
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
         site.nav.append(NavEntry("Deliveries", "/deliveries"))
-        site.add("/deliveries", self.list)
-        site.add("/live/deliveries", self.live)
-        site.add("/deliveries/resend", self.resend, "POST", page="/deliveries")
-        site.add("/deliveries/replay", self.replay, "POST", page="/deliveries")
+        site.add("/search", self.search, within_reach(Right.READ))
+        site.add("/search/words", self.suggest, within_reach(Right.READ))
+        site.add("/deliveries/export", self.export, within_reach(Right.READ))
+        site.add("/deliveries", self.list, within_reach(Right.READ))
+        site.add("/live/deliveries", self.live, within_reach(Right.READ))
+        site.add("/deliveries/resend", self.resend, within_reach(Right.REPLAY), "POST", page="/deliveries")
+        site.add("/deliveries/replay", self.replay, within_reach(Right.REPLAY), "POST", page="/deliveries")
+        site.add("/deliveries/cancel", self.cancel, within_reach(Right.REPLAY), "POST", page="/deliveries")
 
     async def list(self) -> Response:
-        return await self._page(self._asked(), request.args.get("cursor") or None)
+        filters, reader = _asked(), _reader()
+        if filters.q and filters == Filters(q=filters.q):
+            found = parse_search(filters.q)
+            name = found.filters.get("id", "") if [*found.filters] == ["id"] else found.words
+            place = None if found.filters and found.words else await self._place_of(name, reader.principal)
+            if place is not None:
+                return self._site.redirect(f"/deliveries/{quote(place[0])}/{quote(place[1])}")
+        return await self._page(filters, request.args.get("cursor") or None)
+
+    async def search(self) -> Response:
+        """Show the instance that a name means; otherwise the delivery, or deliveries, that a search finds."""
+        q = request.args.get("q", "").strip()[:LONGEST]
+        if names_reached(self._gateway.registry, visitor().principal, q):
+            return self._site.redirect(f"/instances/{quote(q)}")
+        return self._site.redirect("/deliveries", **({"q": q} if q else {}))
+
+    async def export(self) -> Response:
+        """Return what the list would show, on all its pages, as a file."""
+        form, reader, signed_in = request.args.get("format", ""), _reader(), visitor().signed_in
+        if form not in FORMATS:
+            raise Invalid(f"format must be one of {', '.join(FORMATS)}.")
+        filters = await self._resolved(_asked(), reader)
+        query = await query_of(
+            self._gateway.registry,
+            reader.principal,
+            self._selection(filters, reader),
+            cursor=None,
+            limit=PAGE,
+        )
+        is_allowed = partial(self._gateway.sessions.is_valid, signed_in)
+        headers = {"content-disposition": f'attachment; filename="deliveries.{form}"'}
+        parts = export(self._gateway, query, form, is_allowed)
+        response = Response(parts, headers=headers, content_type=FORMATS[form])
+        response.timeout = None  # each part has the deadline of a list
+        return response
+
+    async def _place_of(self, name: str, principal: Principal) -> tuple[str, str] | None:
+        """Return the instance and the id of the delivery that an id means, within reach, if there is one."""
+        gateway, without_global = self._gateway, not principal.is_global
+        if not name or " " in name:
+            return None
+        seq = parse_delivery_id(name)
+        if seq is not None:
+            only = DeliverySelection(failed_since=seq, without_global=without_global)
+            query = await query_of(gateway.registry, principal, only, cursor=f"dlv_{seq + 1}", limit=1)
+            page = None if query is None else await gateway.history.list(query)
+            if page is not None and page.deliveries:
+                one = page.deliveries[0]
+                return (one.instance, one.id) if gateway.instances.find(one.instance) else None
+        names = (
+            await gateway.history.instances_of_event(name)
+            if principal.instance is None
+            else [principal.instance]
+        )
+        for instance in names:
+            if reaches(gateway.registry, principal, instance) and gateway.instances.find(instance):
+                try:
+                    report = await gateway.history.find(instance, name, without_global=without_global)
+                except NotFound:
+                    continue
+                return instance, report.summary.id
+        return None
+
+    async def suggest(self) -> Response:
+        """Return what may complete a search, as a JSON array of whole searches."""
+        gateway, principal = self._gateway, visitor().principal
+        before, name, value = last_part(request.args.get("q", "")[:LONGEST])
+        found = [*suggestions(gateway, principal, name, value.casefold())]
+        return json_response([f"{before}{name + ':' if name else ''}{one}" for one in found[:MOST_SUGGESTED]])
 
     async def _page(
         self,
@@ -82,156 +202,196 @@ class DeliveriesPage:
         cursor: str | None = None,
         *,
         error: HookgwError | None = None,
-        replay: DeliverySelection | None = None,
-        count: str = "",
+        plan: Plan | None = None,
     ) -> Response:
-        gateway, principal = self._gateway, visitor().principal
-        alert = error.messages if error else None
+        gateway, reader = self._gateway, _reader()
         try:
-            table = await self._table(filters, cursor, principal.is_global)
+            shown = await self._resolved(filters, reader)
+            table = await self._table(shown, cursor, reader)
         except (Invalid, NotFound) as wrong:
-            error, alert, table = wrong, wrong.messages, ""
-        instance = principal.instance or filters.instance
+            error, table, shown = wrong, "", filters
+        instance = reader.principal.instance or filters.instance
         known = gateway.instances.find(instance) is not None if instance else False
         return await self._site.render(
             "deliveries.html",
             200 if error is None else error.status,
             table=table,
-            live=None if cursor or alert else f"/live/deliveries?{filters.query()}",
+            live=None if cursor or error else f"/live/deliveries?{shown.query()}",
             filters=filters,
+            shown=shown,
             states=list(DeliveryState),
             kinds=[kind.name for kind in gateway.catalog if not kind.operational],
             labels=[one.label for one in gateway.registrations.of_instance(instance)] if known else [],
-            names_instances=principal.is_global,
-            may_replay=known,
-            instance=instance,
-            replay=replay,
-            count=count,
-            alert=alert,
+            names_instances=reader.principal.instance is None,
+            may_replay=filters.state in ("", DeliveryState.DEAD),
+            may_cancel=filters.state in ("", DeliveryState.PENDING),
+            plan=plan,
+            alert=error.messages if error else None,
         )
 
     async def live(self) -> Response:
-        filters = self._asked()
-        sees_global = _sees_global()
-        self._query(filters, None, sees_global)  # refused here, not once a second
-
-        async def render() -> str:
-            return await self._table(filters, None, sees_global)
-
-        return self._streams.open(visitor().signed_in, ("deliveries", filters, sees_global), render)
-
-    def _asked(self) -> Filters:
-        given = {name: request.args.get(name, "").strip()[:200] for name in Filters._fields}
-        return self._within(Filters(**given))
-
-    def _within(self, filters: Filters) -> Filters:
-        """Return filters limited to the rights of the session."""
-        own = visitor().principal.instance
-        if own is None:
-            return filters
-        if filters.instance not in ("", own):
-            raise Forbidden("This key belongs to another instance.")
-        return filters._replace(instance=own)
-
-    def _query(self, filters: Filters, cursor: str | None, sees_global: bool) -> DeliveryQuery:
-        gateway = self._gateway
-        if filters.state and filters.state not in list(DeliveryState):
-            raise Invalid(f"There is no state {filters.state!r}.")
-        kind = gateway.catalog.resolve(filters.kind, "The kind").name if filters.kind else None
-        if filters.instance:
-            gateway.instances.get(filters.instance)
-        registration = None
-        if filters.label and filters.instance:
-            registration = gateway.registrations.get(filters.instance, filters.label).id
-        return DeliveryQuery(
-            instance=filters.instance or None,
-            state=DeliveryState(filters.state) if filters.state else None,
-            kinds=() if kind is None else (kind,),
-            registrations=None if registration is None else (registration,),
-            error=filters.text or None,
-            since=_moment(filters.since, "From", gateway.clock.wall()),
-            until=_moment(filters.until, "Until", gateway.clock.wall()),
-            cursor=cursor,
-            limit=PAGE,
-            without_global=not sees_global,
+        filters, reader = await self._resolved(_asked(), _reader()), _reader()
+        self._selection(filters, reader)  # refused here, not once a second
+        key = ("deliveries", filters, reader.principal, str(reader.zone))
+        return self._streams.open(
+            visitor().signed_in,
+            key,
+            partial(self._table, filters, None, reader),
+            within=None if "*" in filters.instance else filters.instance or None,
         )
 
-    async def _table(self, filters: Filters, cursor: str | None, sees_global: bool) -> str:
-        query = self._query(filters, cursor, sees_global)
-        page = await self._gateway.history.list(query)
-        found = page.deliveries
+    def _selection(self, filters: Filters, reader: Reader) -> DeliverySelection:
+        """Return what the filters select, within the rights of the session."""
+        gateway, now, registry = self._gateway, self._gateway.clock.wall(), self._gateway.registry
+        given = _merged(filters, reaches_name(registry, reader.principal))
+        for name, where in (("since", "From"), ("until", "Until")):
+            moment = parse_moment(given[name], where, now, reader.zone)
+            given[name] = "" if moment is None else rfc3339(moment)
+        tag, instance, given_id = given.pop("tag", ""), given.pop("instance"), given.pop("id", "")
+        given["instances"] = instance
+        if given_id:  # one that exists is shown instead of a list
+            raise NotFound(f"There is no delivery, and no event with one, {given_id[:128]!r}.")
+        tags = [tag] if "=" in tag else ()
+        selection = parse_list(given, gateway.catalog, now=now, over_all=True, tags=tags)
+        check_names(registry, reader.principal, selection)
+        if instance and not instance.endswith("*"):
+            check_label(registry, instance, selection)
+        if tag and not tags:
+            names = tagged(registry, reader.principal, tag, selection)
+            if not names:
+                raise NotFound(f"No instance has the tag {tag[:128]!r}.")
+            selection = msgspec.structs.replace(selection, instances=tuple(names))
+        if selection.reads_payloads:
+            check_right(reader.principal, Right.PAYLOADS)
+        # They are the operator's: how those receivers answer is none of the tenant's business.
+        return limited(selection, without_global=not reader.principal.is_global)
+
+    async def _resolved(self, filters: Filters, reader: Reader) -> Filters:
+        """Return filters that say where words are searched: in errors, or, if none has them, in payloads."""
+        found = parse_search(filters.q)
+        kind, words = kind_of_words(found.words, reaches_name(self._gateway.registry, reader.principal))
+        if kind is not Words.TEXT or not reader.principal.rights.has(Right.PAYLOADS):
+            return filters
+        if "error" in found.filters or "text" in found.filters:
+            raise Invalid(
+                "Write words that are not in the error or the payload behind their qualifiers, too."
+            )
+        plain = words.replace('"', "")
+        in_errors = filters._replace(q=with_words(found.filters, "error", plain))
+        query = await query_of(
+            self._gateway.registry,
+            reader.principal,
+            self._selection(in_errors, reader),
+            cursor=None,
+            limit=1,
+        )
+        if query is None or (await self._gateway.history.list(query)).deliveries:
+            return in_errors
+        return filters._replace(q=with_words(found.filters, "payload", plain))
+
+    async def _table(self, filters: Filters, cursor: str | None, reader: Reader) -> str:
+        selection = self._selection(filters, reader)
+        query = await query_of(self._gateway.registry, reader.principal, selection, cursor=cursor, limit=PAGE)
+        found, older = [], None
+        if query is not None:
+            page = await self._gateway.history.list(query)
+            found, older = page.deliveries, page.cursor
         if filters.text and filters.instance and not cursor:
             # An id finds its delivery, whatever its texts.
             try:
                 report = await self._gateway.history.find(
-                    filters.instance, filters.text, without_global=query.without_global
+                    filters.instance, filters.text, without_global=selection.without_global
                 )
             except NotFound:
                 pass
             else:
                 found = [report.summary, *(one for one in found if one.seq != report.summary.seq)]
-        older = f"/deliveries?{filters.query()}&cursor={page.cursor}" if page.cursor else None
         return await self._site.fragment(
             "deliveries_table.html",
             rows=[row_of(self._gateway, one) for one in found],
-            older=older,
+            older=f"/deliveries?{filters.query()}&cursor={older}" if older else None,
             first=f"/deliveries?{filters.query()}" if cursor else None,
             is_filtered=bool(filters.query()),
-            names_instances=not filters.instance,
+            names_instances=not filters.instance and reader.principal.instance is None,
         )
 
     async def resend(self) -> Response:
+        """Send the ticked deliveries again."""
         form = await self._site.form()
-        filters = _entered(self._within, form)
+        filters = _entered(form)
         chosen = form.all("delivery")
         if not chosen:
             return await self._page(filters, error=Invalid("Tick the deliveries that are to be sent again."))
+        if len(chosen) > MOST_TICKED:
+            most = f"Tick at most {MOST_TICKED} deliveries, or send all again that match."
+            return await self._page(filters, error=Invalid(most))
         deliveries = []
-        for one in reversed(chosen[:PAGE]):  # the oldest first, as they were
+        for one in chosen:
             instance, _, name = one.partition("/")
-            if not visitor().principal.may(instance):
-                raise Forbidden("This key belongs to another instance.")
+            check_named(self._gateway.registry, visitor().principal, Right.REPLAY, instance)
             deliveries.append((instance, name))
-        refused = await self._gateway.views.resend(deliveries, without_global=not _sees_global())
+        # The oldest first, as they were: the number of a delivery grows.
+        deliveries.sort(key=lambda one: (len(one[1]), one[1]))
+        refused = await self._gateway.views.resend(
+            deliveries, without_global=not visitor().principal.is_global
+        )
         if refused:
             problems = [f"{name}: {message}" for name, messages in refused for message in messages]
             return await self._page(filters, error=Conflict(*problems))
-        return self._site.redirect("/deliveries", **_given(filters), done="resent")
+        return self._site.redirect("/deliveries", **filters.given(), done="resent")
 
     async def replay(self) -> Response:
-        """Send the deliveries of a period again, in order: first show how many, then do it."""
+        """Send all again that match, in their original order: first show how many, then do it."""
+        return await self._act_on_all("replay")
+
+    async def cancel(self) -> Response:
+        """Cancel all pending deliveries that match: first show how many, then do it."""
+        return await self._act_on_all("cancel")
+
+    async def _act_on_all(self, action: str) -> Response:
         form = await self._site.form()
-        filters = _entered(self._within, form)
-        instance = filters.instance
+        filters, reader, gateway = _entered(form), _reader(), self._gateway
+        without_global = not reader.principal.is_global
+        deliveries = gateway.deliveries
+        is_replay = action == "replay"
+        # What comes in while the reader looks at the count has no part in it.
+        has_until = filters.until or "until" in parse_search(filters.q).filters
+        fixed = filters if has_until else filters._replace(until=rfc3339(gateway.clock.wall()))
+        if filters.since:
+            since = parse_moment(filters.since, "From", gateway.clock.wall(), reader.zone)
+            fixed = fixed._replace(since="" if since is None else rfc3339(since))
         try:
-            elsewhere = await forward_form(instance) if instance else None
-            if elsewhere is not None:
-                return elsewhere
-            self._gateway.instances.get(instance)
-            body = {
-                "since": form.get("replay_since"),
-                "until": form.get("replay_until") or None,
-                "state": form.get("replay_state") or "dead",
-                "label": form.get("replay_label") or None,
-            }
-            asked = parse_replay(
-                {name: value for name, value in body.items() if value},
-                self._gateway.catalog,
-                now=self._gateway.clock.wall(),
-            )
-            replay, deliveries = asked.selection, self._gateway.deliveries
+            fixed = await self._resolved(fixed, reader)
+            selection = self._selection(fixed, reader)
+            if (
+                selection.state not in (None, "dead")
+                if is_replay
+                else selection.state not in (None, "pending")
+            ):
+                raise Invalid(f"Deliveries that are {selection.state} cannot be part of this.")
+            if is_replay:
+                selection = msgspec.structs.replace(selection, state=selection.state or "all")
+            names = selected(gateway.registry, reader.principal, selection)
+            if names:
+                elsewhere = await forward_form(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
+                if elsewhere is not None:
+                    return elsewhere
             if not form.has("confirmed"):
-                counted = await deliveries.count_replayable(
-                    [instance], replay, without_global=not _sees_global()
-                )
-                count = f"{counted.matching:,}" + ("" if counted.is_complete else " or more")
-                return await self._page(filters, replay=replay, count=count)
-            job = await deliveries.replay(instance, replay, without_global=not _sees_global())
+                count = deliveries.count_replayable if is_replay else deliveries.count_cancellable
+                counted = await count(names, selection, without_global=without_global)
+                return await self._page(filters, plan=_plan(action, fixed, counted))
+            start = deliveries.replay_in if is_replay else deliveries.cancel_in
+            selection = limited_to(names, reader.principal, selection)
+            job = await start(names, selection, without_global=without_global)
         except HookgwError as error:
             return await self._page(filters, error=error)
-        if job.error is not None:
+        if job is not None and job.error is not None:
             return await self._page(filters, error=Conflict(job.error))
-        return self._site.redirect("/deliveries", **_given(filters), done="replayed")
+        done = (
+            "replayed" if is_replay else "cancelling" if job is not None and job.is_running else "cancelled"
+        )
+        kept = {name: form.get(f"kept_{name}") for name in Filters._fields if form.get(f"kept_{name}")}
+        return self._site.redirect("/deliveries", **kept, done=done)
 
 
 def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
@@ -262,31 +422,47 @@ def why_of(delivery: DeliverySummary) -> str | None:
     return delivery.reason or error
 
 
-def _sees_global() -> bool:
-    """Return whether the session sees deliveries to registrations of the configuration."""
-    return visitor().principal.is_global
+def _merged(filters: Filters, is_instance: Callable[[str], bool]) -> dict[str, str]:
+    """Return the values of the filters and of the search, by the names of filters in the search."""
+    given = {**filters._asdict(), "error": filters.text}
+    del given["q"], given["text"]
+    found = parse_search(filters.q)
+    kind, words = kind_of_words(found.words, is_instance)
+    if kind is Words.TEXT:
+        kind, words = Words.ERROR, found.words
+    further = [*found.filters.items(), *([(kind.value, words)] if kind is not Words.NONE else [])]
+    for name, value in further:
+        if given.get(name):
+            raise Invalid(f"The search has {name}: twice, or there is a filter for it, too.")
+        given[name] = value
+    return given
 
 
-def _moment(text: str, where: str, now: float) -> float | None:
-    """Return the time that a filter names: in RFC 3339, or as a duration before now."""
-    if not text:
-        return None
-    try:
-        return now - parse_duration(text)
-    except ValueError:
-        pass
-    try:
-        # The browser's own field for a time has neither seconds nor an offset.
-        return parse_rfc3339(f"{text}:00Z" if len(text) == 16 else text)
-    except (ValueError, OverflowError):
-        raise Invalid(
-            f"{where} must be a time such as 2026-11-20T12:00:00Z, or 2h for two hours ago."
-        ) from None
+def _reader() -> Reader:
+    return Reader(visitor().principal, reader_zone())
 
 
-def _entered(within: Callable[[Filters], Filters], form: Form) -> Filters:
-    return within(Filters(**{name: form.get(name)[:200] for name in Filters._fields}))
+def _asked() -> Filters:
+    return Filters(**{name: request.args.get(name, "").strip()[:LONGEST] for name in Filters._fields})
 
 
-def _given(filters: Filters) -> dict[str, str]:
-    return {name: value for name, value in filters._asdict().items() if value}
+def _entered(form: Form) -> Filters:
+    return Filters(**{name: form.get(name)[:LONGEST] for name in Filters._fields})
+
+
+def _plan(action: str, fixed: Filters, counted: Counted) -> Plan:
+    by_webhook = sorted(
+        (
+            (f"{label} of {instance}", count)
+            for instance, labels in counted.instances.items()
+            for label, count in labels.items()
+        ),
+        key=lambda one: -one[1],
+    )
+    return Plan(
+        action,
+        fixed,
+        counted,
+        by_webhook[:MOST_NAMED],
+        sum(count for _, count in by_webhook[MOST_NAMED:]),
+    )

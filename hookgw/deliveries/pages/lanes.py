@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 
 from quart import Response
 
-from hookgw.records.api_keys import Principal
-from hookgw.records.deliveries import LaneStatistics, ReportedLane
+from hookgw.core.access import names_within
+from hookgw.records.api_keys import Principal, Right
+from hookgw.records.deliveries import LaneState, LaneStatistics, ReportedLane
+from hookgw.records.lane_lists import LaneFilter
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.stuck_lanes import advice_for, skippable
+from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read_view
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.web.auth import check_access
+from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
 
-MOST_LANES = 200
-"""The most lanes on the page: those with the largest backlogs."""
+PAGE = 50
+"""Lanes on a page."""
+_SORTS = ("webhook", "pending", "oldest")
+_COLUMNS = (
+    Column("pending", "Pending", sort="pending", style="c-count number"),
+    Column("oldest", "Oldest since", sort="oldest", style="c-time"),
+    Column("receiver", "Receiver", style="c-url"),
+    Column("error", "Last error", is_usual=False),
+    Column("node", "Node", is_usual=False, style="c-name"),
+)
 
 
 class Row(NamedTuple):
@@ -51,38 +64,54 @@ class LanesPage:
         self._gateway = site.gateway
         self._streams = streams
         site.nav.append(NavEntry("Lanes", "/lanes"))
-        site.add("/lanes", self.show)
-        site.add("/live/lanes", self.live)
-        site.add("/lanes/resume", self.resume, "POST", page="/lanes")
+        site.add("/lanes", self.show, within_reach(Right.READ))
+        site.add("/live/lanes", self.live, within_reach(Right.READ))
+        site.add("/lanes/resume", self.resume, within_reach(Right.WEBHOOKS), "POST", page="/lanes")
 
     async def show(self) -> Response:
-        return await self._site.render("lanes.html", table=await self._table(visitor().principal))
+        view, principal = _asked(), visitor().principal
+        response = await self._site.render(
+            "lanes.html",
+            view=view,
+            states=list(LaneState),
+            table=await self._table(principal, view),
+            live=f"/live/lanes?{view.query()}",
+        )
+        return keep_columns(response, view, self._site.root)
 
     async def live(self) -> Response:
-        principal = visitor().principal
-
-        async def render() -> str:
-            return await self._table(principal)
-
-        return self._streams.open(visitor().signed_in, ("lanes", principal.instance), render)
+        principal, view = visitor().principal, _asked()
+        render = partial(self._table, principal, view)
+        return self._streams.open(visitor().signed_in, ("lanes", principal, view), render)
 
     async def resume(self) -> Response:
         """End the pause of a registration, and try its waiting lanes now."""
         form = await self._site.form()
         instance, _, label = form.get("webhook").partition("/")
-        check_access(visitor().principal, instance, label)
+        check_named(self._gateway.registry, visitor().principal, Right.WEBHOOKS, instance, label)
         elsewhere = await forward_form(instance)
         if elsewhere is not None:
             return elsewhere
         await self._gateway.registrations.resume(instance, label)
         return self._site.redirect("/lanes", done="resumed")
 
-    async def _table(self, principal: Principal) -> str:
-        found = await self._gateway.views.lanes(instance=principal.instance, most=MOST_LANES)
+    async def _table(self, principal: Principal, view: ListView) -> str:
+        only = LaneFilter(
+            state=view.get("state") if view.get("state") in list(LaneState) else "",
+            search=view.get("search").casefold(),
+            with_idle=bool(view.get("idle")),
+        )
+        names = names_within(self._gateway.registry, principal)
+        found = await self._gateway.views.lanes(among=names, most=view.page * PAGE, only=only, sort=view.sort)
+        page, pages = in_pages(found.total, view.page, PAGE)
         return await self._site.fragment(
             "lanes_table.html",
-            rows=[self._row(lane, node) for node, lane in found.lanes],
+            rows=[self._row(lane, node) for node, lane in found.lanes[(page - 1) * PAGE :]],
             total=found.total,
+            page=page,
+            pages=pages,
+            view=view,
+            is_filtered=bool(only.state or only.search),
             silent=found.silent,
         )
 
@@ -104,3 +133,7 @@ class LanesPage:
             skippable(lane),
             advice_for(lane, now),
         )
+
+
+def _asked() -> ListView:
+    return read_view("/lanes", ("search", "state", "idle"), _SORTS, _COLUMNS)

@@ -2,25 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
+import trio
 from quart import Response, request
 
-from hookgw.operations.activity import Counts
-from hookgw.records.api_keys import Principal
-from hookgw.records.problems import Problem
+from hookgw.core.access import names_within
+from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
+from hookgw.operations.activity import Counts, sum_of
+from hookgw.records.api_keys import Principal, Right
+from hookgw.records.problems import REPAIRS, Loss, Mute, Problem, ProblemGroup, Repair
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import SHARDS
 from hookgw.site.chart import HEIGHT, WIDTH, bars
+from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
+from hookgw.web.auth import check_named
+from hookgw.web.needs import within_reach
+from hookgw.webhooks.backfills import Found
 
 MOST_PROBLEMS = 20
-"""The most problems on the page, at first."""
+"""The most groups of problems on the page, at first."""
 ALL_PROBLEMS = 500
 """The most on the page that shows more of them."""
+MOST_ASKED = 2_000
+"""Problems of webhooks, and of instances, that are looked at."""
+MOST_MEMBERS = 50
+"""Problems of a group that are named."""
+MOST_MISSED = 20
+"""Disabled webhooks of a group whose missed events are counted; the count is kept for a minute."""
+MISSED_SECONDS = 0.2
+"""For so long a page waits for these counts."""
+_LOSSES = {
+    Loss.EVENTS: "events are lost",
+    Loss.ACCOUNT: "account is out",
+    Loss.TIME: "waiting",
+    Loss.UNKNOWN: "look",
+}
+_LOSS_STATES = {Loss.EVENTS: "dead", Loss.ACCOUNT: "failing", Loss.TIME: "waiting", Loss.UNKNOWN: ""}
+_REPAIRS = {
+    Repair.TRY: "Try all",
+    Repair.PAUSE: "Pause all",
+    Repair.ENABLE: "Enable, and send what it missed",
+    Repair.CONNECT: "Connect",
+}
+_REPAIRED = {
+    Repair.TRY: "resumed",
+    Repair.PAUSE: "paused",
+    Repair.ENABLE: "backfilling_all",
+    Repair.CONNECT: "connecting",
+}
+MOST_COUNTED = 100
+"""Instances whose deliveries are counted for a key that does not reach everything: each takes a search."""
+_PERIODS = ("minute", "hour", "day")
 _MINUTES = 60
 _HOUR, _DAY = 3_600, 86_400
 _THIS_MACHINE = ip_address("127.0.0.1")
@@ -43,6 +81,34 @@ class ShownProblem(NamedTuple):
     since: float | None = None
     detail: str = ""
     skips: str = ""
+
+
+class ShownGroup(NamedTuple):
+    """Problems with one cause.
+
+    Attributes:
+        loss: what it costs, in words, and ``state`` its colour.
+        webhooks, instances: how many it concerns.
+        members: the longest first; ``others`` are not among them.
+        why: what all of them say, in sentences.
+        missed: how many events its webhooks have missed, and whether that is all; ``None`` if unknown.
+        repairs: what can be done about all of it, with the words for it.
+    """
+
+    id: str
+    title: str
+    loss: str
+    state: str
+    since: float | None
+    pending: int
+    webhooks: int
+    instances: int
+    members: list[ShownProblem]
+    others: int
+    why: str
+    missed: tuple[int, bool] | None
+    repairs: list[tuple[Repair, str]]
+    mute: Mute | None
 
 
 class Period(NamedTuple):
@@ -71,13 +137,22 @@ class OverviewPage:
         networks = map(ip_network, site.gateway.settings.delivery.allow_networks)
         self._reaches_this_machine = any(_THIS_MACHINE in network for network in networks)
         site.nav.append(NavEntry("Overview", ""))
-        site.add("/", self.show)
-        site.add("/live/overview", self.live)
+        site.add("/", self.show, within_reach(Right.READ))
+        site.add("/live/overview", self.live, within_reach(Right.READ))
+        site.add("/problems/repair", self.repair, within_reach(Right.READ), "POST", page="/")
+        site.add("/problems/mute", self.mute, Right.OPERATE, "POST", page="/")
+        site.add("/problems/unmute", self.unmute, Right.OPERATE, "POST", page="/")
+        self._missed: dict[str, tuple[float, Found | None]] = {}
 
     async def show(self) -> Response:
         most, address = self._asked()
+        return await self._page(most, address)
+
+    async def _page(self, most: int, address: str, error: HookgwError | None = None) -> Response:
         return await self._site.render(
             "overview.html",
+            200 if error is None else error.status,
+            alert=error.messages if error else None,
             now=await self._now(visitor().principal, most, address),
             live="/live/overview" + ("?problems=all" if most == ALL_PROBLEMS else ""),
         )
@@ -89,9 +164,7 @@ class OverviewPage:
         async def render() -> str:
             return await self._now(principal, most, address)
 
-        return self._streams.open(
-            visitor().signed_in, ("overview", principal.instance, most, address), render
-        )
+        return self._streams.open(visitor().signed_in, ("overview", principal, most, address), render)
 
     def _asked(self) -> tuple[int, str]:
         """Return how many problems to show, and the URL of hookgw for the reader's programs."""
@@ -104,21 +177,24 @@ class OverviewPage:
         return most, public
 
     async def _now(self, principal: Principal, most: int, address: str) -> str:
-        gateway, instance = self._gateway, principal.instance
-        # One more than is shown, to know whether there are more.
-        found = await gateway.views.overview(instance, most + 1)
-        problems = [_of_node(node, problem) for node, problem in found.system]
-        problems += map(_shown, found.problems)
-        if instance is None:
-            names = ("minute", "hour", "day")
-            figures = Figures(list(map(Period, names, found.periods)), found.minutes)
+        gateway = self._gateway
+        names = names_within(gateway.registry, principal)
+        instance = names[0] if names is not None and len(names) == 1 else None
+        found = await gateway.views.overview(names, MOST_ASKED)
+        groups = await gateway.views.grouped(found)
+        muted = [one for one in groups if one.mute is not None]
+        groups = [one for one in groups if one.mute is None]
+        if names is None:
+            figures = Figures(list(map(Period, _PERIODS, found.periods)), found.minutes)
             backlog, instances = gateway.backlog.size, gateway.instances.count()
             pending = sum(count for _, (count, _) in gateway.backlog.instances())
             has_webhook = any(gateway.registrations.page(("", ""), 1))
         else:
-            figures = await self._figures_of(instance)
-            pending, backlog = gateway.backlog.of_instance(instance)
-            instances, has_webhook = 1, bool(gateway.registrations.of_instance(instance))
+            figures = await self._figures_of(names)
+            amounts = [gateway.backlog.of_instance(name) for name in names]
+            pending, backlog = sum(one[0] for one in amounts), sum(one[1] for one in amounts)
+            instances = len(names)
+            has_webhook = any(gateway.registrations.of_instance(name) for name in names)
         return await self._site.fragment(
             "overview_now.html",
             instance=instance,
@@ -129,8 +205,10 @@ class OverviewPage:
             bars=bars(figures.minutes),
             highest=max(map(sum, figures.minutes)),
             chart=(WIDTH, HEIGHT),
-            problems=problems[:most],
-            has_more=len(problems) > most,
+            groups=[await self._shown_group(one, principal) for one in groups[:most]],
+            muted=[await self._shown_group(one, principal) for one in muted[:most]],
+            may_mute=principal.is_operator,
+            has_more=len(groups) > most,
             nodes=found.nodes,
             silent=found.silent,
             refusing=found.refusing,
@@ -142,27 +220,123 @@ class OverviewPage:
             address=address,
         )
 
-    async def _figures_of(self, instance: str) -> Figures:
-        """Count an instance's deliveries from the history: the counters are the gateway's."""
+    async def _shown_group(self, group: ProblemGroup, principal: Principal) -> ShownGroup:
+        members = [_shown(one) for one in group.problems[:MOST_MEMBERS]]
+        repairs = REPAIRS.get(group.kind, ())
+        if not any(one.instance != GLOBAL_INSTANCE for one in group.problems):
+            repairs = ()
+        return ShownGroup(
+            group.id,
+            group.title or members[0].title,
+            _LOSSES[group.loss],
+            _LOSS_STATES[group.loss],
+            group.since,
+            group.pending,
+            sum(bool(one.label) for one in group.problems),
+            len({one.instance for one in group.problems if one.instance}),
+            members,
+            len(group.problems) - len(members),
+            members[0].why if all(one.why == members[0].why for one in members) else "",
+            await self._missed_by(group) if Repair.ENABLE in repairs else None,
+            [(one, _REPAIRS[one]) for one in repairs if principal.rights.has(_right_of(one))],
+            group.mute,
+        )
+
+    async def _missed_by(self, group: ProblemGroup) -> tuple[int, bool] | None:
+        """Count what disabled webhooks have missed, as far as that is quick; counts are kept for a minute."""
+        gateway, now = self._gateway, trio.current_time()
+        counted = {}
+        with trio.move_on_after(MISSED_SECONDS):
+            for one in group.problems[:MOST_MISSED]:
+                registration = gateway.registrations.find(one.instance, one.label)
+                if registration is None:
+                    continue
+                at, found = self._missed.get(registration.id, (0.0, None))
+                if registration.id not in self._missed or now - at > 60:
+                    found = await gateway.backfills.missed_while_disabled(registration)
+                    self._missed[registration.id] = now, found
+                if found is not None:
+                    counted[registration.id] = found
+        if len(self._missed) > 10 * MOST_MISSED:
+            self._missed = {name: one for name, one in self._missed.items() if now - one[0] <= 60}
+        if not counted:
+            return None
+        is_complete = len(counted) == len(group.problems) and all(one.is_complete for one in counted.values())
+        return sum(one.count for one in counted.values()), is_complete
+
+    async def _group(self, name: str) -> ProblemGroup:
+        principal, gateway = visitor().principal, self._gateway
+        found = await gateway.views.overview(names_within(gateway.registry, principal), MOST_ASKED)
+        for group in await gateway.views.grouped(found):
+            if group.id == name:
+                return group
+        raise NotFound("This problem is over.")
+
+    async def repair(self) -> Response:
+        """Do one thing about all problems of a group."""
+        form = await self._site.form()
+        word, _, name = form.get("repair").partition(":")
+        principal, gateway = visitor().principal, self._gateway
+        most, address = self._asked()
+        try:
+            group = await self._group(name)
+            repair = next((one for one in REPAIRS.get(group.kind, ()) if one == word), None)
+            if repair is None:
+                raise Invalid("Choose what to do about it.")
+            places = [(one.instance, one.label) for one in group.problems if one.instance != GLOBAL_INSTANCE]
+            for instance, _ in places:
+                check_named(gateway.registry, principal, _right_of(repair), instance)
+            part = await gateway.views.repair(repair, places)
+            if part.refused:
+                refused = [f"{place}: {' '.join(why)}" for place, why in part.refused[:MOST_MEMBERS]]
+                raise Conflict(f"{part.done:,} of {len(places):,} are done.", *refused)
+        except (Conflict, Invalid, NotFound) as error:
+            return await self._page(most, address, error)
+        return self._site.redirect("/", done=_REPAIRED[repair])
+
+    async def mute(self) -> Response:
+        form = await self._site.form()
+        name, now = form.get("mute"), self._gateway.clock.wall()
+        most, address = self._asked()
+        try:
+            until = parse_moment(form.get(f"until-{name}"), "Until", now, reader_zone(), is_ahead=True)
+            await self._gateway.views.mutes.mute(await self._group(name), form.get(f"reason-{name}"), until)
+        except (Invalid, NotFound) as error:
+            return await self._page(most, address, error)
+        return self._site.redirect("/", done="muted")
+
+    async def unmute(self) -> Response:
+        form = await self._site.form()
+        await self._gateway.views.mutes.unmute(form.get("unmute"))
+        return self._site.redirect("/", done="unmuted")
+
+    async def _figures_of(self, names: Sequence[str]) -> Figures:
+        """Count the deliveries of instances from the history: the counters are the gateway's."""
         history, now = self._gateway.history, self._gateway.clock.wall()
-        day = await history.tally(instance, since=now - _DAY, without_global=True)
-        minute = await history.tally(instance, since=now - 60, without_global=True)
-        this_minute = int(now // 60)
-        minutes = [(0, 0)] * _MINUTES
-        for one in day.minutes:
-            place = _MINUTES - 1 - (this_minute - int(one.at // 60))
-            if 0 <= place < _MINUTES:
-                minutes[place] = one.delivered, one.dead
-        hour = (one for one in day.minutes if one.at > now - _HOUR)
-        periods = [
-            Period(name, Counts(*map(sum, zip(*(one[1:] for one in found), strict=True))))
-            for name, found in (("minute", minute.minutes), ("hour", hour), ("day", day.minutes))
-        ]
-        return Figures(periods, minutes, day.is_complete)
+        this_minute, is_complete = int(now // 60), len(names) <= MOST_COUNTED
+        minutes, periods = [(0, 0)] * _MINUTES, [Counts(), Counts(), Counts()]
+        for name in names[:MOST_COUNTED]:
+            day = await history.tally(name, since=now - _DAY, without_global=True)
+            minute = await history.tally(name, since=now - 60, without_global=True)
+            is_complete = is_complete and day.is_complete
+            for one in day.minutes:
+                place = _MINUTES - 1 - (this_minute - int(one.at // 60))
+                if 0 <= place < _MINUTES:
+                    delivered, dead = minutes[place]
+                    minutes[place] = delivered + one.delivered, dead + one.dead
+            hour = [one for one in day.minutes if one.at > now - _HOUR]
+            for number, found in enumerate((minute.minutes, hour, day.minutes)):
+                periods[number] = sum_of((periods[number], *(Counts(*one[1:]) for one in found)))
+        return Figures(list(map(Period, _PERIODS, periods)), minutes, is_complete)
 
 
-def _of_node(node: str, problem: Problem) -> ShownProblem:
+def _right_of(repair: Repair) -> Right:
+    return Right.CONNECT if repair is Repair.CONNECT else Right.WEBHOOKS
+
+
+def _of_system(problem: Problem) -> ShownProblem:
     """Return a problem of the process, or of a node, if there is a fleet."""
+    node = problem.node
     title = f"Plugin {problem.plugin}" if problem.plugin else "Storage"
     if not node:
         return ShownProblem(title, "/system", problem.why, problem.since)
@@ -170,6 +344,8 @@ def _of_node(node: str, problem: Problem) -> ShownProblem:
 
 
 def _shown(problem: Problem) -> ShownProblem:
+    if not problem.instance:
+        return _of_system(problem)
     instance, label, why, since = problem.instance, problem.label, problem.why, problem.since
     if instance == GLOBAL_INSTANCE:
         title = f"Webhook {label} of every instance"

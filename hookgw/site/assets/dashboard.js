@@ -1,14 +1,23 @@
 // Entry of every page. Each module works on its own, and no page needs any of them to be read.
 import { startCopying } from "./copy.js";
-import { writeFormats } from "./formats.js";
+import { addCalendars } from "./calendar.js";
+import { sayZone, writeFormats } from "./formats.js";
+import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { followIntegration } from "./options.js";
+import { takePortalLink } from "./portal.js";
+import { startSearch } from "./search.js";
 import { startTicking } from "./ticks.js";
 
+sayZone();
 writeFormats(document);
+addCalendars();
 startLive();
 followIntegration();
 startCopying();
 startTicking();
+takePortalLink();
+startSearch();
+startKeys();
 // What was wrong, beside its form, may be far below.
 document.querySelector("main [role=alert]")?.scrollIntoView({ block: "center" });

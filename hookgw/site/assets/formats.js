@@ -1,4 +1,5 @@
-// Writes times and numbers as the reader's locale and time zone want them.
+// Writes times and numbers as the reader's locale and time zone want them, and tells the server the zone: what the
+// reader enters is in it, too (hookgw/site/moments.py).
 
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
@@ -20,11 +21,26 @@ function short(date) {
   return (date.getFullYear() === now.getFullYear() ? thisYear : full).format(date);
 }
 
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+export function sayZone() {
+  const minutes = -new Date().getTimezoneOffset();
+  const value = encodeURIComponent(`${zone} ${minutes}`);
+  document.cookie = `hookgw_zone=${value}; path=/; max-age=31536000; samesite=strict`;
+  const sign = minutes < 0 ? "\u2212" : "+", [hours, rest] = [Math.trunc(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  const offset = minutes ? `UTC${sign}${hours}${rest ? `:${String(rest).padStart(2, "0")}` : ""}` : "UTC";
+  for (const element of document.querySelectorAll("[data-zone]")) {
+    element.textContent = zone === "UTC" ? zone : `${zone.replaceAll("_", " ")} (${offset})`;
+  }
+}
+
 export function writeFormats(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
     const date = new Date(element.dateTime);
     if (Number.isNaN(date.valueOf())) continue;
     const style = element.dataset.style;
+    element.title = `${exact.format(date)} (${element.title.replace(/^.*\(|\)$/g, "")})`;
     element.textContent = style === "ago" ? since(date) : style === "time" ? short(date) : full.format(date);
   }
   for (const element of root.querySelectorAll("data[value]")) {

@@ -1,5 +1,9 @@
 // Keeps the parts of a page up to date that the server streams. The server renders them: what comes from outside is
 // text in them already.
+//
+// The children of an element with data-rows are the rows of a list. While somebody is at work in a list (has ticked,
+// focused, selected or points at something in it, or has scrolled into it), its rows stay where they are: those that
+// are shown change in place, and new ones wait behind a button that says how many they are.
 import { addCopyButtons } from "./copy.js";
 import { writeFormats } from "./formats.js";
 
@@ -9,14 +13,22 @@ const FIRST = 2000; // between two tries: twice as long each time
 const LONGEST = 30000;
 const TURN = 10000; // after a newer page of the session has taken the stream of this one
 const HIDDEN = 10000; // before a page that nobody sees gives its stream back
+const SETTLE = 300; // after somebody was at work in a list, before its new rows appear
 
 // Makes the children of one element those of another. Elements with an id keep their identity, so that a link that is
 // about to be clicked, a ticked box, an opened detail and the focus stay what and where they are.
 function morph(from, to) {
   const named = new Map();
   for (const child of from.children) if (child.id) named.set(child.id, child);
+  const wantedIds = new Set([...to.children].map((child) => child.id));
   let place = from.firstChild;
   for (const wanted of [...to.childNodes]) {
+    // An element that is moved loses the focus: rather remove what is before it, and goes anyway.
+    while (place && wanted.id && named.has(wanted.id) && !(place.id && wantedIds.has(place.id))) {
+      const next = place.nextSibling;
+      place.remove();
+      place = next;
+    }
     let kept = wanted.id ? named.get(wanted.id) : null;
     if (!kept && place && !wanted.id && !place.id && place.nodeName === wanted.nodeName) kept = place;
     if (!kept) {
@@ -48,12 +60,44 @@ function update(kept, wanted) {
   morph(kept, wanted);
 }
 
-function show(region, html) {
+const points = matchMedia("(hover: hover)");
+
+function isAtWork(list) {
+  if (list.querySelector("input:checked") || list.contains(document.activeElement)) return true;
+  if (points.matches && list.matches(":hover")) return true;
+  if (list.getBoundingClientRect().top < 0) return true;
+  const selection = getSelection();
+  return !selection.isCollapsed && list.contains(selection.anchorNode);
+}
+
+// Makes a new part show the rows that are on the page already, in their order. Returns the ids of those that wait.
+function holdRows(region, part) {
+  const waiting = [];
+  for (const list of part.querySelectorAll("[data-rows]")) {
+    const shown = region.querySelector(`#${CSS.escape(list.id)}`);
+    if (!shown || !isAtWork(shown)) continue;
+    const fresh = new Map([...list.children].map((row) => [row.id, row]));
+    const rows = [...shown.children].map((row) => fresh.get(row.id) ?? row.cloneNode(true));
+    for (const row of shown.children) fresh.delete(row.id);
+    waiting.push(...fresh.keys());
+    list.replaceChildren(...rows);
+  }
+  return waiting;
+}
+
+// Returns the ids of the rows that wait.
+function show(region, html, holds = true) {
   const template = document.createElement("template");
   template.innerHTML = html;
+  const waiting = holds ? holdRows(region, template.content) : [];
   writeFormats(template.content);
   addCopyButtons(template.content);
+  const focused = document.activeElement;
   morph(region, template.content);
+  // What had the focus is gone: the next key must not begin at the top of the page.
+  if (focused !== document.activeElement && !focused.isConnected) region.focus({ preventScroll: true });
+  region.dispatchEvent(new Event("shown"));
+  return waiting;
 }
 
 function isChanged(field) {
@@ -83,8 +127,26 @@ async function isGone() {
 }
 
 function follow(region) {
-  const status = region.previousElementSibling;
-  let source = null, isPressed = false, waiting = null, notice = null, retry = null, hiding = null, wait = FIRST;
+  const [status, news] = region.previousElementSibling.children;
+  let source = null, isPressed = false, latest = null, notice = null, retry = null, hiding = null, wait = FIRST;
+  let fresh = new Set(), isMore = false, isPaused = false, settling = null;
+
+  // Shows the latest part, and says how many rows wait.
+  function update(holds = true) {
+    if (latest === null || isPressed) return;
+    const waiting = show(region, latest, holds);
+    // A page of a list that is all new: there may have been others between it and the one before.
+    if (waiting.length && fresh.size && !waiting.some((id) => fresh.has(id))) isMore = true;
+    fresh = waiting.length ? new Set([...fresh, ...waiting]) : new Set();
+    isMore &&= fresh.size > 0;
+    news.hidden = !fresh.size;
+    news.textContent = `${fresh.size}${isMore ? "+" : ""} new`;
+  }
+
+  function settle() {
+    clearTimeout(settling);
+    if (latest !== null) settling = setTimeout(update, SETTLE);
+  }
 
   function close() {
     clearTimeout(retry);
@@ -94,6 +156,7 @@ function follow(region) {
 
   function connect() {
     close();
+    if (isPaused) return;
     const mine = source = new EventSource(region.dataset.live);
     mine.onopen = () => {
       clearTimeout(notice);
@@ -102,9 +165,8 @@ function follow(region) {
       wait = FIRST;
     };
     mine.onmessage = (event) => {
-      // Between press and release nothing may move: the click would be lost, or hit something else.
-      if (isPressed) waiting = event.data;
-      else show(region, event.data);
+      latest = event.data;
+      update();
     };
     mine.addEventListener("replaced", () => {
       close();
@@ -144,14 +206,26 @@ function follow(region) {
   }
 
   connect();
+  // Between press and release nothing may move: the click would be lost, or hit something else.
   region.addEventListener("pointerdown", () => { isPressed = true; });
   for (const name of ["pointerup", "pointercancel"]) {
     addEventListener(name, () => setTimeout(() => {
       isPressed = false;
-      if (waiting !== null) show(region, waiting);
-      waiting = null;
+      update();
     }));
   }
+  for (const name of ["pointerleave", "focusout", "change", "unticked"]) region.addEventListener(name, settle);
+  addEventListener("scroll", settle, { passive: true });
+  news.addEventListener("click", () => {
+    update(false);
+    if (region.getBoundingClientRect().top < 0) region.scrollIntoView({ block: "start" });
+    region.focus({ preventScroll: true });
+  });
+  region.addEventListener("pause", () => {
+    isPaused = !isPaused;
+    if (isPaused) close();
+    else connect();
+  });
   // A session has few streams, and a browser few connections: they are for pages that somebody sees.
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiding);
@@ -163,5 +237,15 @@ function follow(region) {
 }
 
 export function startLive() {
-  for (const region of document.querySelectorAll("[data-live]")) follow(region);
+  const regions = [...document.querySelectorAll("[data-live]")];
+  for (const region of regions) follow(region);
+  const button = document.querySelector("[data-live-switch]");
+  if (!button || !regions.length) return;
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const isLive = button.getAttribute("aria-checked") !== "true";
+    button.setAttribute("aria-checked", isLive);
+    button.textContent = isLive ? "Live" : "Paused";
+    for (const region of regions) region.dispatchEvent(new Event("pause"));
+  });
 }

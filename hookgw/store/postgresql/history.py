@@ -41,7 +41,15 @@ from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, Delive
 
 # HistoryStatements; some have modules of their own.
 __all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
-__all__ += ["last_attempt", "look_at_payloads", "newest", "oldest_ids", "prune", "remove_oldest"]
+__all__ += [
+    "instances_of_event",
+    "last_attempt",
+    "look_at_payloads",
+    "newest",
+    "oldest_ids",
+    "prune",
+    "remove_oldest",
+]
 __all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 _SUMMARY = """d.seq, e.id, d.kind, i.name, e.time, d.registration, d.lane, d.state, d.reason,
@@ -62,6 +70,10 @@ _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     WHERE m.id = %(id)s AND m.instance = %(instance)s AND (NOT %(without_global)s OR {IS_LISTED}))"""  # noqa: S608
 _CONTENT = """SELECT kind, data FROM events
     WHERE id = %(id)s AND instance = %(instance)s AND octet_length(data) > 0"""
+# The index of events begins with their ids.
+_INSTANCES_OF = """SELECT n.name
+    FROM (SELECT instance FROM events WHERE id = %(id)s LIMIT %(most)s) e
+    JOIN instance_numbers n ON n.number = e.instance"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer, url
     FROM attempts WHERE delivery = %s ORDER BY number DESC LIMIT %s"""
@@ -187,6 +199,11 @@ def find_content(connection: Connection, instance: str, event_id: str) -> tuple[
         return None
     found = connection.execute(_CONTENT, {"id": sought(event_id), "instance": number}).fetchone()
     return None if found is None else (found[0], bytes(found[1]))
+
+
+def instances_of_event(connection: Connection, event_id: str, most: int) -> list[str]:
+    rows = connection.execute(_INSTANCES_OF, {"id": sought(event_id), "most": most}).fetchall()
+    return [name for (name,) in rows]
 
 
 def last_attempt(connection: Connection, seq: int) -> Attempt | None:

@@ -37,6 +37,12 @@ class History(Protocol):
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
         """Return the kind and the payload of an instance's event; ``None`` if its payload is not stored."""
 
+    async def instances_of_event(self, event_id: str, most: int) -> list[str]:
+        """Return the names of at most ``most`` instances that have an event of this id, in no order.
+
+        Deleted instances are among them, under the names that they have in the store.
+        """
+
     async def list_events(self, query: EventQuery) -> EventPage:
         """Return events of an instance's log, or of those of several instances in their common order.
 

@@ -37,7 +37,15 @@ from hookgw.store.sqlite.transaction import Transaction
 
 # HistoryStatements; some have modules of their own.
 __all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
-__all__ += ["last_attempt", "look_at_payloads", "newest", "oldest_ids", "prune", "remove_oldest"]
+__all__ += [
+    "instances_of_event",
+    "last_attempt",
+    "look_at_payloads",
+    "newest",
+    "oldest_ids",
+    "prune",
+    "remove_oldest",
+]
 __all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
@@ -61,6 +69,10 @@ _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
 _CONTENT = """SELECT k.name, e.data FROM events e CROSS JOIN names k ON k.number = e.kind
     WHERE e.id = :id AND e.instance = (SELECT number FROM names WHERE name = :instance)
     AND length(e.data)"""
+# The index of events begins with their ids. The names of instances have a prefix; see name_ids.py.
+_INSTANCES_OF = """SELECT json_group_array(substr(i.name, 2))
+    FROM (SELECT instance FROM events WHERE id = :id LIMIT :most) e
+    CROSS JOIN names i ON i.number = e.instance"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer,
         (SELECT substr(name, 2) FROM names WHERE names.number = url)
@@ -94,6 +106,7 @@ SUMMARIES = f"""SELECT json_group_array(json(line)) FROM (SELECT {_SUMMARY} AS l
     FROM json_each(?) c CROSS JOIN deliveries d ON d.seq = c.value {_JOINS} ORDER BY d.seq DESC)"""  # noqa: S608
 """SQL: the summaries of deliveries, whose numbers come as a JSON array, the newest first."""
 
+_names_of = msgspec.json.Decoder(list[str]).decode
 _row_of = msgspec.json.Decoder(DeliveryRow).decode
 delivery_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
 
@@ -178,6 +191,10 @@ def find_delivery(
 def find_content(connection: sqlite3.Connection, instance: str, event_id: str) -> tuple[str, bytes] | None:
     found = connection.execute(_CONTENT, {"id": event_id, "instance": of_instance(instance)}).fetchone()
     return None if found is None else (found[0], bytes(found[1]))
+
+
+def instances_of_event(connection: sqlite3.Connection, event_id: str, most: int) -> list[str]:
+    return _names_of(connection.execute(_INSTANCES_OF, {"id": event_id, "most": most}).fetchone()[0])
 
 
 def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:

@@ -62,6 +62,8 @@ class RequestResponse:
     # Of the class, because an emit needs none of them.
     is_static = False
     """Whether the bytes of the response are in memory once for all requests: they count nothing."""
+    named: tuple[str, ...] = ()
+    """What a trusted proxy's header says of who the client is; see ``ProxyPeople``."""
     _room = 0
     """The bytes of the response that are reserved, or in memory."""
     _holder = ""
@@ -88,7 +90,8 @@ class RequestResponse:
         self.holder: KeyHolder | None = None
         """Of the caller's key or session; ``None`` before one is known, and on open paths."""
         self.check_key: Callable[[], None] | None = None
-        """Raises ``Unauthorized`` if the caller's key is no longer valid; ``None`` on open paths."""
+        """Raises ``Unauthorized`` if the caller's key is no longer valid, and ``ForeignKey`` if it no longer
+        reaches the instance in the path; ``None`` on open paths."""
         self.whole_body: bytes | None = None
         """The body, if it was read before the route: Quart gives a body once."""
         self.is_forwarded = False

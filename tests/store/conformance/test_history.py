@@ -407,6 +407,14 @@ async def test_deliveries_to_registrations_of_the_configuration_can_be_left_out(
         assert await store.find_delivery("shop", name, without_global=True) is None
 
 
+async def test_an_id_alone_finds_the_instances_that_have_an_event_of_it(store: Store) -> None:
+    for instance, name in (("shop", "e1"), ("other", "e1"), ("shop", "e2")):
+        await store.append(to(name, instance=instance))
+    found = {name: sorted(await store.instances_of_event(name, 10)) for name in ("e1", "e2", "e3", "\0")}
+    assert found == {"e1": ["other", "shop"], "e2": ["shop"], "e3": [], "\0": []}
+    assert len(await store.instances_of_event("e1", 1)) == 1
+
+
 @pytest.mark.parametrize("keep_unwanted", [True, False])
 async def test_the_content_of_an_event(engine: Engine, keep_unwanted: bool) -> None:
     async with engine.open(keep_unwanted=keep_unwanted) as store:

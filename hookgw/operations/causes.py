@@ -1,0 +1,55 @@
+"""Names the cause of a problem, so that problems with the same one are shown together. No I/O."""
+
+from __future__ import annotations
+
+import re
+
+from hookgw.kernel.target_url import parse_target
+from hookgw.records.deliveries import Outcome
+
+_ANSWERED = re.compile(r"answered (\d{3})")
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL with its port if that is not the usual one; the URL itself if it has none."""
+    try:
+        target = parse_target(url)
+    except ValueError:
+        return url
+    host = target.server_hostname
+    shown = f"[{host}]" if ":" in host else host
+    return shown if target.port in (80, 443) else f"{shown}:{target.port}"
+
+
+def cause_of_failure(url: str, outcome: Outcome | None, error: str | None) -> str:
+    """Return why attempts at a URL fail, in a few words that are the same for each attempt."""
+    host, text = host_of(url), error or ""
+    answered = _ANSWERED.search(text)
+    if outcome is None and not text:
+        return f"{host} fails"
+    if answered is not None:
+        return f"{host} answers {answered[1]}"
+    if outcome is Outcome.BLOCKED:
+        return f"{host} is blocked"
+    if outcome is Outcome.UNANSWERED:
+        return f"{host} does not answer in time"
+    if "refused" in text.casefold() and "certificate" not in text.casefold():
+        return f"{host} refuses connections"
+    if "certificate" in text.casefold():
+        return f"{host} has a certificate that is refused"
+    if outcome is Outcome.UNREACHABLE:
+        return f"{host} cannot be reached"
+    return f"{host} fails"
+
+
+def cause_of_disabling(url: str, reason: str) -> str:
+    answered = _ANSWERED.search(reason)
+    return (
+        f"{host_of(url)} {f'answers {answered[1]}' if answered else 'failed too long'}: webhooks are disabled"
+    )
+
+
+def cause_of_closing(reason: str) -> str:
+    """Return why an account is not connected, in a few words."""
+    first = re.split(r"(?<=[.:;])\s", reason.strip(), maxsplit=1)[0].rstrip(".:; ")
+    return f"Not connected: {first}" if first else "Not connected"

@@ -1,0 +1,94 @@
+"""Problems by their causes."""
+
+import pytest
+
+from hookgw.operations import cause_of_closing, cause_of_disabling, cause_of_failure
+from hookgw.records import Loss, Mute, Outcome, Problem, ProblemKind, group_problems
+
+NOW = 1_000.0
+URL = "http://127.0.0.1:9000/hook"
+
+
+def problem(kind: ProblemKind = ProblemKind.WEBHOOK_FAILING, *, cause: str = "", **fields: object) -> Problem:
+    return Problem(kind, "Why.", cause=cause, **fields)  # type: ignore[arg-type]
+
+
+def test_one_cause_is_one_group() -> None:
+    found = group_problems(
+        [
+            problem(cause="it refuses", instance="a", since=900.0, pending=3),
+            problem(cause="it refuses", instance="b", since=800.0, pending=4),
+            problem(cause="it is slow", instance="c", since=700.0),
+        ],
+        {},
+        NOW,
+    )
+    assert [(one.title, len(one.problems), one.pending, one.since) for one in found] == [
+        ("it refuses", 2, 7, 800.0),
+        ("it is slow", 1, 0, 700.0),
+    ]
+    assert [one.instance for one in found[0].problems] == ["b", "a"]
+
+
+def test_what_loses_most_comes_first() -> None:
+    kinds = [
+        ProblemKind.INSTANCE_QUIET,
+        ProblemKind.WEBHOOK_FAILING,
+        ProblemKind.INSTANCE_CLOSED,
+        ProblemKind.WEBHOOK_DISABLED,
+    ]
+    waiting = [
+        problem(kind, instance="a", pending=9 if number == 1 else 0) for number, kind in enumerate(kinds)
+    ]
+    assert [one.kind for one in group_problems(waiting, {}, NOW)] == kinds[::-1]
+
+
+def test_what_a_receiver_refuses_is_lost() -> None:
+    found = group_problems(
+        [problem(instance="a", pending=9), problem(cause="x", instance="b", loses=True)], {}, NOW
+    )
+    assert [one.loss for one in found] == [Loss.EVENTS, Loss.TIME]
+
+
+def test_problems_without_a_known_cause_stay_apart() -> None:
+    found = group_problems([problem(instance="a"), problem(instance="b"), problem(ProblemKind.DISK)], {}, NOW)
+    assert len(found) == 3
+
+
+def test_muted_groups_come_last_until_their_time() -> None:
+    problems = [problem(cause="x", instance="a", pending=5), problem(cause="y", instance="b")]
+    first = group_problems(problems, {}, NOW)[0].id
+    mutes = {first: Mute("known", NOW + 10)}
+    assert [(one.title, one.mute is not None) for one in group_problems(problems, mutes, NOW)] == [
+        ("y", False),
+        ("x", True),
+    ]
+    assert group_problems(problems, mutes, NOW + 10)[0].title == "x"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error", "cause"),
+    [
+        (
+            Outcome.UNREACHABLE,
+            "No connection to port 9000 of 127.0.0.1: Connection refused.",
+            "refuses connections",
+        ),
+        (Outcome.UNREACHABLE, "The name has no address.", "cannot be reached"),
+        (Outcome.UNREACHABLE, "The certificate was refused: expired.", "has a certificate that is refused"),
+        (Outcome.UNANSWERED, "It did not respond within 30 s.", "does not answer in time"),
+        (Outcome.FAILED, "The receiver answered 500 Internal Server Error.", "answers 500"),
+        (Outcome.BLOCKED, "The address 10.0.0.5 is private.", "is blocked"),
+        (None, None, "fails"),
+        (Outcome.FAILED, "The plugin x failed.", "fails"),
+    ],
+)
+def test_the_cause_of_a_failure(outcome: Outcome | None, error: str | None, cause: str) -> None:
+    assert cause_of_failure(URL, outcome, error) == f"127.0.0.1:9000 {cause}"
+
+
+def test_the_cause_of_what_is_over() -> None:
+    gone = cause_of_disabling("https://crm.example/x", "The receiver answered 410 Gone.")
+    assert gone == "crm.example answers 410: webhooks are disabled"
+    assert "failed too long" in cause_of_disabling(URL, "It failed for 432000 s without one success.")
+    assert cause_of_closing("Logged out. Connect it again.") == "Not connected: Logged out"
