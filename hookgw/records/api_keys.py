@@ -40,6 +40,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         expires_at: the time from which the key is refused; ``None`` for never.
         origin: the name of the first key in the chain of keys that created this one; empty if this key is the
             first, because it came with its instance or a global key created it.
+        declared_by: the name of the document whose ``apply`` made it; empty if none did.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     # An instance key may create further keys: they share the rate limit of their origin, so that creating
     # keys does not multiply what one tenant may send.
     origin: str = ""
+    declared_by: str = ""
 
     def is_expired(self, now: float) -> bool:
         return self.expires_at is not None and now >= self.expires_at

@@ -160,7 +160,7 @@ def test_failed_expansions_have_their_path_and_line() -> None:
         raise ValueError(f"no {text}")
 
     document = read_yaml("a:\n- x\n- y\n", refuse)
-    assert document.problems == [("a[0]", 2, "no x"), ("a[1]", 3, "no y")]
+    assert document.problems == [("a[0]", 2, "no x", 3), ("a[1]", 3, "no y", 3)]
 
 
 @given(st.text(alphabet="ab:- \n[]{}'\"&*!#|>?,%@`\\\t~0", max_size=40))
