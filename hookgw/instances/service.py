@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -81,6 +81,10 @@ class InstanceService:
     def all(self) -> list[Instance]:
         return self._registry.instances()
 
+    def tagged(self, wanted: Iterable[tuple[str, str]]) -> list[Instance]:
+        """Return the instances that carry all of some tags, sorted by name; without tags, all."""
+        return self._registry.tagged(wanted)
+
     def count(self) -> int:
         return self._registry.count_instances()
 
@@ -144,6 +148,7 @@ class InstanceService:
         token: str | None = None,
         options: dict[str, Any] | None = None,
         settings: InstanceSettings | None = None,
+        tags: Mapping[str, str] = MappingProxyType({}),
         own_options: Mapping[str, Any] = MappingProxyType({}),
         webhook: RegistrationChange | None = None,
         label: str = DEFAULT_LABEL,
@@ -202,6 +207,7 @@ class InstanceService:
                     keys=(Key(name=DEFAULT_KEY, hash=key_hash, created_at=now),),
                     options=kept_options,
                     settings=settings or InstanceSettings(),
+                    tags=dict(tags),
                     created_at=now,
                     updated_at=now,
                     **own_options,
@@ -465,6 +471,16 @@ class InstanceService:
                 await self._put(instance)
                 self._connectors.changed(instance)
         return settings
+
+    @completes
+    async def change_tags(self, name: str, tags: Mapping[str, str]) -> Instance:
+        """Replace all tags of an instance by valid ones."""
+        async with self._registry.changing_existing(name) as instance:
+            if tags != instance.tags:
+                instance = msgspec.structs.replace(instance, tags=dict(tags))
+                await self._put(instance)
+                self._connectors.changed(instance)
+        return instance
 
     async def set_presence(self, name: str, presence: str) -> None:
         """Show a presence for an instance's whole account.

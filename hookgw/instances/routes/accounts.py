@@ -8,7 +8,13 @@ from quart import Blueprint, Response
 
 from hookgw.instances import responses
 from hookgw.instances.present import own_options, present_connection, present_settings
-from hookgw.instances.requests import parse_option_changes, parse_presence_of_account, parse_settings
+from hookgw.instances.requests import (
+    parse_option_changes,
+    parse_presence_of_account,
+    parse_settings,
+    parse_tags,
+)
+from hookgw.kernel.errors import ForeignKey
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import json_response, read_json, reserve
@@ -22,6 +28,7 @@ _OPTIONS_BODY = json_body("OptionsRequest", a_new_value_and_one_to_remove={"rate
 _SETTINGS_BODY = json_body(
     "SettingsRequest", some={"rejectCall": True, "msgCall": "No calls, please.", "groupsIgnore": False}
 )
+_TAGS_BODY = json_body("TagsRequest", some={"tags": {"tenant": "acme", "plan": "gold"}}, none={"tags": {}})
 _PRESENCE_BODY = json_body("PresenceRequest", shown={"presence": "available"})
 
 
@@ -35,6 +42,7 @@ class AccountRoutes:
         add = blueprint.add_url_rule
         add("/instance/options/<instance>", view_func=self.options)
         add("/instance/options/<instance>", view_func=self.change_options, methods=["PATCH"])
+        add("/instance/tags/<instance>", view_func=self.change_tags, methods=["PATCH"])
         add("/instance/restart/<instance>", view_func=self.restart, methods=["POST"])
         # Clients of Evolution API 1.
         add("/instance/restart/<instance>", view_func=self.restart, methods=["PUT"])
@@ -77,6 +85,19 @@ class AccountRoutes:
                 warnings=self._instances.option_warnings(changed),
             )
         )
+
+    @describes(_TAG, {200: responses.TaggedInstance}, body=_TAGS_BODY, errors=(404,))
+    async def change_tags(self, instance: str) -> Response:
+        """Replace all tags of the instance.
+
+        Whoever sets tags gives limits and reach away, so an instance's own key cannot.
+        """
+        if not current_holder().principal.is_global:
+            raise ForeignKey("This call requires a global key.")
+        self._instances.get(instance)
+        tags = parse_tags(await read_json(self._limit))
+        changed = await self._instances.change_tags(instance, tags)
+        return json_response(responses.TaggedInstance(changed.name, changed.tags))
 
     @describes(_TAG, {200: responses.Connection}, errors=(409,))
     async def restart(self, instance: str) -> Response:

@@ -103,6 +103,7 @@ class InstanceRoutes:
             options=asked.options,
             own_options=asked.own_options,
             settings=asked.settings,
+            tags=asked.tags,
             webhook=webhook,
         )
         unread = [unknown_field(show_name(name)) for name in asked.options if name not in instance.options]
