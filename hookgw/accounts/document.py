@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import Fields, as_object, as_text, kind_of, place
+from hookgw.kernel.json_fields import Fields, as_object, as_text, place
 from hookgw.kernel.masking import repr_without
 from hookgw.records.instances import check_name
 
@@ -37,7 +37,7 @@ class DeclaredInstance(msgspec.Struct, frozen=True, kw_only=True):
         path: in the document.
         connector: ``None`` if the document does not say.
         connector_path: where it says so.
-        options, settings, tags: ``None`` values of options remove them; ``tags`` is ``None`` if not given.
+        options, settings, tags: empty if the document has none. ``None`` removes an option, or a default.
         webhooks: the layers of each, by label.
     """
 
@@ -105,7 +105,7 @@ def parse_document(body: Any) -> tuple[Document, list[str]]:
             problems += error.messages
             continue
         found[instance] = _read_instance(instance, path, own, common, problems)
-    declared = {}
+    declared: dict[str, Layers] = {}
     for key, value in keys.items():
         path = place("keys", key)
         try:
@@ -113,9 +113,7 @@ def parse_document(body: Any) -> tuple[Document, list[str]]:
             declared[key] = ((path, {} if value is None else as_object(value, path)),)
         except Invalid as error:
             problems += error.messages
-    document = Document(
-        name=name, instances=found, keys=declared, body=body, warnings=list(_twins(found))
-    )
+    document = Document(name=name, instances=found, keys=declared, body=body, warnings=list(_twins(found)))
     return document, list(dict.fromkeys(problems))
 
 
@@ -142,11 +140,16 @@ def _read_instance(
     objects = {one: fields.read(as_object, {}, one) for one in ("options", "settings", "tags", "webhooks")}
     fields.refuse_unknown("an instance")
     problems += fields.problems
+    # Empty tags of its own remove the stored ones: they are replaced as a whole.
+    given = {one for one, value in objects.items() if value or (one == "tags" and own.get(one) is not None)}
     layers = {
         one: tuple(
-            (where, given)
-            for where, given in ((f"{path}.{one}", objects[one]), (f"{DEFAULTS}.{one}", defaults[one]))
-            if given
+            (where, objects_of)
+            for where, objects_of, is_given in (
+                (f"{path}.{one}", objects[one], one in given),
+                (f"{DEFAULTS}.{one}", defaults[one], bool(defaults[one])),
+            )
+            if is_given
         )
         for one in ("options", "settings", "tags")
     }
@@ -166,27 +169,14 @@ def _read_webhooks(
     found: dict[str, Layers] = {}
     for label in {**defaults["webhooks"], **own}:
         where = place(path, label)
+        given = ((where, own), (place(f"{DEFAULTS}.webhooks", label), defaults["webhooks"]))
         try:
             check_name(label, where)
-            layers = []
-            for at, objects in ((where, own), (place(f"{DEFAULTS}.webhooks", label), defaults["webhooks"])):
-                if label not in objects:
-                    continue
-                value = objects[label]
-                if value is False and at == where:
-                    layers = None  # this instance does without the webhook of the defaults
-                    break
-                if isinstance(value, str):
-                    value = {"url": value}
-                elif value is not None and not isinstance(value, dict):
-                    raise Invalid(f"{at} must be an object, a URL, or false, not {kind_of(value)}.")
-                layers.append((at, value or {}))
+            layers = [(at, as_object(objects[label] or {}, at)) for at, objects in given if label in objects]
         except Invalid as error:
             problems += error.messages
             continue
-        if layers is not None:
-            layers.append((f"{DEFAULTS}.{OF_EVERY_WEBHOOK}", defaults[OF_EVERY_WEBHOOK]))
-            found[label] = tuple(layers)
+        found[label] = (*layers, (f"{DEFAULTS}.{OF_EVERY_WEBHOOK}", defaults[OF_EVERY_WEBHOOK]))
     return found
 
 

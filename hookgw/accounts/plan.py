@@ -25,6 +25,7 @@ from hookgw.plugins.hook_implementation import nearest
 from hookgw.records.events import Catalog
 from hookgw.records.instances import Instance, InstanceSettings
 from hookgw.records.registrations import Registration
+from hookgw.records.tags import check_tags
 from hookgw.webhooks.change import RegistrationChange, read_change, unmask_change
 from hookgw.webhooks.fields import FIELDS
 
@@ -82,6 +83,7 @@ class InstancePlan(msgspec.Struct, kw_only=True):
         options: of the connector: the new values, ``None`` to remove one.
         fields: the others, by the names of the fields of the record.
         settings: likewise.
+        tags: all of them; ``None`` for no change.
         same: how many of its parts are as they should be.
         mistakes: in the document, each with its path.
     """
@@ -91,6 +93,7 @@ class InstancePlan(msgspec.Struct, kw_only=True):
     options: dict[str, Any] = {}
     fields: dict[str, Any] = {}
     settings: dict[str, Any] = {}
+    tags: dict[str, str] | None = None
     webhooks: list[WebhookPlan] = []
     same: int = 0
     mistakes: list[str] = []
@@ -151,8 +154,8 @@ def plan_instance(
     is_other = stored is not None and declared.connector not in (None, stored.integration)
     if is_other:
         sentence = (
-            f"Its connector is {base.integration or 'none'}, and {declared.connector or 'none'} in the document. "
-            "The connector of an instance cannot be changed: delete the instance first, or change the document."
+            f"Its connector is {base.integration or 'none'}, and {declared.connector or 'none'} in the "
+            "document. It cannot be changed: delete the instance first, or change the document."
         )
         plan.conflict = Change(
             action="conflict", kind="instance", name=declared.name, fields=["connector"], messages=[sentence]
@@ -185,9 +188,7 @@ def plan_removals(
     ]
 
 
-def _plan_options(
-    plan: InstancePlan, declared: DeclaredInstance, base: Instance, rules: Rules
-) -> list[str]:
+def _plan_options(plan: InstancePlan, declared: DeclaredInstance, base: Instance, rules: Rules) -> list[str]:
     """Plan the options of every instance, and those of its connector. Return the names of changed ones."""
     given: dict[str, Any] = {}
     paths: dict[str, str] = {}
@@ -242,7 +243,28 @@ def _plan_settings(plan: InstancePlan, declared: DeclaredInstance, base: Instanc
 
 
 def _plan_tags(plan: InstancePlan, declared: DeclaredInstance, base: Instance) -> list[str]:
-    return []
+    if not declared.tags:
+        return []
+    tags: dict[str, Any] = {}
+    mistakes: list[str] = []
+    for path, layer in reversed(declared.tags):
+        tags |= layer
+        try:
+            check_tags({name: value for name, value in layer.items() if value is not None}, path)
+        except Invalid as error:
+            mistakes += error.messages
+    tags = {name: value for name, value in tags.items() if value is not None}
+    try:
+        if not mistakes:
+            check_tags(tags, f"{declared.path}.tags")
+    except Invalid as error:
+        mistakes += error.messages
+    plan.mistakes += mistakes
+    if mistakes or tags == base.tags:
+        return []
+    plan.tags = tags
+    names = [name for name in {**tags, **base.tags} if tags.get(name) != base.tags.get(name)]
+    return [f"tags.{name}" for name in names]
 
 
 def _plan_webhook(

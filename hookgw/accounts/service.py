@@ -17,6 +17,7 @@ import structlog
 import trio
 
 from hookgw.accounts.document import DeclaredInstance, Document, parse_document
+from hookgw.accounts.export import Export, Needed
 from hookgw.accounts.plan import Change, InstancePlan, Rules, WebhookPlan, plan_instance, plan_removals
 from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import acting_as, current_actor
@@ -156,6 +157,23 @@ class NodeAccounts:
     def _webhooks(self, instance: str) -> dict[str, Registration]:
         return {one.label: one for one in self._registry.of_instance(instance)}
 
+    def export(
+        self, chosen: Sequence[Instance], *, with_signing_secrets: bool
+    ) -> Generator[None, None, tuple[dict[str, Any], list[Needed]]]:
+        """Write instances as a document, in steps that yield. Return it with the secrets that it needs."""
+        export = Export(self._rules.secret_options, with_signing_secrets=with_signing_secrets)
+        instances, names = {}, set()
+        for instance in chosen:
+            registrations = self._registry.of_instance(instance.name)
+            rules = self._rules.option_rules(instance.integration)
+            instances[instance.name] = export.instance(instance, registrations, rules)
+            names |= {instance.declared_by, *(one.declared_by for one in registrations)}
+            yield
+        names.discard("")
+        # What two documents have made is nobody's as a whole.
+        named = {"name": names.pop()} if len(names) == 1 else {}
+        return {**named, "instances": instances}, export.needed
+
     async def answer(self, asked: ApplyAsked) -> ApplyPart:
         """Change the instances of this node."""
         document, _ = parse_document(asked.body)
@@ -234,6 +252,7 @@ class NodeAccounts:
                     integration=declared.connector or "",
                     options=plan.options,
                     own_options={**plan.fields, "declared_by": owner},
+                    tags=plan.tags or {},
                     settings=msgspec.structs.replace(Instance(name=name, id="").settings, **plan.settings),
                 )
                 return self._instances.option_warnings(created.instance)
@@ -244,9 +263,9 @@ class NodeAccounts:
                     raise
         warnings: list[str] = []
         if plan.options or plan.fields:
-            await self._instances.change_options(
-                name, plan.options, plan.fields, is_operator=is_operator
-            )
+            await self._instances.change_options(name, plan.options, plan.fields, is_operator=is_operator)
+        if plan.tags is not None:
+            await self._instances.change_tags(name, plan.tags)
         if plan.settings:
             warnings += await self._instances.change_settings(name, plan.settings)
         return warnings
@@ -276,9 +295,7 @@ class NodeAccounts:
             logger.exception("a part of a document was not carried out", instance=planned.name)
             return planned.failed(f"hookgw failed: {type(error).__name__}. Its log has the reason.")
 
-    async def _look_up(
-        self, changes: list[Change], stored: Iterable[tuple[int, Registration]]
-    ) -> None:
+    async def _look_up(self, changes: list[Change], stored: Iterable[tuple[int, Registration]]) -> None:
         """Add to changes what is wrong with the hosts of stored registrations."""
         limit = trio.CapacityLimiter(4 * AT_ONCE)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import httpx
 
+from hookgw.accounts.service import NodeAccounts
 from hookgw.app.reload import ConfigurationReload
 from hookgw.auth.authenticator import Authenticator
 from hookgw.concurrency.clock import Clock
@@ -64,6 +65,7 @@ class Gateway:
     Attributes:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.
+        accounts: makes instances as a document says.
         backfills: sends registrations what they have missed.
         ingest: passes requests of networks to connectors.
         messages: sends, edits and deletes messages through connectors.
@@ -107,6 +109,7 @@ class Gateway:
     registrations: RegistrationService
     backfills: Backfills
     keys: KeyService
+    accounts: NodeAccounts
     messages: MessageService
     chats: ChatSearch
     stored_messages: StoredMessages

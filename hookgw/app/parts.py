@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hookgw.accounts.service import NodeAccounts
 from hookgw.app.gateway import Gateway
 from hookgw.app.reload import ConfigurationReload
 from hookgw.core.open import Core
@@ -30,6 +31,7 @@ class Parts:
     deliveries: Deliveries
     messages: Messages
     keys: KeyService
+    accounts: NodeAccounts
     operations: Operations
 
 
@@ -53,6 +55,7 @@ def gateway_of(parts: Parts) -> Gateway:
         registrations=parts.webhooks.service,
         backfills=parts.webhooks.backfills,
         keys=parts.keys,
+        accounts=parts.accounts,
         messages=parts.messages.service,
         chats=parts.messages.chats,
         stored_messages=parts.messages.stored_messages,

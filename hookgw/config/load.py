@@ -148,9 +148,7 @@ def _read_file(path: Path, environ: Mapping[str, str], mistakes: _Mistakes) -> A
     return document.value
 
 
-def expand(
-    text: str, environ: Mapping[str, str], read_file: Callable[[str], str] | None = None
-) -> str:
+def expand(text: str, environ: Mapping[str, str], read_file: Callable[[str], str] | None = None) -> str:
     """Replace ``${NAME}`` and ``${NAME:-default}`` with environment variables.
 
     The default also replaces an empty variable. ``$${`` is a literal ``${``. Inserted text is not expanded

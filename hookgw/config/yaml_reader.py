@@ -1,9 +1,9 @@
 """Strict YAML: values without surprises, and the line of every key. No I/O.
 
 This reads a part of YAML 1.2 from PyYAML's events. Values that YAML readers commonly misread (``no``,
-``012``, ``12:30``) are text. Duplicate keys, keys that are not text, tags and further documents are errors, and
-so are anchors, unless the caller allows them. Reading continues after an error, so that one run reports all
-of them.
+``012``, ``12:30``) are text. Duplicate keys, keys that are not text, tags and further documents are errors,
+and so are anchors, unless the caller allows them. Reading continues after an error, so that one run reports
+all of them.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Document(NamedTuple):
     value: Any
     lines: dict[str, int]
     problems: list[Problem]
-    columns: dict[str, int] = {}
-    copies: dict[str, str] = {}
+    columns: dict[str, int]
+    copies: dict[str, str]
 
     def find(self, path: str) -> tuple[int, int] | None:
         """Return the line and the column of the nearest key at a path or above it."""
@@ -102,10 +102,11 @@ def read_yaml(text: str, expand: Expand = str, *, anchors: bool = False) -> Docu
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        return Document(None, {}, [Problem("", line, f"this is not YAML: {error.problem}.", column)])
+        return Document(None, {}, [Problem("", line, f"this is not YAML: {error.problem}.", column)], {}, {})
     except yaml.YAMLError as error:
         # A control character in the text: this error has no line.
-        return Document(None, {}, [Problem("", None, f"this is not YAML: {str(error).splitlines()[0]}.")])
+        problem = Problem("", None, f"this is not YAML: {str(error).splitlines()[0]}.")
+        return Document(None, {}, [problem], {}, {})
     return Document(value, reader.lines, reader.problems, reader.columns, reader.copies)
 
 

@@ -35,6 +35,7 @@ async def open_operations(
     auto_disable: AutoDisable,
     deliveries: Deliveries,
     send_message: SendMessage,
+    more_answers: Answers,
 ) -> Operations:
     node, registry, clock, dispatcher = core.node, core.registry, core.clock, core.dispatcher
     monitor = DeliveryMonitor(
@@ -72,7 +73,12 @@ async def open_operations(
         node.holds,
         lambda: node.shards,
     )
-    answers: Answers = {**reports.answers(), PAUSE: fleet.lane_pauses.answer, PARTS: deliveries.bulk.answer}
+    answers: Answers = {
+        **reports.answers(),
+        PAUSE: fleet.lane_pauses.answer,
+        PARTS: deliveries.bulk.answer,
+        **more_answers,
+    }
     nodes = AllNodes(node, fleet.peers, core.settings.server.base_path, clock, answers)
     views = Views(nodes, deliveries.service, deliveries.history, clock)
     backups = BackupService(core.store, core.jobs, core.audit, clock, core.settings.storage, core.threads)
