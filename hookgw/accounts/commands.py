@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from hookgw.accounts.key_files import KEY_FIELDS, KeyPlace
-from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file, written
+from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file, write_document
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.output import counted, json_option, say, show_drawing, show_json, show_progress
@@ -312,7 +312,7 @@ def export(client: Client, signing_secrets: bool, as_json: bool) -> None:
         show_json(found)
         return
     plain = {f"${{{one['variable']}}}" for one in found["secrets"] if not one["isText"]}
-    show_drawing(written(found["document"], plain).rstrip("\n"))
+    show_drawing(write_document(found["document"], plain).rstrip("\n"))
     if found["secrets"]:
         say(f"{counted(len(found['secrets']), 'variable')} to set:", err=True)
         say(*(f"  {one['variable']}  {one['path']}" for one in found["secrets"]), err=True)

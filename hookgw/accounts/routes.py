@@ -9,12 +9,16 @@ import msgspec
 from quart import Blueprint, Response, request
 
 from hookgw.accounts import responses
+from hookgw.accounts.access import check_document
 from hookgw.accounts.document import parse_document
 from hookgw.accounts.responses import present_changes
 from hookgw.accounts.service import change_instances
+from hookgw.core.access import within
 from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import Invalid, StorageUnavailable
+from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_holder
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.request_body import json_response, read_parsed, reserve
 
@@ -51,6 +55,7 @@ class ApplyRoutes:
 
     @describes(
         "Instances",
+        within_reach(Right.READ),
         {200: responses.Applied},
         body=_BODY,
         query=(
@@ -63,17 +68,22 @@ class ApplyRoutes:
 
         What the document does not have stays as it is. A part that fails does not stop the others: `failed`
         says how many there are. A document with mistakes gets 400 with all of them, and changes nothing.
+
+        The key needs the rights of its parts: `instances` for new ones and for `prune`, `connect` for options
+        and settings, `operate` for tags, `webhooks`, and `keys`.
         """
         dry_run, prunes = _read_flags("dryRun", "prune").values()
         document, mistakes = await read_parsed(self._limit, parse_document, max_values=MAX_VALUES)
         if prunes and not document.name:
             mistakes.append("name is missing: without it, nothing tells what this document has made.")
         holder, node = current_holder(), self._gateway.accounts
+        principal = holder.principal
         if self._gateway.node.is_shared:
             with suppress(StorageUnavailable):
                 await self._gateway.refresh.catch_up()
+        check_document(self._gateway.registry, principal, document, prunes=prunes)
         plan = await run_in_slices(
-            holder.principal.instance or "", node.plan_all(document, mistakes, prunes=prunes)
+            holder.counted_as or "", node.plan_all(document, mistakes, principal, prunes=prunes)
         )
         changes = plan.changes
         if not dry_run:
@@ -82,7 +92,7 @@ class ApplyRoutes:
                 document,
                 plan,
                 prunes=prunes,
-                is_operator=holder.principal.is_global,
+                principal=principal,
             )
             if self._gateway.node.is_shared:
                 with suppress(StorageUnavailable):
@@ -101,6 +111,7 @@ class ApplyRoutes:
 
     @describes(
         "Instances",
+        within_reach(Right.READ),
         {200: responses.Exported},
         query=(_flag("signingSecrets", "Also name the webhooks' signing secrets."),),
     )
@@ -110,10 +121,11 @@ class ApplyRoutes:
         It has no secrets: `secrets` lists those that it needs.
         """
         signing = _read_flags("signingSecrets")["signingSecrets"]
-        principal = current_holder().principal
+        holder = current_holder()
+        chosen = within(self._gateway.registry, holder.principal)
         document, needed = await run_in_slices(
-            principal.instance or "",
-            self._gateway.accounts.export(self._gateway.instances.all(), with_signing_secrets=signing),
+            holder.counted_as or "",
+            self._gateway.accounts.export(chosen, with_signing_secrets=signing),
         )
         secrets = [
             responses.NeededSecret(variable=one.variable, path=one.path, is_text=one.is_text)

@@ -20,6 +20,7 @@ from hookgw.accounts.document import DeclaredInstance, Document, parse_document
 from hookgw.accounts.export import Export, Needed
 from hookgw.accounts.plan import Change, InstancePlan, Rules, WebhookPlan, plan_instance, plan_removals
 from hookgw.concurrency.clock import Clock
+from hookgw.core.access import within
 from hookgw.core.audit import acting_as, current_actor
 from hookgw.core.registry import Registry
 from hookgw.fleet.all_nodes import AllNodes, Question
@@ -27,6 +28,7 @@ from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Forbidden, HookgwError, Invalid
 from hookgw.kernel.json_fields import cut_short
 from hookgw.kernel.masking import repr_without
+from hookgw.records.api_keys import Principal
 from hookgw.records.audit import Actor
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
@@ -53,12 +55,14 @@ class ApplyAsked(msgspec.Struct, frozen=True, omit_defaults=True):
         body: of a document with these instances.
         removed: instances that the document does not have: those that it has made are deleted, and webhooks
             of others that it has made.
+        tags: of new instances: those that the caller's reach needs.
         is_operator: whether the caller may change everything of a connector's options.
     """
 
     body: dict[str, Any]
     removed: list[str]
     prunes: bool
+    tags: dict[str, str]
     is_operator: bool
     actor: Actor
 
@@ -109,9 +113,13 @@ class NodeAccounts:
         self._holds = holds
 
     def plan_all(
-        self, document: Document, mistakes: Sequence[str], *, prunes: bool
+        self, document: Document, mistakes: Sequence[str], principal: Principal, *, prunes: bool
     ) -> Generator[None, None, WholePlan]:
         """Plan everything, in steps that yield: thousands of instances take a second.
+
+        Args:
+            mistakes: those that were found before.
+            principal: the caller, who prunes within its reach.
 
         Raises:
             Invalid: with all mistakes in the document, which ``mistakes`` begins.
@@ -130,7 +138,7 @@ class NodeAccounts:
             raise Invalid(*cut_short(list(dict.fromkeys(found))))
         removed = []
         if prunes:
-            for instance in self._registry.instances():
+            for instance in within(self._registry, principal):
                 if instance.name not in document.instances:
                     gone = self._plan_removal(instance, document.name)
                     changes += gone
@@ -216,7 +224,7 @@ class NodeAccounts:
         if plan.conflict is not None:
             results.append((plan.conflict, None))
         if plan.planned is not None:
-            work = partial(self._change_instance, declared, plan, owner, is_operator=asked.is_operator)
+            work = partial(self._change_instance, declared, plan, owner, asked)
             done = await self._try(plan.planned, work)
             results.append((done, None))
             if done.is_failed and done.action == "create":
@@ -241,7 +249,7 @@ class NodeAccounts:
         return []
 
     async def _change_instance(
-        self, declared: DeclaredInstance, plan: InstancePlan, owner: str, *, is_operator: bool
+        self, declared: DeclaredInstance, plan: InstancePlan, owner: str, asked: ApplyAsked
     ) -> list[str]:
         name = declared.name
         assert plan.planned is not None  # noqa: S101 -- the caller's promise
@@ -252,7 +260,7 @@ class NodeAccounts:
                     integration=declared.connector or "",
                     options=plan.options,
                     own_options={**plan.fields, "declared_by": owner},
-                    tags=plan.tags or {},
+                    tags={**(plan.tags or {}), **asked.tags},
                     settings=msgspec.structs.replace(Instance(name=name, id="").settings, **plan.settings),
                 )
                 return self._instances.option_warnings(created.instance)
@@ -263,7 +271,9 @@ class NodeAccounts:
                     raise
         warnings: list[str] = []
         if plan.options or plan.fields:
-            await self._instances.change_options(name, plan.options, plan.fields, is_operator=is_operator)
+            await self._instances.change_options(
+                name, plan.options, plan.fields, is_operator=asked.is_operator
+            )
         if plan.tags is not None:
             await self._instances.change_tags(name, plan.tags)
         if plan.settings:
@@ -316,7 +326,7 @@ async def change_instances(
     plan: WholePlan,
     *,
     prunes: bool,
-    is_operator: bool,
+    principal: Principal,
 ) -> list[Change]:
     """Carry out a plan's changes of instances, each on the node that has it."""
     names = [*plan.instances, *plan.removed]
@@ -328,7 +338,8 @@ async def change_instances(
             document.part(chosen),
             [name for name in plan.removed if name in chosen],
             prunes,
-            is_operator,
+            dict(principal.reach.tags),
+            principal.is_operator,
             current_actor(),
         )
         gathered = await nodes.ask(APPLY, asked, instances=batch, within=ROUND_WITHIN)

@@ -149,7 +149,7 @@ _Dumper.add_representer(_Plain, _write_plain)
 _Dumper.add_representer(str, _write_text)
 
 
-def written(document: Any, plain: Collection[str]) -> str:
+def write_document(document: Any, plain: Collection[str]) -> str:
     """Return a document as YAML.
 
     Args:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
+from hookgw.core.access import reaches
 from hookgw.deliveries.pages.deliveries import DeliveriesPage
 from hookgw.deliveries.pages.delivery import DeliveryPage
 from hookgw.deliveries.pages.lanes import LanesPage
@@ -40,7 +42,7 @@ class Dashboard:
 
     def __init__(self, gateway: Gateway) -> None:
         self.site = site = Site(gateway, SLICES)
-        self.streams = Streams(gateway.sessions, gateway.node.holds)
+        self.streams = Streams(gateway.sessions, gateway.node.holds, partial(reaches, gateway.registry))
         SignIn(site)
         # In the order of the navigation.
         OverviewPage(site, self.streams)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from hookgw.auth.rate_limit import RateLimits, TokenBucket
 from hookgw.kernel.errors import Forbidden
-from hookgw.records.api_keys import GLOBAL, Key, Principal
+from hookgw.records.api_keys import Key, Principal
 
 CONFIGURED_KEY = "configuration"
 """The name of the global key of the settings; no other key can have it."""
@@ -27,16 +27,22 @@ class KeyHolder:
     """The holder of a key, while the key is in the ring.
 
     Attributes:
-        principal: the key's rights.
+        principal: the key's rights and reach.
+        counted_as: the name under which shares and quotas count it, whatever its reach; ``None`` for an
+            operator's key, which they do not count. The keys of an instance count together.
         bucket: limits the key's requests; ``None`` for no limit.
         sources: the ``rate_limit_key`` of recent clients, the oldest first; in memory only.
     """
 
-    __slots__ = ("bucket", "key", "principal", "sources")
+    __slots__ = ("bucket", "counted_as", "key", "principal", "sources")
 
     def __init__(self, principal: Principal, key: Key, bucket: TokenBucket | None) -> None:
         self.principal = principal
         self.key = key
+        self.counted_as = principal.instance
+        if principal.instance is None and not principal.is_operator:
+            # Names of instances have no space. Keys that one key has made count as that one.
+            self.counted_as = f"key {key.origin or key.name}"
         self.bucket = bucket
         self.sources: dict[str, None] = {}
 
@@ -80,19 +86,20 @@ class Keyring:
         return salted.hexdigest()
 
     def add_global(self, key: Key) -> None:
-        """Add a global key. It wins over an instance's key with the same hash."""
-        self._holders[key.hash] = self._holder(GLOBAL, key)
+        """Add a key of no instance. It wins over an instance's key with the same hash."""
+        self._holders[key.hash] = self._holder(key.principal(None), key)
 
     def add_instance(self, instance: str, keys: Iterable[Key]) -> None:
         """Add the keys of an instance, except keys that another holder already has."""
         for key in keys:
             # An instance must not take over the key of another by storing a record with the same hash.
             if key.hash not in self._holders:
-                self._holders[key.hash] = self._holder(Principal(instance), key)
+                self._holders[key.hash] = self._holder(key.principal(instance), key)
 
     def _holder(self, principal: Principal, key: Key) -> KeyHolder:
-        group = key.name if principal.is_global else key.origin or key.name
-        return KeyHolder(principal, key, self.rates.bucket(principal.instance, group))
+        group = key.name if principal.is_operator else key.origin or key.name
+        bucket = self.rates.bucket(principal.instance, group, is_limited=not principal.is_global)
+        return KeyHolder(principal, key, bucket)
 
     def remove(self, instance: str | None, keys: Iterable[Key]) -> None:
         """Remove keys of an instance, or global keys (``None``); keys of other holders stay."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hookgw.core.access import *
 from hookgw.core.audit import *
 from hookgw.core.audited_changes import *
 from hookgw.core.background_output import BackgroundOutput as BackgroundOutput

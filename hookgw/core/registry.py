@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
@@ -173,14 +173,20 @@ class Registry:
         by_label = self._of_instance.get(instance, {})
         return [by_label[label] for label in sorted(by_label)]
 
-    def page(self, after: tuple[str, str], limit: int) -> list[Registration]:
+    def page(
+        self, after: tuple[str, str], limit: int, among: Collection[str] | None = None
+    ) -> list[Registration]:
         """Return at most ``limit`` registrations, sorted by instance and label, beginning after a place.
 
         Those of the configuration come first: no name of an instance sorts before ``*``.
+
+        Args:
+            among: only registrations of these instances; ``None`` for all.
         """
-        found = [r for r in self._everywhere if (r.instance, r.label) > after]
+        found = [r for r in self._everywhere if (r.instance, r.label) > after and among is None]
         found.sort(key=lambda r: r.label)
-        for instance in sorted(name for name in self._of_instance if name >= after[0]):
+        names = self._of_instance if among is None else among
+        for instance in sorted(name for name in names if name >= after[0]):
             if len(found) >= limit:
                 break
             found += [r for r in self.of_instance(instance) if (r.instance, r.label) > after]

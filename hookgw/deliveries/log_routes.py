@@ -18,10 +18,12 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import write_time
 from hookgw.kernel.schema_parts import TIME_SCHEMA
 from hookgw.kernel.times import rfc3339
+from hookgw.records.api_keys import Right
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import EventQuery
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import ShownList, first_of
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes
 from hookgw.web.query import read_limit, read_times
 from hookgw.web.request_body import json_response, reserve
@@ -69,7 +71,7 @@ class EventLogRoutes:
         blueprint.add_url_rule("/event/find/<instance>/<event_id>", view_func=self.find)
         return blueprint
 
-    @describes(_TAG, {200: event_responses.EventPage}, query=_QUERY, errors=(409,))
+    @describes(_TAG, Right.READ, {200: event_responses.EventPage}, query=_QUERY, errors=(409,))
     async def list_events(self, instance: str) -> Response:
         """List an instance's events, whether a webhook wanted them or not, page by page.
 
@@ -78,7 +80,13 @@ class EventLogRoutes:
         self._gateway.instances.get(instance)
         return await self._list(self._read_query(instance, None))
 
-    @describes(_TAG, {200: event_responses.EventPage}, query=(INSTANCES, *_QUERY), errors=(403, 404, 409))
+    @describes(
+        _TAG,
+        within_reach(Right.READ),
+        {200: event_responses.EventPage},
+        query=(INSTANCES, *_QUERY),
+        errors=(403, 404, 409),
+    )
     async def list_all(self) -> Response:
         """List the events of several instances in their common order, page by page.
 
@@ -132,7 +140,7 @@ class EventLogRoutes:
             limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
         )
 
-    @describes(_TAG, {200: responses.EventReport})
+    @describes(_TAG, Right.READ, {200: responses.EventReport})
     async def find(self, instance: str, event_id: str) -> Response:
         """Return one event by its id, with the deliveries that it made."""
         self._gateway.instances.get(instance)

@@ -10,7 +10,7 @@ from quart import Response
 
 from hookgw.kernel.errors import HookgwError
 from hookgw.keys.fields import FIELDS, parse_key_request
-from hookgw.records.api_keys import Key
+from hookgw.records.api_keys import Key, Right
 from hookgw.records.instances import check_name
 from hookgw.site.field_form import from_form
 from hookgw.site.site import Form, Site, visitor
@@ -32,8 +32,8 @@ class KeyForms:
         self._gateway = site.gateway
         self._show = show
         path, page = "/instances/<instance>/keys", "/instances/{instance}"
-        site.add(f"{path}/create", self.create_key, "POST", page=page)
-        site.add(f"{path}/<key_name>/revoke", self.revoke_key, "POST", page=page)
+        site.add(f"{path}/create", self.create_key, Right.KEYS, "POST", page=page)
+        site.add(f"{path}/<key_name>/revoke", self.revoke_key, Right.KEYS, "POST", page=page)
 
     def rows(self, instance: str) -> list[tuple[Key, bool, bool]]:
         """Return the keys, the oldest first; whether each has expired; whether it is the session's."""

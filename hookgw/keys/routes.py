@@ -11,9 +11,11 @@ from quart import Blueprint, Response
 from hookgw.keys import responses
 from hookgw.keys.fields import Showing, parse_key_request
 from hookgw.keys.responses import present_created_key, present_key
+from hookgw.records.api_keys import Right
 from hookgw.records.instances import check_name
 from hookgw.web import responses as common
 from hookgw.web.auth import current_holder
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_done
 from hookgw.web.request_body import json_response, read_json
@@ -46,7 +48,7 @@ class KeyRoutes:
             blueprint.add_url_rule(path, view_func=view, methods=[method])
         return blueprint
 
-    @describes(_TAG, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
+    @describes(_TAG, Right.KEYS, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
     async def create(self, instance: str) -> Response:
         """Create a key of an instance; it is shown only in this response.
 
@@ -55,7 +57,7 @@ class KeyRoutes:
         self._gateway.instances.get(instance)  # 404 before the body is read and found wrong
         return await self._create(instance)
 
-    @describes(_TAG, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
+    @describes(_TAG, within_reach(Right.KEYS), {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
     async def create_global(self) -> Response:
         """Create a global key; it is shown only in this response."""
         return await self._create(None)
@@ -68,12 +70,12 @@ class KeyRoutes:
         created = present_created_key(stored, Showing(instance, holder.key, now))
         return json_response(replace(created, key=key, warnings=warnings or UNSET), 201)
 
-    @describes(_TAG, {200: list[responses.Key]})
+    @describes(_TAG, Right.KEYS, {200: list[responses.Key]})
     async def list_keys(self, instance: str) -> Response:
         """List the keys of an instance, the oldest first."""
         return self._list(instance)
 
-    @describes(_TAG, {200: list[responses.Key]})
+    @describes(_TAG, within_reach(Right.KEYS), {200: list[responses.Key]})
     async def list_global_keys(self) -> Response:
         """List the global keys, the oldest first."""
         return self._list(None)
@@ -83,7 +85,7 @@ class KeyRoutes:
         showing = Showing(instance, current, now)
         return json_response([present_key(key, showing) for key in self._gateway.keys.list(instance)])
 
-    @describes(_TAG, {200: common.Done}, errors=(409,))
+    @describes(_TAG, Right.KEYS, {200: common.Done}, errors=(409,))
     async def delete(self, instance: str, key_name: str) -> Response:
         """Revoke a key of an instance. It is invalid at once.
 
@@ -91,7 +93,7 @@ class KeyRoutes:
         """
         return await self._delete(instance, key_name)
 
-    @describes(_TAG, {200: common.Done}, errors=(404, 409))
+    @describes(_TAG, within_reach(Right.KEYS), {200: common.Done}, errors=(404, 409))
     async def delete_global(self, key_name: str) -> Response:
         """Revoke a global key. It is invalid at once.
 

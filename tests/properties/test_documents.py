@@ -5,10 +5,8 @@ The records are changed here as the services change them, without a gateway: see
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 from hypothesis import given, settings
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 
 from hookgw import Registration
 from hookgw.accounts import (
+    AccountsFile,
     Change,
     Document,
     Export,
@@ -24,8 +23,8 @@ from hookgw.accounts import (
     parse_document,
     plan_instance,
     plan_removals,
+    write_document,
 )
-from hookgw.accounts import AccountsFile, written_document as written
 from hookgw.kernel import MASK, SecretOptions
 from hookgw.plugins import ConnectorOptions
 from hookgw.records import BUILT_IN_KINDS, Catalog, Instance
@@ -181,7 +180,7 @@ class World:
             for name, one in self.instances.items()
         }
         plain = {f"${{{one.variable}}}" for one in export.needed if not one.is_text}
-        return written({"instances": found}, plain), {
+        return write_document({"instances": found}, plain), {
             one.variable: self._secret(one.path) for one in export.needed
         }
 

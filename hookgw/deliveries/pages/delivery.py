@@ -14,15 +14,17 @@ from hookgw.delivery.envelope import encode_envelope
 from hookgw.kernel.errors import HookgwError, NotFound
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.rules import check_url
+from hookgw.records.api_keys import Right
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
 from hookgw.records.registrations import Registration
 from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_json
 from hookgw.site.site import Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryReport, DeliverySummary
-from hookgw.web.auth import check_access
+from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
 from hookgw.web.lists import first_of
+from hookgw.web.needs import within_reach
 from hookgw.web.request_body import reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.webhooks.lane_responses import present_attempt
@@ -45,16 +47,17 @@ class DeliveryPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        site.add("/deliveries/<instance>/<name>", self.show)
-        site.add("/live/delivery/<instance>/<name>", self.live)
-        site.add("/deliveries/<instance>/<name>/<part>.json", self.download)
+        site.add("/deliveries/<instance>/<name>", self.show, Right.READ)
+        site.add("/live/delivery/<instance>/<name>", self.live, Right.READ)
+        site.add("/deliveries/<instance>/<name>/<part>.json", self.download, Right.READ)
         site.add(
             "/deliveries/<instance>/<name>/resend",
             self.resend,
+            Right.REPLAY,
             "POST",
             page="/deliveries/{instance}/{name}",
         )
-        site.add("/deliveries/skip", self.skip, "POST", page="/deliveries")
+        site.add("/deliveries/skip", self.skip, within_reach(Right.REPLAY), "POST", page="/deliveries")
 
     async def show(self, instance: str, name: str) -> Response:
         return await self._page(instance, name)
@@ -179,7 +182,7 @@ class DeliveryPage:
         """Cancel a delivery that its lane tries in vain, for this page and for lists of lanes."""
         form = await self._site.form()
         instance, _, name = form.get("delivery").partition("/")
-        check_access(visitor().principal, instance)
+        check_named(self._gateway.registry, visitor().principal, Right.REPLAY, instance)
         elsewhere = await forward_form(instance)
         if elsewhere is not None:
             return elsewhere

@@ -21,6 +21,7 @@ from hookgw.kernel.errors import (
 from hookgw.keys.fields import FIELDS
 from hookgw.keys.pages import KeyForms
 from hookgw.messages.requests import parse_text_message
+from hookgw.records.api_keys import Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
 from hookgw.site.field_form import inputs_of
@@ -43,18 +44,18 @@ class InstancePage:
         self._webhooks = WebhookForms(site, streams, self.page)
         self._keys = KeyForms(site, self.page)
         path = "/instances/<instance>"
-        site.add(path, self.show)
-        site.add("/live/instance/<instance>", self.live)
-        for name, view in (
-            ("connect", self.connect),
-            ("restart", self.restart),
-            ("end", self.end_connection),
-            ("options", self.change_options),
-            ("emit", self.emit),
-            ("send", self.send),
-            ("delete", self.delete),
+        site.add(path, self.show, Right.READ)
+        site.add("/live/instance/<instance>", self.live, Right.READ)
+        for name, view, right in (
+            ("connect", self.connect, Right.CONNECT),
+            ("restart", self.restart, Right.CONNECT),
+            ("end", self.end_connection, Right.CONNECT),
+            ("options", self.change_options, Right.CONNECT),
+            ("emit", self.emit, Right.SEND),
+            ("send", self.send, Right.SEND),
+            ("delete", self.delete, Right.INSTANCES),
         ):
-            site.add(f"{path}/{name}", view, "POST", page="/instances/{instance}")
+            site.add(f"{path}/{name}", view, right, "POST", page="/instances/{instance}")
 
     async def show(self, instance: str) -> Response:
         return await self.page(instance)
@@ -168,7 +169,7 @@ class InstancePage:
         try:
             schema = instances.options_schema(instances.get(instance))
             change = read_options(form, schema, for_change=True)
-            await instances.change_options(instance, change, is_operator=visitor().principal.is_global)
+            await instances.change_options(instance, change, is_operator=visitor().principal.is_operator)
         except (Conflict, Forbidden, Invalid) as error:
             return await self.page(instance, form=form, at="options", error=error)
         return self._site.redirect(f"/instances/{quote(instance)}", done="saved")
