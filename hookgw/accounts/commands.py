@@ -315,4 +315,6 @@ def export(client: Client, signing_secrets: bool, as_json: bool) -> None:
     show_drawing(write_document(found["document"], plain).rstrip("\n"))
     if found["secrets"]:
         say(f"{counted(len(found['secrets']), 'variable')} to set:", err=True)
-        say(*(f"  {one['variable']}  {one['path']}" for one in found["secrets"]), err=True)
+        for one in found["secrets"]:
+            first, *more = one["paths"]
+            say(f"  {one['variable']}  {first}{f' and {len(more):,} more' if more else ''}", err=True)

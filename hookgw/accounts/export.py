@@ -30,10 +30,10 @@ _NO_NAME = re.compile(r"[^A-Z0-9]+")
 
 
 class Needed(NamedTuple):
-    """A secret that a document needs: its variable, its path, and whether it is a text."""
+    """A secret that a document needs: its variable, its paths, and whether it is a text."""
 
     variable: str
-    path: str
+    paths: list[str]
     is_text: bool
 
 
@@ -49,7 +49,12 @@ class Export:
         self._secret_options = secret_options
         self._with_signing_secrets = with_signing_secrets
         self._variables: set[str] = set()
-        self.needed: list[Needed] = []
+        # The token of one receiver, in the webhooks of 200 instances, is one secret.
+        self._by_value: dict[tuple[type, Any], Needed] = {}
+
+    @property
+    def needed(self) -> list[Needed]:
+        return [*self._by_value.values()]
 
     def instance(
         self, instance: Instance, registrations: Iterable[Registration], rules: ConnectorOptions
@@ -115,6 +120,10 @@ class Export:
         if value in (None, ""):
             return value
         path = place(above, name)
+        known = self._by_value.get((type(value), value))
+        if known is not None:
+            known.paths.append(path)
+            return f"${{{known.variable}}}"
         # "instances" says nothing, and neither do "webhooks" and the like.
         parts = path.removeprefix("instances.").replace(".webhooks.", ".").replace(".headers.", ".")
         wanted = _NO_NAME.sub("_", parts.upper()).strip("_")
@@ -123,7 +132,7 @@ class Export:
         while variable in self._variables:
             variable, number = f"{wanted}_{number}", number + 1
         self._variables.add(variable)
-        self.needed.append(Needed(variable, path, isinstance(value, str)))
+        self._by_value[type(value), value] = Needed(variable, [path], isinstance(value, str))
         return f"${{{variable}}}"
 
 

@@ -55,6 +55,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     messages: list[str] = []
 
     @property
+    def place(self) -> tuple[Kind, str, str, bool]:
+        """Which thing it is about; its conflicts are a change of their own."""
+        return self.kind, self.name, self.label, self.action == "conflict"
+
+    @property
     def is_failed(self) -> bool:
         return self.state == "failed" or self.action == "conflict"
 

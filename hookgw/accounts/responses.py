@@ -75,12 +75,12 @@ class NeededSecret(Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         variable: what stands for it in the document, in `${…}`.
-        path: where.
+        paths: where; the same secret in several places is one.
         is_text: whether it is a text; if not, write it without quotes, so that it stays a number or so.
     """
 
     variable: str
-    path: str
+    paths: list[str]
     is_text: bool
 
 

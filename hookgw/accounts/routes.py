@@ -128,7 +128,7 @@ class ApplyRoutes:
             self._gateway.accounts.export(chosen, with_signing_secrets=signing),
         )
         secrets = [
-            responses.NeededSecret(variable=one.variable, path=one.path, is_text=one.is_text)
+            responses.NeededSecret(variable=one.variable, paths=one.paths, is_text=one.is_text)
             for one in needed
         ]
         body = msgspec.json.encode(responses.Exported(document=document, secrets=secrets))

@@ -10,6 +10,7 @@ from hookgw.kernel.fields import request_schema
 from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, enum, or_null, ref
 from hookgw.kernel.signing_keys import Signature
+from hookgw.records.event_filters import FilterOp
 from hookgw.records.registrations import Ordering
 from hookgw.webhooks.fields import FIELDS, RETRY
 from hookgw.webhooks.filters import CONDITION
@@ -84,6 +85,7 @@ def file_schema() -> Schema:
         "TlsRequest": TLS,
         "FilterCondition": CONDITION,
         "CustomHeaders": HEADERS,
+        "FilterOp": enum(FilterOp, "How a condition compares."),
         "Ordering": enum(Ordering, "Which deliveries keep their order."),
         "Signature": enum(Signature, "How deliveries are signed."),
         "KindName": {"type": "string"},

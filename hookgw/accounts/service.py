@@ -70,9 +70,14 @@ class ApplyAsked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ApplyPart(msgspec.Struct, frozen=True):
-    """What a node has done, or failed to do."""
+    """What a node has done, or failed to do.
+
+    Attributes:
+        names: the instances that it has, whether or not there was something to do.
+    """
 
     changes: list[Change]
+    names: list[str]
 
 
 APPLY = Question("apply", ApplyAsked, ApplyPart)
@@ -209,7 +214,8 @@ class NodeAccounts:
                     if self._holds(name):
                         nursery.start_soon(remove, name)
         await self._look_up(changes, stored)
-        return ApplyPart(changes)
+        names = [name for name in (*document.instances, *asked.removed) if self._holds(name)]
+        return ApplyPart(changes, names)
 
     async def _change(
         self, declared: DeclaredInstance, owner: str, asked: ApplyAsked
@@ -345,8 +351,13 @@ async def change_instances(
         gathered = await nodes.ask(APPLY, asked, instances=batch, within=ROUND_WITHIN)
         found = [change for part in gathered.parts.values() for change in part.changes]
         changes += found
-        answered = {change.name for change in found}
+        answered = {name for part in gathered.parts.values() for name in part.names}
+        reported = {change.place for change in found}
         why = "Its node did not answer, or it moves to another node. Apply the document again."
-        # What it has may be done: nobody knows.
-        changes += (one.failed(why) for one in plan.changes if one.name in chosen - answered)
-    return changes
+        for one in plan.changes:
+            if one.name in chosen and one.place not in reported:
+                # What another apply has done meanwhile is no difference any more. Of a silent node, nobody
+                # knows what it has done.
+                changes.append(one.done() if one.name in answered else one.failed(why))
+    order = {one.place: index for index, one in enumerate(plan.changes)}
+    return sorted(changes, key=lambda one: order.get(one.place, len(order)))

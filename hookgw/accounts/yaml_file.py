@@ -21,6 +21,7 @@ from hookgw.kernel.masking import SHORTEST, mask_secrets
 
 MAX_FILE = 16 * 2**20
 """Bytes. A wrong path, such as a backup's, must not fill the memory."""
+_MOST_WORDS = 8
 _END = re.compile(r"[^\w.\[\]@-]")
 
 
@@ -43,23 +44,30 @@ class AccountsFile:
         self.name = name
         self.folder = folder
         self._secrets: set[str] = set()
+        self._unread = 0
         self._document: Document = read_yaml(text, lambda one: self._expand(one, environ), anchors=True)
         self.problems = list(self._document.problems)
         self.body: dict[str, Any] = {}
         if isinstance(self._document.value, dict):
             self.body = self._document.value
         elif not self.problems:
-            self.problems.append(Problem("", 1, "the file has no mapping: write instances: and their names."))
+            self.problems.append(
+                Problem("", 1, "the file has no mapping: write instances: and their names.", 1)
+            )
 
     @property
     def may_be_asked(self) -> bool:
-        """Whether it makes sense to ask the server for further mistakes."""
-        return bool(self.body)
+        """Whether to ask the server for further mistakes: only values are missing, not structure."""
+        return bool(self.body) and len(self.problems) == self._unread
 
     def _expand(self, text: str, environ: Mapping[str, str]) -> str:
         if "${" not in text:
             return text
-        found = expand(text, environ, lambda file: read_secret(self.folder / Path(file).expanduser()))
+        try:
+            found = expand(text, environ, lambda file: read_secret(self.folder / Path(file).expanduser()))
+        except ValueError:
+            self._unread += 1
+            raise
         # What a reference stands for: the text around it may be anything.
         self._secrets |= {part for part in _inserted(text, found) if len(part) >= SHORTEST}
         return found
@@ -88,6 +96,11 @@ class AccountsFile:
 
     def _path_in(self, message: str) -> str:
         """Return the path that a message begins with."""
+        words = message.split(" ", _MOST_WORDS)
+        for count in range(len(words), 0, -1):  # a name may have spaces, which is a mistake
+            path = " ".join(words[:count]).rstrip(":")
+            if path in self._document.lines:
+                return path
         end = _END.search(message)
         return message[: end.start() if end else None].rstrip(".")
 

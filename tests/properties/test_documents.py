@@ -181,7 +181,7 @@ class World:
         }
         plain = {f"${{{one.variable}}}" for one in export.needed if not one.is_text}
         return write_document({"instances": found}, plain), {
-            one.variable: self._secret(one.path) for one in export.needed
+            one.variable: self._secret(one.paths[0]) for one in export.needed
         }
 
     def _secret(self, path: str) -> str:

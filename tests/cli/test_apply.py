@@ -1,0 +1,270 @@
+"""``hookgw apply`` and ``hookgw export``, against a gateway."""
+
+import json
+import os
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import httpx
+import jsonschema_rs
+import pytest
+import trio
+
+from hookgw import Gateway
+from hookgw.app import create_app, open_gateway
+from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings, read_yaml
+from hookgw.kernel import Size
+from hookgw.web import serve
+from tests.cli.conftest import Invoke
+
+KEY = "the-global-key-of-the-test"
+FILE = Path("accounts.yaml")
+TEXT = """
+name: acme
+x-kinds: &kinds [MESSAGES_UPSERT]
+defaults:
+  connector: simulator
+  webhook:
+    events: *kinds
+    headers: {authorization: "Bearer ${CRM_TOKEN}"}
+instances:
+  loja1:
+    webhooks:
+      crm: {url: "https://crm.example/1"}
+  loja2:
+    options: &two {rate: 2}
+    webhooks:
+      crm: {url: "https://crm.example/2", plugins: {}}
+  loja3:
+    options: {<<: *two, quietAfter: 1h}
+"""
+
+
+@pytest.fixture
+async def gateway(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
+) -> AsyncIterator[Gateway]:
+    """A gateway that commands call, and a variable that the file needs."""
+    settings = Settings(
+        server=ServerSettings(bind=("127.0.0.1:0",)),
+        auth=AuthSettings(global_key=KEY),
+        storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)),
+    )
+    monkeypatch.setenv("HOOKGW_KEY", KEY)
+    monkeypatch.setenv("CRM_TOKEN", "s3cret-token")
+    async with open_gateway(settings, base=tmp_path) as gateway:
+        serving = trio.CancelScope()
+
+        async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
+            with serving:
+                await serve(create_app(gateway), settings.server, task_status=task_status)
+
+        (url,) = await nursery.start(run)
+        monkeypatch.setenv("HOOKGW_URL", url)
+        yield gateway
+        serving.cancel()
+
+
+def lines(result: click.testing.Result) -> list[str]:
+    return result.stdout.splitlines()
+
+
+async def test_a_file_is_planned_applied_and_then_unchanged(invoke: Invoke, gateway: Gateway) -> None:
+    FILE.write_text(TEXT)
+    planned = await invoke("apply", "-f", "accounts.yaml", "--dry-run")
+    assert planned.exit_code == 0, planned.output
+    assert lines(planned) == ["+ loja1", "+ loja1/crm", "+ loja2", "+ loja2/crm", "+ loja3"]
+    assert gateway.instances.count() == 0
+    unsure = await invoke("apply", "-f", "accounts.yaml")
+    assert (unsure.exit_code, gateway.instances.count()) == (1, 0)
+    assert "Add --yes" in unsure.stderr
+    applied = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert applied.exit_code == 0, applied.output
+    assert "5 changes done, 0 failed." in applied.stderr
+    assert gateway.registrations.get("loja1", "crm").headers == {"authorization": "Bearer s3cret-token"}
+    loja3 = gateway.instances.get("loja3")
+    assert (loja3.options, loja3.quiet_after) == ({"rate": 2}, 3600)
+    again = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert "Nothing to change; 5 as the file says." in again.stderr
+    assert "s3cret" not in "".join(one.output for one in (planned, applied, again))
+
+
+async def test_changed_fields_and_removals_are_shown(invoke: Invoke, gateway: Gateway) -> None:
+    FILE.write_text(TEXT)
+    await invoke("apply", "-f", "accounts.yaml", "--yes")
+    head, _, _ = TEXT.partition("  loja3:")
+    FILE.write_text(head.replace("crm.example/2", "crm.example/3"))
+    result = await invoke("apply", "-f", "accounts.yaml", "--prune", "--yes")
+    assert result.exit_code == 0, result.output
+    assert lines(result) == ["~ loja2/crm url", "- loja3"]
+    assert [one.name for one in gateway.instances.all()] == ["loja1", "loja2"]
+
+
+async def test_all_mistakes_have_their_line_and_column(
+    invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CRM_TOKEN")
+    FILE.write_text(
+        TEXT.replace("rate: 2", "rat: 2").replace("plugins", "plugin").replace("loja3:", "lo ja:")
+    )
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 2
+    found = [line.removeprefix("Error: ") for line in result.stderr.splitlines()]
+    assert [line.partition(": ")[0] for line in found] == [
+        "accounts.yaml:8:30",
+        "accounts.yaml:14:21",
+        "accounts.yaml:16:43",
+        "accounts.yaml:17:3",
+    ]
+    assert "the environment variable CRM_TOKEN is not set" in found[0]
+    assert "Did you mean rate?" in found[1]
+    assert (
+        "instances.loja2.webhooks.crm.plugin is not a field of a webhook. Did you mean plugins?" in found[2]
+    )
+    assert gateway.instances.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "why"),
+    [
+        ("instances:\n  a: {}\n  a: {}\n", "3:3", "this key appears twice"),
+        ("instances:\n\ta: {}\n", "2:1", "this is not YAML"),
+        ("instances:\n  a:\n    tags: {}\n   webhooks: {}\n", "4:4", "this is not YAML"),
+        ("- a\n", "1:1", "the file has no mapping"),
+        ("instances: {a: *nowhere}\n", "1:16", "there is no anchor &nowhere"),
+        (
+            "a: &a [x, x]\n"
+            + "".join(
+                f"b{n}: &b{n} [*{'a' if not n else f'b{n - 1}'}, *{'a' if not n else f'b{n - 1}'}]\n"
+                for n in range(25)
+            ),
+            "18:18",
+            "more than 1,000,000 values",
+        ),
+    ],
+)
+async def test_files_that_are_no_yaml_or_a_bomb(
+    invoke: Invoke, gateway: Gateway, text: str, where: str, why: str
+) -> None:
+    FILE.write_text(text)
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 2
+    assert any(f"accounts.yaml:{where}" in line and why in line for line in result.stderr.splitlines()), (
+        result.stderr
+    )
+
+
+async def test_secrets_come_from_files_and_escapes_are_texts(
+    invoke: Invoke, gateway: Gateway, tmp_path: Path
+) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "token").write_text("from-a-file\n")
+    FILE.write_text(
+        "instances: {loja1: {webhooks: {crm: {url: 'https://crm.example', "
+        "headers: {a: '${file:secrets/token}', b: '$${b}'}}}}}"
+    )
+    assert (await invoke("apply", "-f", "accounts.yaml", "--yes")).exit_code == 0
+    assert gateway.registrations.get("loja1", "crm").headers == {"a": "from-a-file", "b": "${b}"}
+    FILE.write_text("instances: {loja1: {options: {token: '${file:nowhere}'}}}")
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 2
+    assert "accounts.yaml:1:38: instances.loja1.options.token: " in result.stderr
+    assert "cannot be read" in result.stderr
+
+
+async def test_a_part_that_fails_is_named_and_the_rest_is_done(invoke: Invoke, gateway: Gateway) -> None:
+    await gateway.instances.create("loja1")
+    FILE.write_text(TEXT)
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 1
+    assert "! loja1: Its connector is none, and simulator in the document." in result.stdout
+    assert "Failed: loja1: Its connector is none" in result.stderr
+    assert gateway.registrations.find("loja1", "crm") is not None
+    assert gateway.instances.count() == 3
+
+
+async def test_what_is_exported_changes_nothing(
+    invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FILE.write_text(TEXT)
+    await invoke("apply", "-f", "accounts.yaml", "--yes")
+    exported = await invoke("export")
+    assert exported.exit_code == 0, exported.output
+    assert "s3cret" not in exported.output
+    assert (
+        "LOJA1_CRM_AUTHORIZATION  instances.loja1.webhooks.crm.headers.authorization and 1 more"
+        in exported.stderr
+    )
+    FILE.write_text(exported.stdout)
+    missing = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert missing.exit_code == 2
+    assert "variable LOJA1_CRM_AUTHORIZATION is not set" in missing.stderr
+    monkeypatch.setenv("LOJA1_CRM_AUTHORIZATION", "Bearer s3cret-token")
+    again = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert (again.exit_code, again.stdout) == (0, "")
+
+
+async def test_two_hundred_instances_are_applied_exported_and_unchanged(
+    invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document: dict[str, Any] = {
+        "name": "production",
+        "defaults": {
+            "connector": "simulator",
+            "webhook": {"headers": {"authorization": "Bearer ${CRM_TOKEN}"}, "events": ["MESSAGES_UPSERT"]},
+        },
+        "instances": {
+            f"loja{number:03}": {
+                "tags": {"tenant": f"t{number % 30:02}"},
+                "webhooks": {
+                    label: {"url": f"https://{label}.example/{number}"}
+                    for label in ("crm", "n8n")[: 1 + number % 2]
+                },
+            }
+            for number in range(200)
+        },
+    }
+    FILE.write_text(json.dumps(document))  # JSON is YAML
+    applied = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert applied.exit_code == 0, applied.output
+    assert "500 changes done, 0 failed." in applied.stderr
+    assert len({one.tags["tenant"] for one in gateway.instances.all()}) == 30
+    again = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert "Nothing to change; 500 as the file says." in again.stderr
+    FILE.write_text((await invoke("export")).stdout)
+    monkeypatch.setenv("LOJA000_CRM_AUTHORIZATION", "Bearer s3cret-token")
+    exported = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert "Nothing to change; 500 as the file says." in exported.stderr
+
+
+async def test_the_schema_is_for_files_with_references(invoke: Invoke) -> None:
+    result = await invoke("apply", "--schema")
+    assert result.exit_code == 0
+    schema = json.loads(result.stdout)
+    validator = jsonschema_rs.validator_for(schema)
+    assert validator.is_valid(read_yaml(TEXT, anchors=True).value)
+    hook = {
+        "url": "${URL}",
+        "secret": "${SECRET}",
+        "concurrency": "${N}",
+        "enabled": "${ON}",
+        "timeout": "5s",
+    }
+    assert validator.is_valid({"instances": {"a": {"webhooks": {"crm": hook}}}})
+    assert not validator.is_valid({"instances": {"a": {"webhooks": {"crm": {"ulr": "https://x"}}}}})
+    assert not validator.is_valid({"instances": {"a": {"webhooks": {"crm": {"timeout": "soon"}}}}})
+    assert not validator.is_valid({"instances": {"a b": {}}})
+
+
+async def test_a_server_that_is_away_is_not_a_wrong_file(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOKGW_URL", "http://127.0.0.1:9")
+    FILE.write_text("instances: {}")
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 1
+    assert "Cannot connect" in result.stderr
