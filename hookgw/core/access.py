@@ -6,6 +6,8 @@ of an instance is the same whether it belongs to somebody else or does not exist
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hookgw.core.registry import Registry
 from hookgw.kernel.errors import Forbidden, ForeignKey
 from hookgw.records.api_keys import Principal, Right
@@ -81,6 +83,21 @@ def may_create(principal: Principal) -> bool:
     """Return whether a caller may create instances: a new one is in no reach by ids."""
     is_open = principal.instance is None and principal.reach.instances is None
     return is_open and principal.rights.has(Right.INSTANCES)
+
+
+def tags_of_new(principal: Principal, asked: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags of an instance that a caller creates: those asked for, and those of its reach.
+
+    Raises:
+        Forbidden: the caller may not set those asked for.
+    """
+    reach = dict(principal.reach.tags)
+    if not asked.items() <= reach.items():
+        check_right(principal, Right.OPERATE)
+    for name, value in reach.items():
+        if asked.get(name, value) != value:
+            raise ForeignKey(f"This key does not reach instances with another {name} than {value}.")
+    return {**asked, **reach}
 
 
 def check_creation(principal: Principal) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.auth.keyring import Keyring, new_key
+from hookgw.auth.keyring import LIMITED, Keyring, new_key
 from hookgw.concurrency.clock import Clock
 from hookgw.core.ingest_url import new_ingest_token, takes_requests
 from hookgw.core.jobs import Jobs, RunningJob
@@ -27,7 +27,7 @@ from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotSupported, Sto
 from hookgw.kernel.randomness import random_hex
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
-from hookgw.records.api_keys import DEFAULT_KEY, Key
+from hookgw.records.api_keys import DEFAULT_KEY, NO_LIMITS, Key, Limits
 from hookgw.records.connectors import ConnectionState, QRCode
 from hookgw.records.instances import Disconnection, Instance, InstanceSettings, check_name
 from hookgw.records.jobs import Job, JobKind
@@ -149,6 +149,7 @@ class InstanceService:
         options: dict[str, Any] | None = None,
         settings: InstanceSettings | None = None,
         tags: Mapping[str, str] = MappingProxyType({}),
+        limits: Limits = NO_LIMITS,
         own_options: Mapping[str, Any] = MappingProxyType({}),
         webhook: RegistrationChange | None = None,
         label: str = DEFAULT_LABEL,
@@ -161,6 +162,7 @@ class InstanceService:
                 clients send fields for Evolution API: options that the connector does not describe are left
                 out.
             token: the key; ``None`` to generate one.
+            limits: of the key.
             own_options: those of every instance, by the names of the fields of the record.
             webhook: the first registration, with this label.
 
@@ -199,12 +201,19 @@ class InstanceService:
             # Claimed, so that no other instance gets the same chosen token during the write.
             with self._keyring.claiming(key) as key_hash:
                 now = self._clock.wall()
+                is_limited = limits.reach is not None or limits.rights is not None
+                first_key = Key(
+                    name=DEFAULT_KEY,
+                    hash=LIMITED + key_hash if is_limited else key_hash,
+                    created_at=now,
+                    **msgspec.structs.asdict(limits),
+                )
                 instance = Instance(
                     name=name,
                     id=str(uuid.UUID(random_hex(16), version=4)),
                     integration=integration,
                     requested_integration=requested_integration,
-                    keys=(Key(name=DEFAULT_KEY, hash=key_hash, created_at=now),),
+                    keys=(first_key,),
                     options=kept_options,
                     settings=settings or InstanceSettings(),
                     tags=dict(tags),

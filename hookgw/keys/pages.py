@@ -38,13 +38,17 @@ class KeyForms:
     def rows(self, instance: str) -> list[tuple[Key, bool, bool]]:
         """Return the keys, the oldest first; whether each has expired; whether it is the session's."""
         now, own = self._gateway.clock.steady(), visitor().holder.key.hash
-        return [(key, key.is_expired(now), key.hash == own) for key in self._gateway.keys.list(instance)]
+        return [
+            (key, key.is_expired(now), key.hash == own)
+            for key in self._gateway.keys.list(instance, seen_by=visitor().holder)
+        ]
 
     async def create_key(self, instance: str) -> Response:
         form = await self._site.form()
         now = self._gateway.clock.steady()
         try:
-            asked, _ = parse_key_request({"name": form.get("key_name")} | from_form(FIELDS, form), now=now)
+            body = {"name": form.get("key_name")} | from_form(FIELDS, form)
+            asked, _ = parse_key_request(body, now=now, is_of_instance=True)
             check_name(asked["name"], "The name of the key")
             made, key = await self._gateway.keys.create(instance, **asked, maker=visitor().holder)
         except HookgwError as error:

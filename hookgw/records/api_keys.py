@@ -200,6 +200,17 @@ class Principal(msgspec.Struct, frozen=True):
 GLOBAL = Principal()
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """What a key that another one makes has of it, so that it can do no more: fields of a :class:`Key`."""
+
+    reach: Reach | None = None
+    rights: tuple[str, ...] | None = None
+    expires_at: float | None = None
+
+
+NO_LIMITS = Limits()
+
+
 class Key(msgspec.Struct, frozen=True, kw_only=True):
     """The stored part of an API key.
 
@@ -225,6 +236,11 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     declared_by: str = ""
     reach: Reach | None = None
     rights: tuple[str, ...] | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the key has a reach or rights of its own."""
+        return self.reach is not None or self.rights is not None
 
     def principal(self, instance: str | None) -> Principal:
         """Return what the key may do.

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from quart import Response, request
 
-from hookgw.core.access import check_creation, may_create, within
+from hookgw.core.access import check_creation, may_create, tags_of_new, within
 from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Principal, Right
@@ -167,6 +167,8 @@ class InstancesPage:
                 name,
                 integration=integration,
                 options=read_options(form, schema, for_change=False),
+                tags=tags_of_new(visitor().principal, {}),
+                limits=visitor().holder.limits,
             )
         except HookgwError as error:
             return await self._page(form, error)

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.connectors import whatsapp_number_of
-from hookgw.core.access import check_creation, check_right, within
+from hookgw.core.access import check_creation, check_right, tags_of_new, within
 from hookgw.instances import responses
 from hookgw.instances.connectors.states import Account
 from hookgw.instances.present import (
@@ -26,7 +26,7 @@ from hookgw.records.api_keys import Right
 from hookgw.records.connectors import QRCode
 from hookgw.records.instances import Instance
 from hookgw.web import responses as common
-from hookgw.web.auth import current_principal, shown_key
+from hookgw.web.auth import current_holder, current_principal, shown_key
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
@@ -117,7 +117,8 @@ class InstanceRoutes:
             options=asked.options,
             own_options=asked.own_options,
             settings=asked.settings,
-            tags=asked.tags,
+            tags=tags_of_new(principal, asked.tags),
+            limits=current_holder().limits,
             webhook=webhook,
         )
         unread = [unknown_field(show_name(name)) for name in asked.options if name not in instance.options]
