@@ -5,8 +5,8 @@ A plan compares secrets. So it is made only for a caller who may set them.
 
 from __future__ import annotations
 
-from hookgw.accounts.document import Document
-from hookgw.core.access import check, check_creation, check_right
+from hookgw.accounts.document import DeclaredInstance, Document
+from hookgw.core.access import check, check_creation, check_reach, check_right, tags_of_new
 from hookgw.core.registry import Registry
 from hookgw.records.api_keys import Principal, Right
 
@@ -19,18 +19,28 @@ def check_document(registry: Registry, principal: Principal, document: Document,
     """
     if document.keys:
         check_right(principal, Right.KEYS)
+    for ((_, fields),) in document.keys.values():
+        names = fields.get("instances")
+        for name in names if isinstance(names, list) else ():
+            if isinstance(name, str) and name not in document.instances:
+                check_reach(registry, principal, name)
     if prunes:
         for right in (Right.INSTANCES, Right.WEBHOOKS, Right.KEYS):
             check_right(principal, right)
     for declared in document.instances.values():
-        # Rights first: a refusal for lack of one says nothing of the instance.
-        if declared.webhooks:
-            check_right(principal, Right.WEBHOOKS)
-        if declared.options or declared.settings:
-            check_right(principal, Right.CONNECT)
-        if declared.tags:
-            check_right(principal, Right.OPERATE)
-        if registry.find_instance(declared.name) is None:
-            check_creation(principal)
-        else:
-            check(registry, principal, Right.READ, declared.name)
+        _check_instance(registry, principal, declared)
+
+
+def _check_instance(registry: Registry, principal: Principal, declared: DeclaredInstance) -> None:
+    # Rights first: a refusal for lack of one says nothing of the instance.
+    if declared.webhooks:
+        check_right(principal, Right.WEBHOOKS)
+    if declared.options or declared.settings:
+        check_right(principal, Right.CONNECT)
+    if registry.find_instance(declared.name) is not None:
+        check(registry, principal, Right.OPERATE if declared.tags else Right.READ, declared.name)
+        return
+    check_creation(principal)
+    # Those that the document gives it must be within the caller's reach, or the caller an operator.
+    given = {name: tag for _, tags in declared.tags for name, tag in tags.items() if isinstance(tag, str)}
+    tags_of_new(principal, given)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from hookgw.accounts.key_files import KEY_FIELDS, KeyPlace
+from hookgw.accounts.key_files import KeyPlace
 from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file, write_document
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
@@ -80,6 +80,8 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
     file = read_file(path, os.environ, stdin)
     plan = _plan(client, file, prune=prune)
     changes: list[Change] = plan["changes"]
+    if not dry_run:
+        _settle_pending(file, changes)
     if not as_json:
         _show_plan(file, plan)
     if dry_run or not changes:
@@ -121,7 +123,7 @@ def _plan(client: Client, file: AccountsFile, *, prune: bool) -> dict[str, Any]:
     if not file.may_be_asked:
         raise FileWrong(*file.mistakes())
     try:
-        plan: dict[str, Any] = _call(client, _body(file), dryRun="true", prune=str(prune).lower())
+        plan: dict[str, Any] = _call(client, _with_pending(file), dryRun="true", prune=str(prune).lower())
     except Failed as error:
         if error.status == _BAD_REQUEST:
             raise FileWrong(*file.mistakes(error.messages)) from error
@@ -133,18 +135,27 @@ def _plan(client: Client, file: AccountsFile, *, prune: bool) -> dict[str, Any]:
     return plan
 
 
-def _body(file: AccountsFile) -> dict[str, Any]:
+def _places(file: AccountsFile) -> Iterator[KeyPlace]:
     keys = file.body.get("keys")
-    if not isinstance(keys, dict):
+    for name, fields in keys.items() if isinstance(keys, dict) else ():
+        if isinstance(fields, dict) and isinstance(fields.get("file"), str):
+            yield KeyPlace(name, fields, file.folder)
+
+
+def _with_pending(file: AccountsFile) -> dict[str, Any]:
+    """Return the document with the values that a killed apply has left: hookgw may know their keys."""
+    found = {place.name: value for place in _places(file) if (value := place.pending()) is not None}
+    if not found:
         return file.body
-    # Where values go is this command's business.
-    sent = {
-        name: {one: value for one, value in fields.items() if one not in KEY_FIELDS}
-        if isinstance(fields, dict)
-        else fields
-        for name, fields in keys.items()
-    }
-    return {**file.body, "keys": sent}
+    keys = file.body["keys"]
+    return {**file.body, "keys": keys | {name: {**keys[name], "value": found[name]} for name in found}}
+
+
+def _settle_pending(file: AccountsFile, changes: Sequence[Change]) -> None:
+    changed = {one["name"] for one in changes if one["kind"] == "key"}
+    for place in _places(file):
+        if place.name not in changed and place.pending() is not None:
+            place.settle(is_created=True)
 
 
 def _call(client: Client, body: dict[str, Any], **query: str) -> Any:
@@ -191,7 +202,7 @@ def _carry_out(client: Client, file: AccountsFile, changes: Sequence[Change]) ->
         _make_key(client, file, one, results, progress)
     if any(one["action"] == "delete" for one in changes):
         removals = [one for one in changes if one["action"] == "delete"]
-        _try(client, _body(file), removals, results, progress, prune="true")
+        _try(client, file.body, removals, results, progress, prune="true")
     progress.end()
     return list(results.values())
 
@@ -257,7 +268,7 @@ def _make_key(
     name = planned["name"]
     fields = file.body["keys"][name] or {}
     place = KeyPlace(name, fields, file.folder)
-    sent = {one: value for one, value in fields.items() if one not in KEY_FIELDS}
+    sent = {**fields}
     try:
         if planned["action"] == "create":
             sent["value"] = place.store()
@@ -265,7 +276,8 @@ def _make_key(
             client, {"name": file.body.get("name"), "keys": {name: sent}}, [planned], results, progress
         )
         if is_answered and planned["action"] == "create":
-            place.settle(is_created=results[_id(planned)]["state"] == "done")
+            is_created = results[_id(planned)]["state"] == "done"
+            place.settle(is_created=is_created, value=sent["value"])
     except Failed as error:
         results[_id(planned)] = {**planned, "state": "failed", "messages": list(error.messages)}
 

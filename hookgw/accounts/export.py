@@ -7,17 +7,19 @@ from, with the same secrets, the document changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
+from hookgw.auth.keyring import CONFIGURED_KEY
 from hookgw.instances.fields import OPTIONS, SETTINGS
-from hookgw.kernel.fields import Field, Parts
+from hookgw.kernel.fields import Field, Parts, write_time
 from hookgw.kernel.json_fields import place
 from hookgw.kernel.masking import MASK, user_of
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.plugins.connector_options import ConnectorOptions
+from hookgw.records.api_keys import Key, Reach
 from hookgw.records.instances import Instance, InstanceSettings
 from hookgw.records.registrations import Registration
 from hookgw.webhooks.fields import FIELDS
@@ -134,6 +136,26 @@ class Export:
         self._variables.add(variable)
         self._by_value[type(value), value] = Needed(variable, [path], isinstance(value, str))
         return f"${{{variable}}}"
+
+
+def export_keys(
+    keys: Iterable[Key], names_of: Callable[[Reach | None], list[str] | None], now: float
+) -> dict[str, dict[str, Any]]:
+    """Return the keys of no instance as a document has them: what they may do, and no value."""
+    found = {}
+    for key in keys:
+        names = names_of(key.reach)
+        if key.name == CONFIGURED_KEY or key.is_expired(now) or names == []:
+            continue  # the configuration has it, or it opens nothing any more
+        tags = dict(key.reach.tags) if key.reach is not None and names is None else None
+        fields = {
+            "tags": tags or None,
+            "instances": names,
+            "rights": None if key.rights is None else [*key.principal(None).rights.words],
+            "expires": write_time(key.expires_at),
+        }
+        found[key.name] = {name: value for name, value in fields.items() if value is not None}
+    return found
 
 
 def _written(table: Iterable[Field], record: Any, new: Any) -> dict[str, Any]:

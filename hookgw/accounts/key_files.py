@@ -11,6 +11,7 @@ import os
 import secrets
 import shlex
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from hookgw.command.failure import Failed
 COMMAND_WITHIN = 60.0
 """Seconds that a command has to store a key."""
 PENDING = ".new"
-KEY_FIELDS = ("file", "command")
-"""Fields of a key that are for this command, and not for hookgw."""
 LEAST = 32
 """Characters of a key that counts as complete."""
+STALE = 60.0
+"""Seconds after which an incomplete file is nobody's: to write it takes no time."""
 
 
 class KeyPlace:
@@ -38,8 +39,22 @@ class KeyPlace:
         self.value: str | None = fields.get("value")
         file = fields.get("file")
         self._file = None if file is None else folder / Path(file).expanduser()
-        self._command: str | list[str] | None = fields.get("command")
+        self._command: str | None = fields.get("command")
         self._folder = folder
+
+    def pending(self) -> str | None:
+        """Return the value that an earlier apply has stored, and that hookgw may know or not."""
+        if self._file is None or self.value is not None:
+            return None
+        try:
+            found = self._pending_file().read_text("ascii")
+        except (OSError, UnicodeDecodeError):
+            return None  # `store` says what is wrong
+        return found.strip() if found.endswith("\n") and len(found) > LEAST else None
+
+    def _pending_file(self) -> Path:
+        assert self._file is not None  # noqa: S101 -- the callers have checked it
+        return self._file.with_name(self._file.name + PENDING)
 
     def store(self) -> str:
         """Store a new value, or find the one that an earlier apply has stored. Return it.
@@ -50,26 +65,26 @@ class KeyPlace:
         if self.value is not None:
             return self.value
         if self._file is not None:
-            return self._store_in_file(self._file.with_name(self._file.name + PENDING))
+            return self.pending() or self._store_in_file(self._pending_file())
         if self._command is not None:
             value = secrets.token_urlsafe(32)
             self._run(self._command, value)
             return value
         raise Failed("Give it file or command, where its value goes: hookgw cannot show it again.")
 
-    def settle(self, *, is_created: bool) -> None:
-        """Give the file its name, once hookgw knows the key; or remove it, if hookgw refused the key.
+    def settle(self, *, is_created: bool, value: str | None = None) -> None:
+        """Give the file its name, once hookgw knows the key; or remove it, if hookgw refused this value.
 
         Raises:
             Failed: the file could not be renamed; the message says where the value is.
         """
         if self._file is None or self.value is not None:
             return
-        pending = self._file.with_name(self._file.name + PENDING)
+        pending = self._pending_file()
         try:
             if is_created:
                 pending.replace(self._file)
-            else:
+            elif self.pending() == value:
                 pending.unlink(missing_ok=True)
         except FileNotFoundError:
             if not self._file.exists():  # or another apply has done it
@@ -80,35 +95,34 @@ class KeyPlace:
             ) from error
 
     def _store_in_file(self, pending: Path) -> str:
-        try:
-            found = pending.read_text("ascii")
-            if found.endswith("\n") and len(found) > LEAST:
-                return found.strip()
-            pending.unlink()  # an apply was killed while it wrote this: hookgw does not know it
-        except FileNotFoundError:
-            pass
-        except (OSError, UnicodeDecodeError) as error:
-            raise Failed(f"{pending} cannot be read: {error}. The key was not created.") from error
         value = secrets.token_urlsafe(32)
         try:
+            pending.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if pending.exists() and time.time() - pending.stat().st_mtime > STALE:
+                pending.unlink()  # an apply was killed while it wrote this: hookgw does not know it
             # Exclusive: another apply may be at work, and both must send the same value.
-            with os.fdopen(os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            if (found := self.pending()) is not None:
+                return found
+            why = "another apply writes it" if pending.exists() else error.strerror or error
+            raise Failed(f"{pending} cannot be written: {why}. The key was not created.") from error
+        try:
+            with os.fdopen(descriptor, "w") as file:
                 file.write(f"{value}\n")
                 file.flush()
                 os.fsync(file.fileno())
-        except FileExistsError:
-            raise Failed(f"Another apply writes {pending}. Apply the file again.") from None
         except OSError as error:
-            raise Failed(
-                f"{pending} cannot be written: {error.strerror or error}. The key was not created."
-            ) from error
+            pending.unlink(missing_ok=True)
+            why = error.strerror or error
+            raise Failed(f"{pending} cannot be written: {why}. The key was not created.") from error
         return value
 
-    def _run(self, command: str | list[str], value: str) -> None:
+    def _run(self, command: str, value: str) -> None:
         try:
             # Without a shell: a text is divided into words as one does it, and nothing in it is expanded.
             done = subprocess.run(  # noqa: S603 -- the file is the user's own
-                shlex.split(command) if isinstance(command, str) else command,
+                shlex.split(command),
                 input=f"{value}\n".encode(),
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, "HOOKGW_KEY_NAME": self.name},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hookgw.accounts.document import *
 from hookgw.accounts.export import *
 from hookgw.accounts.key_files import *
+from hookgw.accounts.key_plan import *
 from hookgw.accounts.plan import *
 from hookgw.accounts.schema import *
 from hookgw.accounts.service import *

@@ -11,8 +11,10 @@ from quart import Blueprint, Response, request
 from hookgw.accounts import responses
 from hookgw.accounts.access import check_document
 from hookgw.accounts.document import parse_document
+from hookgw.accounts.export import export_keys
+from hookgw.accounts.key_plan import plan_keys
 from hookgw.accounts.responses import present_changes
-from hookgw.accounts.service import change_instances
+from hookgw.accounts.service import change_instances, change_keys
 from hookgw.core.access import within
 from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import Invalid, StorageUnavailable
@@ -82,18 +84,36 @@ class ApplyRoutes:
             with suppress(StorageUnavailable):
                 await self._gateway.refresh.catch_up()
         check_document(self._gateway.registry, principal, document, prunes=prunes)
-        plan = await run_in_slices(
-            holder.counted_as or "", node.plan_all(document, mistakes, principal, prunes=prunes)
+        keys, stored = self._gateway.keys, {}
+        if document.keys or prunes:
+            stored = {one.name: one for one in keys.list(None, seen_by=holder)}
+        key_plans, same_keys, wrong = plan_keys(
+            document,
+            stored,
+            self._gateway.instances.find,
+            principal,
+            names_of=keys.names_of,
+            has_value=keys.has_value,
+            prunes=prunes,
+            now=self._gateway.clock.steady(),
         )
-        changes = plan.changes
+        plan = await run_in_slices(
+            holder.counted_as or "",
+            node.plan_all(document, [*mistakes, *wrong], principal, prunes=prunes),
+        )
+        changes = plan.changes + [one.planned for one in key_plans]
+        made: list[tuple[str, str]] = []
         if not dry_run:
             changes = await change_instances(
                 self._gateway.views.nodes,
                 document,
                 plan,
                 prunes=prunes,
-                principal=principal,
+                holder=holder,
             )
+            # After the instances that they name.
+            done, made = await change_keys(keys, key_plans, holder, document.name)
+            changes += done
             if self._gateway.node.is_shared:
                 with suppress(StorageUnavailable):
                     await self._gateway.refresh.catch_up()
@@ -102,9 +122,9 @@ class ApplyRoutes:
                 name=document.name or None,
                 dry_run=dry_run,
                 changes=present_changes(changes),
-                unchanged=plan.same,
+                unchanged=plan.same + same_keys,
                 failed=sum(one.is_failed for one in changes),
-                keys=[],
+                keys=[responses.NewKey(name=name, key=key) for name, key in made],
                 warnings=document.warnings,
             )
         )
@@ -118,7 +138,8 @@ class ApplyRoutes:
     async def export(self) -> Response:
         """Return the instances that are there, with their webhooks, as a document for `POST /apply`.
 
-        It has no secrets: `secrets` lists those that it needs.
+        It has no secrets: `secrets` lists those that it needs. Keys are listed without their values, which
+        hookgw does not have.
         """
         signing = _read_flags("signingSecrets")["signingSecrets"]
         holder = current_holder()
@@ -127,6 +148,11 @@ class ApplyRoutes:
             holder.counted_as or "",
             self._gateway.accounts.export(chosen, with_signing_secrets=signing),
         )
+        keys = self._gateway.keys
+        if holder.principal.rights.has(Right.KEYS) and (
+            found := export_keys(keys.list(None, seen_by=holder), keys.names_of, self._gateway.clock.steady())
+        ):
+            document["keys"] = found
         secrets = [
             responses.NeededSecret(variable=one.variable, paths=one.paths, is_text=one.is_text)
             for one in needed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hookgw.accounts.document import IGNORED_PREFIX
+from hookgw.accounts.key_plan import OF_DOCUMENT, OF_TABLE
 from hookgw.instances.fields import CATCH_UP, OPTIONS_REQUEST, SETTINGS, TAGS_SCHEMA
 from hookgw.kernel.fields import request_schema
 from hookgw.kernel.rules import HEADERS
@@ -57,6 +58,7 @@ _TOP: dict[str, Schema] = {
     ),
     "defaults": or_null(ref("DeclaredDefaults"), "What all instances have, unless they say something else."),
     "instances": _by_name(or_null(ref("DeclaredInstance")), "Instances by their names."),
+    "keys": _by_name(or_null(ref("DeclaredKey")), "Keys of no instance by their names."),
 }
 APPLY_COMPONENTS: dict[str, Schema] = {
     "ApplyRequest": _object("What should be there. What is missing stays as it is.", _TOP),
@@ -68,6 +70,11 @@ APPLY_COMPONENTS: dict[str, Schema] = {
     "DeclaredInstance": _object("An instance. A missing field stays as it is.", _PARTS),
     "DeclaredSettings": _SETTINGS,
     "DeclaredWebhook": _WEBHOOK,
+    "DeclaredKey": request_schema(
+        (*OF_TABLE, *OF_DOCUMENT),
+        "A key. Give tags or instances; with neither, it reaches what the caller's key does.",
+        is_closed=True,
+    ),
 }
 
 

@@ -18,17 +18,20 @@ import trio
 
 from hookgw.accounts.document import DeclaredInstance, Document, parse_document
 from hookgw.accounts.export import Export, Needed
+from hookgw.accounts.key_plan import KeyPlan
 from hookgw.accounts.plan import Change, InstancePlan, Rules, WebhookPlan, plan_instance, plan_removals
+from hookgw.auth.keyring import KeyHolder
 from hookgw.concurrency.clock import Clock
 from hookgw.core.access import within
 from hookgw.core.audit import acting_as, current_actor
 from hookgw.core.registry import Registry
 from hookgw.fleet.all_nodes import AllNodes, Question
 from hookgw.instances.service import InstanceService
-from hookgw.kernel.errors import Forbidden, HookgwError, Invalid
+from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, Unauthorized
 from hookgw.kernel.json_fields import cut_short
 from hookgw.kernel.masking import repr_without
-from hookgw.records.api_keys import Principal
+from hookgw.keys.service import KeyService
+from hookgw.records.api_keys import Limits, Principal
 from hookgw.records.audit import Actor
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
@@ -55,7 +58,7 @@ class ApplyAsked(msgspec.Struct, frozen=True, omit_defaults=True):
         body: of a document with these instances.
         removed: instances that the document does not have: those that it has made are deleted, and webhooks
             of others that it has made.
-        tags: of new instances: those that the caller's reach needs.
+        tags, limits: of new instances, and of their keys: those that the caller's reach needs.
         is_operator: whether the caller may change everything of a connector's options.
     """
 
@@ -63,6 +66,7 @@ class ApplyAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     removed: list[str]
     prunes: bool
     tags: dict[str, str]
+    limits: Limits
     is_operator: bool
     actor: Actor
 
@@ -267,6 +271,7 @@ class NodeAccounts:
                     options=plan.options,
                     own_options={**plan.fields, "declared_by": owner},
                     tags={**(plan.tags or {}), **asked.tags},
+                    limits=asked.limits,
                     settings=msgspec.structs.replace(Instance(name=name, id="").settings, **plan.settings),
                 )
                 return self._instances.option_warnings(created.instance)
@@ -326,13 +331,39 @@ class NodeAccounts:
                         nursery.start_soon(look_up, index, registration)
 
 
+async def change_keys(
+    keys: KeyService, plans: Iterable[KeyPlan], holder: KeyHolder, owner: str
+) -> tuple[list[Change], list[tuple[str, str]]]:
+    """Create and revoke keys. Return the changes, and the new keys whose values were made here."""
+    changes, made = [], []
+    for plan in plans:
+        planned = plan.planned
+        try:
+            if planned.action == "create":
+                _, key = await keys.create(
+                    None, planned.name, maker=holder, value=plan.value, declared_by=owner, **plan.given
+                )
+                made += [(planned.name, key)] if plan.value is None else []
+            elif planned.action == "delete":
+                await keys.revoke(None, planned.name, by=holder)
+            changes.append(planned if planned.action == "conflict" else planned.done())
+        except Unauthorized:
+            raise  # the caller's own key is gone
+        except HookgwError as error:
+            known = next((one for one in keys.list(None, seen_by=holder) if one.name == planned.name), None)
+            is_made = plan.value is not None and known is not None and keys.has_value(known, plan.value)
+            # Another apply, which found the same value in the same file, was faster.
+            changes.append(planned.done() if is_made else planned.failed(*error.messages))
+    return changes, made
+
+
 async def change_instances(
     nodes: AllNodes,
     document: Document,
     plan: WholePlan,
     *,
     prunes: bool,
-    principal: Principal,
+    holder: KeyHolder,
 ) -> list[Change]:
     """Carry out a plan's changes of instances, each on the node that has it."""
     names = [*plan.instances, *plan.removed]
@@ -344,8 +375,9 @@ async def change_instances(
             document.part(chosen),
             [name for name in plan.removed if name in chosen],
             prunes,
-            dict(principal.reach.tags),
-            principal.is_operator,
+            dict(holder.principal.reach.tags),
+            holder.limits,
+            holder.principal.is_operator,
             current_actor(),
         )
         gathered = await nodes.ask(APPLY, asked, instances=batch, within=ROUND_WITHIN)

@@ -1,14 +1,13 @@
 """``hookgw apply`` and ``hookgw export``, against a gateway."""
 
 import json
-import os
 import stat
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import click.testing
-import httpx
 import jsonschema_rs
 import pytest
 import trio
@@ -22,6 +21,7 @@ from tests.cli.conftest import Invoke
 
 KEY = "the-global-key-of-the-test"
 FILE = Path("accounts.yaml")
+FOLDER = Path("keys")
 TEXT = """
 name: acme
 x-kinds: &kinds [MESSAGES_UPSERT]
@@ -68,12 +68,21 @@ async def gateway(
         serving.cancel()
 
 
+def put(file: Path, text: str) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+
+
+def write(text: str) -> None:
+    FILE.write_text(text)
+
+
 def lines(result: click.testing.Result) -> list[str]:
-    return result.stdout.splitlines()
+    return [line for line in result.stdout.splitlines() if line[:1] in "+~-!"]  # not the gateway's log
 
 
 async def test_a_file_is_planned_applied_and_then_unchanged(invoke: Invoke, gateway: Gateway) -> None:
-    FILE.write_text(TEXT)
+    write(TEXT)
     planned = await invoke("apply", "-f", "accounts.yaml", "--dry-run")
     assert planned.exit_code == 0, planned.output
     assert lines(planned) == ["+ loja1", "+ loja1/crm", "+ loja2", "+ loja2/crm", "+ loja3"]
@@ -94,10 +103,10 @@ async def test_a_file_is_planned_applied_and_then_unchanged(invoke: Invoke, gate
 
 
 async def test_changed_fields_and_removals_are_shown(invoke: Invoke, gateway: Gateway) -> None:
-    FILE.write_text(TEXT)
+    write(TEXT)
     await invoke("apply", "-f", "accounts.yaml", "--yes")
     head, _, _ = TEXT.partition("  loja3:")
-    FILE.write_text(head.replace("crm.example/2", "crm.example/3"))
+    write(head.replace("crm.example/2", "crm.example/3"))
     result = await invoke("apply", "-f", "accounts.yaml", "--prune", "--yes")
     assert result.exit_code == 0, result.output
     assert lines(result) == ["~ loja2/crm url", "- loja3"]
@@ -108,15 +117,13 @@ async def test_all_mistakes_have_their_line_and_column(
     invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CRM_TOKEN")
-    FILE.write_text(
-        TEXT.replace("rate: 2", "rat: 2").replace("plugins", "plugin").replace("loja3:", "lo ja:")
-    )
+    write(TEXT.replace("rate: 2", "rat: 2").replace("plugins", "plugin").replace("loja3:", "lo ja:"))
     result = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert result.exit_code == 2
     found = [line.removeprefix("Error: ") for line in result.stderr.splitlines()]
     assert [line.partition(": ")[0] for line in found] == [
         "accounts.yaml:8:30",
-        "accounts.yaml:14:21",
+        "accounts.yaml:14:20",
         "accounts.yaml:16:43",
         "accounts.yaml:17:3",
     ]
@@ -150,7 +157,7 @@ async def test_all_mistakes_have_their_line_and_column(
 async def test_files_that_are_no_yaml_or_a_bomb(
     invoke: Invoke, gateway: Gateway, text: str, where: str, why: str
 ) -> None:
-    FILE.write_text(text)
+    write(text)
     result = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert result.exit_code == 2
     assert any(f"accounts.yaml:{where}" in line and why in line for line in result.stderr.splitlines()), (
@@ -158,18 +165,15 @@ async def test_files_that_are_no_yaml_or_a_bomb(
     )
 
 
-async def test_secrets_come_from_files_and_escapes_are_texts(
-    invoke: Invoke, gateway: Gateway, tmp_path: Path
-) -> None:
-    (tmp_path / "secrets").mkdir()
-    (tmp_path / "secrets" / "token").write_text("from-a-file\n")
-    FILE.write_text(
+async def test_secrets_come_from_files_and_escapes_are_texts(invoke: Invoke, gateway: Gateway) -> None:
+    put(FOLDER / "token", "from-a-file\n")
+    write(
         "instances: {loja1: {webhooks: {crm: {url: 'https://crm.example', "
-        "headers: {a: '${file:secrets/token}', b: '$${b}'}}}}}"
+        "headers: {a: '${file:keys/token}', b: '$${b}'}}}}}"
     )
     assert (await invoke("apply", "-f", "accounts.yaml", "--yes")).exit_code == 0
     assert gateway.registrations.get("loja1", "crm").headers == {"a": "from-a-file", "b": "${b}"}
-    FILE.write_text("instances: {loja1: {options: {token: '${file:nowhere}'}}}")
+    write("instances: {loja1: {options: {token: '${file:nowhere}'}}}")
     result = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert result.exit_code == 2
     assert "accounts.yaml:1:38: instances.loja1.options.token: " in result.stderr
@@ -178,7 +182,7 @@ async def test_secrets_come_from_files_and_escapes_are_texts(
 
 async def test_a_part_that_fails_is_named_and_the_rest_is_done(invoke: Invoke, gateway: Gateway) -> None:
     await gateway.instances.create("loja1")
-    FILE.write_text(TEXT)
+    write(TEXT)
     result = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert result.exit_code == 1
     assert "! loja1: Its connector is none, and simulator in the document." in result.stdout
@@ -190,7 +194,7 @@ async def test_a_part_that_fails_is_named_and_the_rest_is_done(invoke: Invoke, g
 async def test_what_is_exported_changes_nothing(
     invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    FILE.write_text(TEXT)
+    write(TEXT)
     await invoke("apply", "-f", "accounts.yaml", "--yes")
     exported = await invoke("export")
     assert exported.exit_code == 0, exported.output
@@ -199,7 +203,7 @@ async def test_what_is_exported_changes_nothing(
         "LOJA1_CRM_AUTHORIZATION  instances.loja1.webhooks.crm.headers.authorization and 1 more"
         in exported.stderr
     )
-    FILE.write_text(exported.stdout)
+    write(exported.stdout)
     missing = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert missing.exit_code == 2
     assert "variable LOJA1_CRM_AUTHORIZATION is not set" in missing.stderr
@@ -228,14 +232,14 @@ async def test_two_hundred_instances_are_applied_exported_and_unchanged(
             for number in range(200)
         },
     }
-    FILE.write_text(json.dumps(document))  # JSON is YAML
+    write(json.dumps(document))  # JSON is YAML
     applied = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert applied.exit_code == 0, applied.output
     assert "500 changes done, 0 failed." in applied.stderr
     assert len({one.tags["tenant"] for one in gateway.instances.all()}) == 30
     again = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert "Nothing to change; 500 as the file says." in again.stderr
-    FILE.write_text((await invoke("export")).stdout)
+    write((await invoke("export")).stdout)
     monkeypatch.setenv("LOJA000_CRM_AUTHORIZATION", "Bearer s3cret-token")
     exported = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert "Nothing to change; 500 as the file says." in exported.stderr
@@ -264,7 +268,116 @@ async def test_a_server_that_is_away_is_not_a_wrong_file(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOKGW_URL", "http://127.0.0.1:9")
-    FILE.write_text("instances: {}")
+    write("instances: {}")
     result = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert result.exit_code == 1
     assert "Cannot connect" in result.stderr
+
+
+KEYS = """
+name: acme
+instances: {loja1: {tags: {tenant: acme}}, loja2: {}}
+keys:
+  acme: {tags: {tenant: acme}, rights: [read, replay], expires: 90d, file: keys/acme}
+  two: {instances: [loja1, loja2], rights: [read], command: "COMMAND"}
+"""
+
+
+def file_of(name: str) -> tuple[str, int]:
+    """Return the content of a key's file, and its permissions."""
+    file = FOLDER / name
+    return file.read_text().strip(), stat.S_IMODE(file.stat().st_mode)
+
+
+def files() -> list[str]:
+    return sorted(one.name for one in FOLDER.iterdir())
+
+
+async def test_values_of_new_keys_go_into_files_and_commands(invoke: Invoke, gateway: Gateway) -> None:
+    script = "import os, sys; open('keys/' + os.environ['HOOKGW_KEY_NAME'], 'w').write(sys.stdin.read())"
+    put(FOLDER / "script.py", script)
+    write(KEYS.replace("COMMAND", f"{sys.executable} keys/script.py"))
+    applied = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert applied.exit_code == 0, applied.output
+    assert lines(applied) == ["+ loja1", "+ loja2", "+ key acme", "+ key two"]
+    value, mode = file_of("acme")
+    assert mode == 0o600
+    holder, second = gateway.keys.holder_of(value), gateway.keys.holder_of(file_of("two")[0])
+    assert holder is not None
+    assert second is not None
+    assert holder.principal.reach.tags == (("tenant", "acme"),)
+    assert holder.principal.rights.words == ("read", "replay")
+    assert len(second.principal.reach.instances or ()) == 2
+    assert value not in applied.output
+    again = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert file_of("acme")[0] == value
+    exported = await invoke("export")
+    assert value not in exported.output
+    _, _, keys = exported.stdout.partition("keys:")
+    assert (
+        "  acme:\n    tags:\n      tenant: acme\n    rights:\n    - read\n    - replay\n    expires: " in keys
+    )
+    write(exported.stdout)
+    again = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert (again.exit_code, again.stdout) == (0, ""), again.output
+
+
+async def test_a_key_whose_value_cannot_be_stored_is_not_created(invoke: Invoke, gateway: Gateway) -> None:
+    write(KEYS.replace("keys/acme", "accounts.yaml/acme").replace("COMMAND", "false"))
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 1
+    assert "Failed: key acme: " in result.stderr
+    assert "cannot be written: File exists. The key was not created." in result.stderr
+    assert "Failed: key two: Its command failed with exit code 1. The key was not created." in result.stderr
+    assert [one.name for one in gateway.keys.list(None)] == ["configuration"]
+    assert gateway.instances.count() == 2
+
+
+async def test_an_apply_that_was_killed_before_the_key_was_made_goes_on_with_its_file(
+    invoke: Invoke, gateway: Gateway
+) -> None:
+    value = "v" * 43
+    put(FOLDER / "acme.new", f"{value}\n")
+    write(KEYS.partition("  two:")[0])
+    assert (await invoke("apply", "-f", "accounts.yaml", "--yes")).exit_code == 0
+    assert gateway.keys.holder_of(value) is not None
+    assert files() == ["acme"]
+    assert file_of("acme")[0] == value
+
+
+async def test_an_apply_that_was_killed_after_the_key_was_made_finds_its_value(
+    invoke: Invoke, gateway: Gateway
+) -> None:
+    value = "v" * 43
+    write(KEYS.partition("  two:")[0])
+    assert (await invoke("apply", "-f", "accounts.yaml", "--yes")).exit_code == 0
+    FOLDER.joinpath("acme").rename(FOLDER / "acme.new")
+    assert (await invoke("apply", "-f", "accounts.yaml", "--yes")).exit_code == 0
+    assert files() == ["acme"]
+    put(FOLDER / "acme.new", f"{value}\n")
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 1
+    assert "! key acme: A key cannot be changed (value)" in result.stdout
+    assert files() == ["acme", "acme.new"]
+
+
+async def test_what_a_key_may_do_is_not_changed(invoke: Invoke, gateway: Gateway) -> None:
+    write(KEYS.partition("  two:")[0])
+    assert (await invoke("apply", "-f", "accounts.yaml", "--yes")).exit_code == 0
+    write(KEYS.partition("  two:")[0].replace("[read, replay]", "[read, send]").replace("90d", "10d"))
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 1
+    assert "! key acme: A key cannot be changed (rights): revoke it first" in result.stdout
+    write("name: acme\ninstances: {loja1: {}, loja2: {}}")
+    assert (await invoke("apply", "-f", "accounts.yaml", "--prune", "--yes")).exit_code == 0
+    assert [one.name for one in gateway.keys.list(None)] == ["configuration"]
+
+
+async def test_mistakes_in_keys_have_their_place(invoke: Invoke, gateway: Gateway) -> None:
+    write(KEYS.replace("90d", "soon").replace("[read]", "[reed]").replace("loja2]", "loja3]"))
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 2
+    assert "accounts.yaml:5:56: keys.acme.expires must be an RFC 3339 time" in result.stderr
+    assert "keys.two.rights[0] must be one of read" in result.stderr
+    assert "keys.two.instances: there is no instance loja3. Did you mean loja2?" in result.stderr

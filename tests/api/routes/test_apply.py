@@ -10,14 +10,18 @@ import trio
 
 from hookgw import Gateway
 from hookgw.accounts import change_instances, parse_document
+from hookgw.auth import KeyHolder
 from hookgw.config import Settings
 from hookgw.kernel import finish
-from hookgw.records import GLOBAL, new_secret
+from hookgw.records import GLOBAL, Key, new_secret
 from hookgw.store import AuditQuery
 from hookgw.webhooks import MOST_REGISTRATIONS
 from tests.api.conftest import KEY, open_whole_gateway
 
 HOOK = "https://crm.example/hook"
+
+
+HOLDER = KeyHolder(GLOBAL, Key(name="test", hash=""), None)
 
 
 class Api:
@@ -195,7 +199,7 @@ async def test_what_was_made_before_keeps_its_maker_after_a_restart(
             {"name": "acme", "instances": {"loja1": {"webhooks": {"a": {"url": HOOK}}}}}
         )
         plan = finish(gateway.accounts.plan_all(document, [], GLOBAL, prunes=False))
-        await change_instances(gateway.views.nodes, document, plan, prunes=False, principal=GLOBAL)
+        await change_instances(gateway.views.nodes, document, plan, prunes=False, holder=HOLDER)
     async with open_whole_gateway(settings, base=tmp_path) as gateway:
         document, _ = parse_document({"name": "acme"})
         plan = finish(gateway.accounts.plan_all(document, [], GLOBAL, prunes=True))
