@@ -80,9 +80,8 @@ class ApplyRoutes:
             mistakes.append("name is missing: without it, nothing tells what this document has made.")
         holder, node = current_holder(), self._gateway.accounts
         principal = holder.principal
-        if self._gateway.node.is_shared:
-            with suppress(StorageUnavailable):
-                await self._gateway.refresh.catch_up()
+        with suppress(StorageUnavailable):  # other nodes may have changed something a moment ago
+            await self._gateway.refresh.catch_up()
         check_document(self._gateway.registry, principal, document, prunes=prunes)
         keys, stored = self._gateway.keys, {}
         if document.keys or prunes:
@@ -114,9 +113,8 @@ class ApplyRoutes:
             # After the instances that they name.
             done, made = await change_keys(keys, key_plans, holder, document.name)
             changes += done
-            if self._gateway.node.is_shared:
-                with suppress(StorageUnavailable):
-                    await self._gateway.refresh.catch_up()
+            with suppress(StorageUnavailable):
+                await self._gateway.refresh.catch_up()
         return json_response(
             responses.Applied(
                 name=document.name or None,

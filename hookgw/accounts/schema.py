@@ -34,7 +34,7 @@ def _object(description: str, properties: dict[str, Schema]) -> Schema:
 
 def _by_name(item: Schema, description: str) -> Schema:
     return {
-        "type": ["object", "null"],
+        "type": "object",
         "propertyNames": {"pattern": NAME_SCHEMA["pattern"]},
         "additionalProperties": item,
         "description": description,

@@ -27,6 +27,7 @@ from hookgw.delivery.outbound import OutboundHttp
 from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.registrations import Registration
+from hookgw.site.brand import load_brand
 from hookgw.store.stored_registrations import NOTHING, read_stored
 from hookgw.web.server.certificates import load_context
 from hookgw.webhooks.refused_addresses import by_registration, refused_addresses
@@ -54,6 +55,7 @@ def check_config(file: Path | None, config: Path | None) -> None:
         trio.run(check_routes, hooks, catalog, settings)
     keys = read_master_keys(settings.storage)
     read_ca_file(settings.delivery.ca_file)
+    load_brand(settings.dashboard.brand, b"")
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
     warn_of_unknown_variables()

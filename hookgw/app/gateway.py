@@ -36,6 +36,7 @@ from hookgw.instances.connectors.server_search import ServerSearch
 from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
+from hookgw.keys.portal import PortalLinks
 from hookgw.keys.service import KeyService
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.messages.chats import ChatSearch
@@ -66,6 +67,7 @@ class Gateway:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.
         accounts: makes instances as a document says.
+        portal: makes and opens links to the dashboard.
         backfills: sends registrations what they have missed.
         ingest: passes requests of networks to connectors.
         messages: sends, edits and deletes messages through connectors.
@@ -110,6 +112,7 @@ class Gateway:
     backfills: Backfills
     keys: KeyService
     accounts: NodeAccounts
+    portal: PortalLinks
     messages: MessageService
     chats: ChatSearch
     stored_messages: StoredMessages

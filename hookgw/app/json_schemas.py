@@ -50,6 +50,7 @@ from hookgw.kernel.schema_parts import (
     ref,
 )
 from hookgw.keys.fields import KEY
+from hookgw.keys.portal_fields import PORTAL_REQUEST
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
 from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks
@@ -249,6 +250,7 @@ COMPONENTS: dict[str, Schema] = {
     "CatchUpRequest": CATCH_UP,
     "TagsOfInstance": TAGS_SCHEMA,
     "TagsRequest": TAGS_REQUEST,
+    "PortalLinkRequest": PORTAL_REQUEST,
     "AccountPresence": enum(ACCOUNT_PRESENCES, "A presence of an account."),
     "PresenceRequest": PRESENCE,
     "KeyRequest": KEY,

@@ -13,7 +13,7 @@ from hookgw.deliveries.open import Deliveries
 from hookgw.events.open import Events
 from hookgw.fleet.open import Fleet
 from hookgw.instances.open import Instances
-from hookgw.keys.service import KeyService
+from hookgw.keys.open import Keys
 from hookgw.messages.open import Messages
 from hookgw.operations.open import Operations
 from hookgw.webhooks.open import Webhooks
@@ -30,8 +30,8 @@ class Parts:
     events: Events
     deliveries: Deliveries
     messages: Messages
-    keys: KeyService
     accounts: NodeAccounts
+    keys: Keys
     operations: Operations
 
 
@@ -54,8 +54,9 @@ def gateway_of(parts: Parts) -> Gateway:
         ingest=parts.instances.ingest,
         registrations=parts.webhooks.service,
         backfills=parts.webhooks.backfills,
-        keys=parts.keys,
         accounts=parts.accounts,
+        keys=parts.keys.service,
+        portal=parts.keys.portal,
         messages=parts.messages.service,
         chats=parts.messages.chats,
         stored_messages=parts.messages.stored_messages,

@@ -20,6 +20,7 @@ from hookgw.instances.routes.connectors import ConnectorRoutes
 from hookgw.instances.routes.fast_ingest import FastIngest
 from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
 from hookgw.instances.routes.instances import InstanceRoutes
+from hookgw.keys.portal_routes import PortalRoutes
 from hookgw.keys.routes import KeyRoutes
 from hookgw.mcp.routes import McpRoutes
 from hookgw.messages.routes.chats import ChatRoutes
@@ -73,6 +74,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         AccountRoutes(gateway),
         ConnectorRoutes(gateway),
         KeyRoutes(gateway),
+        PortalRoutes(gateway),
         MessageRoutes(gateway),
         ChatRoutes(gateway),
         GroupRoutes(gateway),

@@ -71,6 +71,15 @@ class Authenticator:
                 self._on_limited("failed_attempts")
                 raise
 
+    def note_wrong_link(self, address: str | None) -> None:
+        """Count a portal link that cannot be opened as a wrong key.
+
+        Raises:
+            TooManyRequests: too many wrong keys and links came from that address.
+        """
+        if self._failed_keys is not None and address is not None:
+            self._failed_keys.check(address, None)
+
     def admit(self, holder: KeyHolder) -> None:
         """Count a request against the rate of a key; raise ``TooManyRequests``."""
         wait = holder.bucket.take() if holder.bucket is not None else 0.0

@@ -128,6 +128,15 @@ class Keyring:
             if holder is not None and holder.principal.instance == instance:
                 del self._holders[key.hash]
 
+    def guest(self, principal: Principal, key: Key) -> KeyHolder:
+        """Return a holder without a key: of the session of a portal link. It is not in the ring.
+
+        Args:
+            key: says whose requests count together, by its ``origin``, and until when it lasts.
+        """
+        bucket = self.rates.bucket(principal.instance, key.origin, is_limited=True)
+        return KeyHolder(principal, key, bucket)
+
     @contextmanager
     def claiming(self, key: str) -> Iterator[str]:
         """Reserve a new key within the block, in which the caller stores and adds it. Yield its hash.

@@ -32,6 +32,7 @@ COMMANDS = {
     "instance": "hookgw.instances.commands.instance:instance",
     "connectors": "hookgw.instances.commands.connectors:connectors",
     "key": "hookgw.keys.commands:key",
+    "portal": "hookgw.keys.portal_commands:portal",
     "delivery": "hookgw.deliveries.commands.delivery:delivery",
     "event": "hookgw.events.commands.event:event",
     "job": "hookgw.command.job:job",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from hookgw.config import open_files, service_manager, typed, yaml_reader
+from hookgw.config.brand import *
 from hookgw.config.file_permissions import *
 from hookgw.config.folders import *
 from hookgw.config.load import *
 from hookgw.config.master_keys import *
 from hookgw.config.open_files import *
+from hookgw.config.people import *
 from hookgw.config.proxy_url import *
 from hookgw.config.refused_ports import *
 from hookgw.config.rules import *

@@ -10,17 +10,20 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import Any
 from urllib.parse import urlsplit
 
+from hookgw.config.brand import LONGEST_BRAND, check_logo, parse_colour
 from hookgw.config.cors_origins import parse_origin
 from hookgw.config.master_keys import CLEAR, parse_master_key
+from hookgw.config.people import LONGEST_PERSON, is_person, is_proxy_header
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import UNIX, Settings
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.rules import check_custom_headers, check_secret, check_url
 from hookgw.kernel.units import DAY, Duration, Size
-from hookgw.records.instances import FOREIGN
+from hookgw.records.instances import FOREIGN, check_name
 from hookgw.records.operational_kinds import OPERATIONAL_CATALOG
 
 Rule = Callable[[Any], str | None]
@@ -38,8 +41,7 @@ _BIND_FORMS = "write host:port, [ipv6]:port, unix:/path or fd://number"
 def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:  # noqa: C901 -- a list of rules
     """Check all values. Yield the path of a key (``delivery.schedule[2]``) and what to write instead."""
     for path, rule in _RULES.items():
-        section, _, key = path.partition(".")
-        value = getattr(getattr(settings, section), key)
+        value = attrgetter(path)(settings)
         listed = isinstance(value, tuple)
         for index, item in enumerate(value if listed else (value,)):
             sentence = rule(item)
@@ -87,6 +89,26 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:  # noqa: C901
     if fleet.url and not fleet.secret:
         yield "fleet.secret", "fleet.url is set: set a secret, too, the same on all nodes."
     yield from _broken_operations(settings)
+    yield from _broken_users(settings)
+
+
+def _broken_users(settings: Settings) -> Iterator[tuple[str, str]]:
+    auth = settings.auth
+    if auth.proxy_header is not None and not settings.server.trusted_proxies:
+        yield (
+            "auth.proxy_header",
+            "anybody can send a header: name the proxy that sets it in server.trusted_proxies.",
+        )
+    if auth.users and auth.proxy_header is None:
+        yield "auth.users", "set auth.proxy_header, too: it names the header in which the proxy sends them."
+    for person, key in auth.users.items():
+        path = f"auth.users.{person[:100]}"
+        if not is_person(person):
+            yield path, f"a person has 1 to {LONGEST_PERSON} visible characters, without spaces around them."
+        try:
+            check_name(key, path)
+        except Invalid as error:
+            yield path, error.messages[0].removeprefix(path).lstrip(".: ")
 
 
 def _broken_operations(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -273,6 +295,15 @@ _RULES: dict[str, Rule] = {
     "server.max_batch_body": _some_bytes,
     "server.max_batch_events": _count,
     "server.max_upload": _some_bytes,
+    "dashboard.brand.name": _rule(
+        lambda value: (
+            value is None
+            or (value == value.strip() != "" and value.isprintable() and len(value) <= LONGEST_BRAND)
+        ),
+        f"must have 1 to {LONGEST_BRAND} visible characters, without spaces around them.",
+    ),
+    "dashboard.brand.logo": _parsed_by(check_logo),
+    "dashboard.brand.colour": _parsed_by(parse_colour),
     # The sentence must not repeat the key. A key travels in a header, so it is visible ASCII.
     "auth.global_key": _rule(
         lambda value: value is None or (_VISIBLE.fullmatch(value) is not None and len(value) <= 255),
@@ -282,6 +313,10 @@ _RULES: dict[str, Rule] = {
     "auth.global_key_rate": _count_or_none,
     "auth.failed_attempts": _count_or_none,
     "auth.failed_window": _some_time,
+    "auth.proxy_header": _rule(
+        lambda value: value is None or is_proxy_header(value),
+        "must be a header that says nothing else, such as x-forwarded-user, not {value!r}.",
+    ),
     "fleet.node": _rule(
         lambda value: value is None or _HOST_NAME.fullmatch(value) is not None,
         "must be a name of letters, digits, dots, - and _, not {value!r}.",

@@ -93,11 +93,23 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         return self.compatibility == "evolution"
 
 
+class BrandSettings(Section, frozen=True, kw_only=True):
+    """What the dashboard shows instead of hookgw's own name and colour."""
+
+    name: str | None = None
+    """The name on every page; null for hookgw."""
+    logo: str | None = None
+    """A picture beside the name: a file (SVG, PNG, JPEG, WebP, GIF) or an https URL; null for none."""
+    colour: str | None = None
+    """The colour of buttons and links, such as #0b6b57; each theme has a shade of it that can be read."""
+
+
 class DashboardSettings(Section, frozen=True, kw_only=True):
     """The pages for people, at /dashboard."""
 
     enabled: bool = True
     """Whether hookgw serves the dashboard."""
+    brand: BrandSettings = BrandSettings()
 
 
 class AuthSettings(Section, frozen=True, kw_only=True):
@@ -113,6 +125,10 @@ class AuthSettings(Section, frozen=True, kw_only=True):
     """Wrong keys that an address may send per window before it gets 429. 0: no limit."""
     failed_window: Duration = Duration(60)
     """The length of that window, from the first wrong key."""
+    proxy_header: str | None = None
+    """A header in which a trusted proxy names who signed in, such as x-forwarded-user; see portal.md."""
+    users: dict[str, str] = {}
+    """The name of a global key for each person whom that header may name; their dashboard has its rights."""
 
     __repr__ = repr_without("global_key")
 

@@ -49,12 +49,13 @@ def acting_as(actor: Actor) -> Iterator[None]:
         _actor.reset(token)
 
 
-def holder_as_actor(holder: KeyHolder, address: str | None, via: str = "") -> Actor:
+def holder_as_actor(holder: KeyHolder, address: str | None, via: str = "", person: str = "") -> Actor:
     """Return the holder of an API key as an actor.
 
     Args:
         address: the client's IP address; ``None`` over a Unix socket.
         via: what the client uses, for example ``dashboard``; empty for the HTTP API.
+        person: whom a trusted proxy names as the client; empty for nobody.
     """
     return Actor(
         kind=ActorKind.KEY,
@@ -62,6 +63,7 @@ def holder_as_actor(holder: KeyHolder, address: str | None, via: str = "") -> Ac
         instance=holder.principal.instance,
         address=address,
         via=via,
+        person=person,
     )
 
 

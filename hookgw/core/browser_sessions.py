@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -11,11 +11,16 @@ from hookgw.auth.keyring import KeyHolder, Keyring
 from hookgw.concurrency.clock import Clock
 from hookgw.core.shielded import completes
 from hookgw.kernel.errors import Unauthorized
-from hookgw.records.browser_sessions import BrowserSession, new_link_token, new_token, session_id
+from hookgw.records.api_keys import Key, Principal, Rights
+from hookgw.records.audit import AuditEntry
+from hookgw.records.browser_sessions import BrowserSession, Portal, new_link_token, new_token, session_id
 from hookgw.store import Records
 
 MOST_SESSIONS = 100
-"""The most sessions of one key. A further session ends the one that was unused longest."""
+"""The most sessions of one key; and of one person with it, and of one customer's portal links. A further
+session ends the one that was unused longest."""
+MOST_PORTAL_SESSIONS = 10_000
+"""The most sessions that began with portal links of one key, likewise."""
 LINK_LIFETIME = 300.0
 """Seconds for which a link can log in."""
 MOST_LINKS = 16
@@ -24,7 +29,7 @@ NOTE_USE_EVERY = 600.0
 
 
 class SignedIn(NamedTuple):
-    """A session in use, with the holder of its key."""
+    """A session in use, with the holder of its key, or what its portal link gives of that."""
 
     session: BrowserSession
     holder: KeyHolder
@@ -34,7 +39,8 @@ class BrowserSessions:
     """The sessions of browsers, and the links that begin them.
 
     A session is found by a token that only the browser has. It ends with its key: when the key is revoked or
-    expires, the session is no longer valid.
+    expires, the session is no longer valid. That of a portal link also ends when the key can do less than the
+    link gives.
     """
 
     def __init__(self, store: Records, keyring: Keyring, clock: Clock) -> None:
@@ -42,6 +48,7 @@ class BrowserSessions:
         self._keyring = keyring
         self._clock = clock
         self._sessions: dict[str, BrowserSession] = {}
+        self._guests: dict[str, tuple[KeyHolder, KeyHolder | None]] = {}
         # In memory only: a link opens the process that printed it.
         self._links: dict[str, tuple[Callable[[], KeyHolder | None], float]] = {}
 
@@ -65,15 +72,17 @@ class BrowserSessions:
         """Take over sessions that another node has stored; ``None`` for a removed session."""
         for name, session in sessions.items():
             if session is None:
-                self._sessions.pop(name, None)
+                self._forget(name)
             else:
                 self._sessions[name] = session
 
-    @completes
-    async def begin(self, holder: KeyHolder, *, instead_of: str = "") -> str:
+    async def begin(
+        self, holder: KeyHolder, *, instead_of: str = "", person: str = "", is_of_user: bool = False
+    ) -> str:
         """Begin a session for the holder of a key, and return its token, which is not stored.
 
         Args:
+            person, is_of_user: see :class:`BrowserSession`.
             instead_of: the token of the session that loses its cookie to the new one. That session ends: it
                 is out of use, but its streams would take the browser's few connections.
 
@@ -81,28 +90,43 @@ class BrowserSessions:
             StorageUnavailable: the disk refuses.
         """
         token, now = new_token(), self._clock.wall()
-        begun = BrowserSession(id=session_id(token), key_hash=holder.key.hash, created_at=now, used_at=now)
-        ended = [one.id for one in self._sessions.values() if self._has_ended(one)]
-        same_key = sorted(
-            (
+        begun = BrowserSession(
+            id=session_id(token),
+            key_hash=holder.key.hash,
+            created_at=now,
+            used_at=now,
+            person=person,
+            is_of_user=is_of_user,
+        )
+        await self.put(begun, instead_of=[session_id(instead_of)])
+        return token
+
+    @completes
+    async def put(
+        self, begun: BrowserSession, *, instead_of: Sequence[str] = (), audit: Sequence[AuditEntry] = ()
+    ) -> None:
+        """Store a session or a link, and remove those that have ended, and ``instead_of``, by their ids.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+        """
+        ended = {one.id for one in self._sessions.values() if self._has_ended(one)}
+        ended.update(one for one in instead_of if one in self._sessions)
+        if not begun.is_link:
+            others = [
                 one
                 for one in self._sessions.values()
-                if one.key_hash == holder.key.hash and one.id not in ended
-            ),
-            key=lambda one: one.used_at,
-        )
-        ended += [one.id for one in same_key[: max(0, len(same_key) - MOST_SESSIONS + 1)]]
-        replaced = session_id(instead_of)
-        if replaced in self._sessions and replaced not in ended:
-            ended.append(replaced)
+                if one.key_hash == begun.key_hash and not one.is_link and one.id not in ended
+            ]
+            ended.update(_too_many([one for one in others if one.group == begun.group], MOST_SESSIONS))
+            if begun.portal is not None:
+                guests = [one for one in others if one.portal is not None and one.id not in ended]
+                ended.update(_too_many(guests, MOST_PORTAL_SESSIONS))
         # On disk before the browser gets its cookie, so that the session survives a restart.
-        await self._store.put_session(begun)
-        if ended:
-            await self._store.remove_sessions(ended)
+        await self._store.put_session(begun, ended=ended, audit=audit)
         for session in ended:
-            self._sessions.pop(session, None)
+            self._forget(session)
         self._sessions[begun.id] = begun
-        return token
 
     async def find(self, token: str) -> SignedIn:
         """Return the session of a token, and note its use.
@@ -113,7 +137,7 @@ class BrowserSessions:
             StorageUnavailable: the disk refuses.
         """
         session = self._sessions.get(session_id(token))
-        holder = None if session is None else self._keyring.holder_of(session.key_hash)
+        holder = None if session is None or session.is_link else self._holder_of(session)
         if session is None or holder is None or session.has_ended(self._clock.wall()):
             raise Unauthorized("Your session has ended. Log in again.")
         now = self._clock.wall()
@@ -123,6 +147,26 @@ class BrowserSessions:
             self._sessions[session.id] = session
             await self._store.put_session(session)
         return SignedIn(session, holder)
+
+    def find_link(self, token: str) -> BrowserSession | None:
+        """Return the portal link with a token, if it can be opened."""
+        link = self._sessions.get(session_id(token))
+        return link if link is not None and link.is_link and not self._has_ended(link) else None
+
+    def links_of(self, key_hash: str) -> int:
+        """Return how many portal links of a key wait to be opened."""
+        links = (one for one in self._sessions.values() if one.is_link and one.key_hash == key_hash)
+        return sum(not self._has_ended(one) for one in links)
+
+    def check(self, signed_in: SignedIn) -> None:
+        """Check again, after a wait, that a session lasts, and may do what it could.
+
+        Raises:
+            Unauthorized: it has ended, or its key has.
+        """
+        session = self._sessions.get(signed_in.session.id)
+        if session is None or self._has_ended(session) or self._holder_of(session) is not signed_in.holder:
+            raise Unauthorized("Your session has ended. Log in again.")
 
     def is_valid(self, signed_in: SignedIn) -> bool:
         """Return whether a session found earlier still lasts, for streams that outlast a request."""
@@ -136,11 +180,38 @@ class BrowserSessions:
         Raises:
             StorageUnavailable: the disk refuses; the session has ended until the next restart.
         """
-        self._sessions.pop(session.id, None)
+        self._forget(session.id)
         await self._store.remove_sessions([session.id])
 
+    def _forget(self, session: str) -> None:
+        self._sessions.pop(session, None)
+        self._guests.pop(session, None)
+
     def _has_ended(self, session: BrowserSession) -> bool:
-        return session.has_ended(self._clock.wall()) or self._keyring.holder_of(session.key_hash) is None
+        return session.has_ended(self._clock.wall()) or self._holder_of(session) is None
+
+    def _holder_of(self, session: BrowserSession) -> KeyHolder | None:
+        holder = self._keyring.holder_of(session.key_hash)
+        if holder is None or session.portal is None:
+            return holder
+        # Kept, for its bucket of requests; and made again if the key has changed.
+        known = self._guests.get(session.id)
+        if known is None or known[0] is not holder:
+            known = self._guests[session.id] = holder, self._guest(session, session.portal, holder)
+        return known[1]
+
+    def _guest(self, session: BrowserSession, portal: Portal, maker: KeyHolder) -> KeyHolder | None:
+        principal = Principal(maker.principal.instance, portal.reach, Rights.of(portal.rights))
+        if not maker.principal.covers(principal):
+            return None  # the key can do less by now
+        key = Key(
+            name=maker.key.name,
+            hash=session.id,
+            created_at=session.created_at,
+            expires_at=portal.ends_at,
+            origin=f"portal {portal.group}",
+        )
+        return self._keyring.guest(principal, key)
 
     def issue_link(self, holder: Callable[[], KeyHolder | None]) -> str:
         """Return a token that begins one session, within :data:`LINK_LIFETIME`.
@@ -167,3 +238,9 @@ class BrowserSessions:
         if holder is None:
             raise Unauthorized("This link has been used or has expired. Log in with a key.")
         return holder
+
+
+def _too_many(sessions: Sequence[BrowserSession], most: int) -> list[str]:
+    """Return the ids of sessions that must end for another one to begin: those that were unused longest."""
+    oldest = sorted(sessions, key=lambda one: one.used_at)
+    return [one.id for one in oldest[: max(0, len(oldest) - most + 1)]]

@@ -70,6 +70,11 @@ class KeyService:
         """Return whether a value is that of a key."""
         return key.hash == self._keyring.hash(value, is_limited=key.is_limited)
 
+    def global_holder(self, name: str) -> KeyHolder | None:
+        """Return the holder of the global key with a name; ``None`` if there is none, or it has expired."""
+        found = next((key for key in self.list(None) if key.name == name), None)
+        return None if found is None else self._keyring.holder_of(found.hash)
+
     def check_held(self, holder: KeyHolder) -> None:
         """Check again, after a wait, that a caller's key is valid.
 
@@ -163,7 +168,7 @@ class KeyService:
         async with self._changing(scope):
             self.check_held(maker)
             now, stored = self._clock.steady(), self._stored(scope)
-            reach = self._reach(scope, maker, tags, instances)
+            reach = self.reach_of(scope, maker, tags, instances)
             words = None if rights is None else Rights.of(rights).words
             if words is None and not (scope is None and maker.principal.is_operator):
                 words = maker.principal.rights.words
@@ -276,14 +281,18 @@ class KeyService:
             instance = self._registry.instance(scope)
             await self._registry.put_instance(msgspec.structs.replace(instance, keys=keys))
 
-    def _reach(
+    def reach_of(
         self,
         scope: str | None,
         maker: KeyHolder,
         tags: Mapping[str, str] | None,
         names: Sequence[str] | None,
     ) -> Reach | None:
-        """Return the reach of a new key, which is within that of its maker; ``None`` for no limit."""
+        """Return the reach of a new key or link, which is within that of its maker; ``None`` for no limit.
+
+        Raises:
+            ForeignKey, NotFound: see :meth:`create`.
+        """
         asked, outer = EVERYTHING, maker.principal.reach
         if tags is not None:
             asked = Reach(tags=tuple(sorted(tags.items())))

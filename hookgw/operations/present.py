@@ -56,6 +56,7 @@ def present_audit_entry(entry: AuditEntry, *, is_global: bool) -> responses.Audi
             instance=actor.instance,
             address=actor.address if is_global or not is_operator else None,
             via=actor.via or None,
+            person=(actor.person or None) if is_global or not is_operator else None,
         ),
         changes=[
             responses.FieldChange(field=change.field, before=change.before, after=change.after)

@@ -23,6 +23,8 @@ class Actor(Struct, frozen=True, kw_only=True):
         address: the client's IP address; ``null`` over a Unix socket and without a client, and for a global
             key if an instance's key asks.
         via: what the client used, for example `dashboard`; ``null`` for the HTTP API.
+        person: who was signed in at the reverse proxy; ``null`` for nobody, and, with an instance's key, of
+            the operators.
     """
 
     kind: ActorKind
@@ -30,6 +32,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     instance: str | None
     address: str | None
     via: str | None
+    person: str | None
 
 
 class FieldChange(Struct, frozen=True, kw_only=True):

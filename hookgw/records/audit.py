@@ -32,6 +32,8 @@ class AuditAction(StrEnum):
     REGISTRATION_BACKFILL = "registration.backfill"
     KEY_CREATE = "key.create"
     KEY_REVOKE = "key.revoke"
+    PORTAL_LINK = "portal.link"
+    PORTAL_OPEN = "portal.open"
     STORAGE_BACKUP = "storage.backup"
     CONFIGURATION_RELOAD = "configuration.reload"
     DELIVERY_RESEND = "delivery.resend"
@@ -51,6 +53,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         instance: the instance that the key belongs to; ``None`` for a global key and for all others.
         address: the IP address of the client; ``None`` over a Unix socket, and without a client.
         via: what the client used, for example ``dashboard``; empty for the HTTP API.
+        person: whom a trusted proxy named as the client (``auth.proxy_header``); empty for nobody.
     """
 
     kind: ActorKind
@@ -58,6 +61,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instance: str | None = None
     address: str | None = None
     via: str = ""
+    person: str = ""
 
 
 HOOKGW = Actor(kind=ActorKind.HOOKGW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hookgw.site.brand import *
 from hookgw.site.chart import *
 from hookgw.site.cookies import *
 from hookgw.site.formats import *

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from quart import Response, request
+from quart import Response, g, request
 
 from hookgw.auth.keyring import KeyHolder
 from hookgw.kernel.errors import Forbidden, HookgwError
-from hookgw.records.browser_sessions import form_token, new_token
-from hookgw.site.cookies import SESSION, VISIT
+from hookgw.site.cookies import SESSION
 from hookgw.site.site import Site, visitor
 from hookgw.web.needs import ANY_KEY, OPEN
 
 _WRONG = "This key is not valid. Check that you copied all of it."
 _NO_KEY = "Enter a key."
-_NO_COOKIE = (
-    "Your browser did not send back the cookie of the login form, so hookgw cannot tell that the form is its "
-    "own. Allow cookies for this address, go back, reload the page and log in. A proxy in front of hookgw "
-    "must pass cookies on, send as x-forwarded-proto what the browser uses, and serve hookgw under the path "
-    "that server.base_path names."
-)
 
 
 class SignIn:
@@ -38,28 +31,25 @@ class SignIn:
         return await self._form()
 
     async def _form(self, alert: str | None = None, status: int = 200, after: str = "") -> Response:
-        cookies = self._site.cookies
-        visit = cookies.get(VISIT, request.headers.get("cookie", ""))
-        response_cookie = None
-        if not visit:
-            visit = new_token()
-            response_cookie = cookies.set(VISIT, visit)
-        response = await self._site.render(
+        return await self._site.render_open(
             "login.html",
             status,
             alert=alert,
-            form_token=form_token(visit),
             after=after or _local(request.args.get("next", "")),
+            person=self._person(),
         )
-        if response_cookie is not None:
-            response.headers.add("set-cookie", response_cookie)
-        return response
+
+    def _person(self) -> str:
+        """Return whom a trusted proxy names and ``auth.users`` has a key for; empty for nobody."""
+        try:
+            person = self._site.person
+            self._site.people.key_of(person)
+        except Forbidden:
+            return ""
+        return person
 
     async def log_in(self) -> Response:
-        visit = self._site.cookies.get(VISIT, request.headers.get("cookie", ""))
-        if not visit:
-            raise Forbidden(_NO_COOKIE)
-        form = await self._site.read_form(visit)
+        form = await self._site.open_form()
         after = _local(form.get("next"))
         key = form.get("key")
         if not key:
@@ -86,18 +76,21 @@ class SignIn:
         return await self._entered(holder, "")
 
     async def _entered(self, holder: KeyHolder, after: str) -> Response:
-        token = await self._gateway.sessions.begin(holder, instead_of=self._site.session_token)
-        response = self._site.redirect(after or "/")
-        cookies = self._site.cookies
-        response.headers.add("set-cookie", cookies.set(SESSION, token))
-        # Another visit gets another form: the token of the login form ends with the login.
-        response.headers.add("set-cookie", cookies.remove(VISIT))
-        return response
+        token = await self._gateway.sessions.begin(
+            holder, instead_of=self._site.session_token, person=self._site.person
+        )
+        return self._site.entered(token, after)
 
     async def log_out(self) -> Response:
         await self._site.form()
         await self._gateway.sessions.end(visitor().signed_in.session)
-        response = self._site.redirect("/login", done="logged_out")
+        if visitor().portal is not None:
+            # Whoever came with a link has no key to log in with.
+            left = visitor()
+            g.visitor = None
+            response = await self._site.render("portal_left.html", left=left)
+        else:
+            response = self._site.redirect("/login", done="logged_out")
         response.headers.add("set-cookie", self._site.cookies.remove(SESSION))
         return response
 

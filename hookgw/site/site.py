@@ -7,11 +7,12 @@ from contextlib import suppress
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from quart import Blueprint, Response, g, render_template, request
 
 from hookgw._version import __version__
+from hookgw.auth.proxy_people import ProxyPeople
 from hookgw.core.audit import act_as, holder_as_actor
 from hookgw.core.browser_sessions import SignedIn
 from hookgw.kernel.errors import (
@@ -24,9 +25,10 @@ from hookgw.kernel.errors import (
     UnsupportedContentType,
 )
 from hookgw.records.api_keys import Principal, Right
-from hookgw.records.browser_sessions import form_token, is_form_token
+from hookgw.records.browser_sessions import Portal, form_token, is_form_token, new_token
 from hookgw.site.assets import load_assets
-from hookgw.site.cookies import SESSION, Cookies
+from hookgw.site.brand import load_brand
+from hookgw.site.cookies import SESSION, VISIT, Cookies
 from hookgw.site.formats import install_filters
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
@@ -53,9 +55,17 @@ MOST_FIELDS = 1000
 """The most fields of a form."""
 _FORM = "application/x-www-form-urlencoded"
 _HTML = "text/html; charset=utf-8"
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:{}; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_NO_COOKIE = (
+    "Your browser did not send back the cookie of this form, so hookgw cannot tell that the form is its own. "
+    "Allow cookies for this address, go back, reload the page and try again. A proxy in front of hookgw must "
+    "pass cookies on, send as x-forwarded-proto what the browser uses, and serve hookgw under the path that "
+    "server.base_path names."
+)
 _SECURITY = {
-    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-frame-options": "DENY",  # for browsers that do not know frame-ancestors
     # Not no-referrer: with that, browsers send "null" as the origin of our own forms.
     "referrer-policy": "same-origin",
@@ -77,6 +87,23 @@ class Visitor(NamedTuple):
     @property
     def principal(self) -> Principal:
         return self.signed_in.holder.principal
+
+    @property
+    def portal(self) -> Portal | None:
+        """What the portal link gives with which the session began; ``None`` for a key's session."""
+        return self.signed_in.session.portal
+
+    @property
+    def back_to(self) -> str:
+        """The host of the page from which a portal link leads here, without its port; empty for none."""
+        return "" if self.portal is None else urlsplit(self.portal.return_url).hostname or ""
+
+    @property
+    def name(self) -> str:
+        """Who it is: a person, an instance, or the name of a key; empty for who came with a portal link."""
+        if self.signed_in.session.person or self.portal is not None:
+            return self.signed_in.session.person
+        return self.principal.instance or self.holder.key.name
 
     def has(self, right: str) -> bool:
         """Return whether the visitor's key has a right, for templates."""
@@ -115,6 +142,8 @@ class Site:
 
     Attributes:
         root: the path of the dashboard, with the base path.
+        brand: the operator's name, logo and colour.
+        people: whom a reverse proxy can name.
         nav: the links of the navigation; pages add theirs.
         further_nav: returns the links after those, which can change.
     """
@@ -127,7 +156,12 @@ class Site:
         self.nav: list[NavEntry] = []
         self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
         self._limit = gateway.settings.server.max_body
-        self._assets = load_assets()
+        assets = load_assets()
+        self.people = ProxyPeople(gateway.settings.auth)
+        self.brand = load_brand(gateway.settings.dashboard.brand, assets["dashboard.css"].content)
+        self._assets = assets | self.brand.assets
+        of_logo = f" {self.brand.logo_origin}" if self.brand.logo_origin else ""
+        self._security = {"content-security-policy": _POLICY.format(of_logo), **_SECURITY}
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)
@@ -172,9 +206,8 @@ class Site:
             except Unauthorized:
                 response = self._to_login()
             except HookgwError as error:
-                return await self.error_page(error)
-            response.headers.update(_SECURITY)
-            return response
+                response = await self.error_page(error)
+            return self._finished(response)
 
         setattr(checked, NEED, need)  # for the table of all needs
         name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}".replace(".", "_")
@@ -183,17 +216,20 @@ class Site:
 
             async def opened(**values: str) -> Response:
                 response = self.redirect(page.format_map({key: quote(one) for key, one in values.items()}))
-                response.headers.update(_SECURITY)
-                return response
+                return self._finished(response)
 
             self.blueprint.add_url_rule(path, f"{name}_page", opened, methods=["GET"])
 
+    def _finished(self, response: Response) -> Response:
+        response.headers.update(self._security)
+        begun = g.get("begun")
+        if begun is not None:
+            response.headers.add("set-cookie", self.cookies.set(SESSION, begun))
+        return response
+
     async def _enter(self, need: Need, values: Mapping[str, Any]) -> None:
         """Find the session of the current request, and count the request as one with its key."""
-        token = self.session_token
-        if not token:
-            raise Unauthorized("Log in first.")
-        signed_in = await self._find_session(token)
+        token, signed_in = await self._signed_in()
         holder = signed_in.holder
         self.gateway.authenticator.admit(holder)
         scope: Any = request.scope
@@ -201,13 +237,66 @@ class Site:
         if holder.counted_as is not None:
             exchange.count_for(holder.counted_as)
         client = scope["client"]
-        act_as(holder_as_actor(holder, client[0] if client else None, "dashboard"))
+        address = client[0] if client else None
+        via = "dashboard" if signed_in.session.portal is None else "portal"
+        act_as(holder_as_actor(holder, address, via, signed_in.session.person))
         # As the API's authentication does: shared code asks there for the caller.
         exchange.holder = holder
-        exchange.check_key = partial(self.gateway.keys.check_held, holder)
+        exchange.check_key = partial(self.gateway.sessions.check, signed_in)
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
         check_need(self.gateway.registry, holder.principal, need, values)
+
+    @property
+    def person(self) -> str:
+        """Whom a trusted proxy names as the sender of the current request; empty for nobody.
+
+        Raises:
+            Forbidden: the header names more than one, or nobody possible.
+        """
+        return self.people.person_of(current_exchange().named)
+
+    async def _signed_in(self) -> tuple[str, SignedIn]:
+        """Return the current request's session with its token.
+
+        A person whom a trusted proxy names needs no login: the session begins with the first page.
+
+        Raises:
+            Unauthorized: there is none.
+            Forbidden: the proxy names somebody without a key.
+        """
+        person, token = self.person, self.session_token
+        if token:
+            try:
+                signed_in = await self._find_session(token)
+            except Unauthorized:
+                if not person:
+                    raise
+            else:
+                session = signed_in.session
+                # Another person at the same browser, or the same one with another key by now.
+                is_theirs = session.person == person
+                if session.is_of_user and self.people.users.get(person) != signed_in.holder.key.name:
+                    is_theirs = False
+                if is_theirs:
+                    return token, signed_in
+        if not person:
+            raise Unauthorized("Log in first.")
+        name = self.people.key_of(person)
+        holder = self.gateway.keys.global_holder(name)
+        if holder is None:
+            raise Forbidden(
+                f"You are signed in as {person!r}, and auth.users gives this name the key {name!r}, which "
+                "does not exist or has expired. Ask the operator for another one, or log in with a key."
+            )
+        # Streams and scripts ask again and again, also where the browser keeps no cookie.
+        if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+            raise Unauthorized("Open the page again.")
+        self.gateway.authenticator.admit(holder)
+        token = await self.gateway.sessions.begin(holder, instead_of=token, person=person, is_of_user=True)
+        # In this response, not a redirect: where the browser keeps no cookie, that would have no end.
+        g.begun = token
+        return token, await self.gateway.sessions.find(token)
 
     async def _find_session(self, token: str) -> SignedIn:
         gateway = self.gateway
@@ -259,6 +348,35 @@ class Site:
             )
         return form
 
+    async def render_open(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return a page with a form that needs no session: a cookie of its own protects it.
+
+        Another site must not be able to begin a session in somebody's browser, as somebody else.
+        """
+        visit, cookie = self.cookies.get(VISIT, request.headers.get("cookie", "")), None
+        if not visit:
+            visit = new_token()
+            cookie = self.cookies.set(VISIT, visit)
+        response = await self.render(template, status, form_token=form_token(visit), **values)
+        if cookie is not None:
+            response.headers.add("set-cookie", cookie)
+        return response
+
+    async def open_form(self) -> Form:
+        """Read the form of such a page; see :meth:`read_form`."""
+        visit = self.cookies.get(VISIT, request.headers.get("cookie", ""))
+        if not visit:
+            raise Forbidden(_NO_COOKIE)
+        return await self.read_form(visit)
+
+    def entered(self, token: str, after: str = "") -> Response:
+        """Return the response that gives the browser its new session, and leads to a page."""
+        response = self.redirect(after or "/")
+        response.headers.add("set-cookie", self.cookies.set(SESSION, token))
+        # Another visit gets another form: the token of the form ends with its use.
+        response.headers.add("set-cookie", self.cookies.remove(VISIT))
+        return response
+
     async def form(self) -> Form:
         """Read the form of a view with a session; see :meth:`read_form`."""
         return await self.read_form(self.session_token)
@@ -307,7 +425,7 @@ class Site:
             response.headers["retry-after"] = wait
             if self.gateway.node.is_shared and status == 503 and request.method == "GET":
                 response.headers["refresh"] = wait  # an instance that moves is elsewhere in a moment
-        response.headers.update(_SECURITY)
+        response.headers.update(self._security)
         return response
 
     def redirect(self, path: str, **query: str) -> Response:
@@ -330,6 +448,11 @@ class Site:
 
     def _asset_url(self, name: str) -> str:
         return f"{self.root}/assets/{quote(name)}?v={self._assets[name].version}"
+
+    @property
+    def logo_url(self) -> str:
+        logo = self.brand.logo
+        return self._asset_url(logo) if logo in self._assets else logo
 
     async def _asset(self, name: str) -> Response:
         found = self._assets.get(name)

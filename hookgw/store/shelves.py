@@ -183,9 +183,15 @@ class ShelvedRecords(Generic[C, Tx]):
     async def load_sessions(self) -> dict[str, BrowserSession]:
         return await self._read(lambda shelves: shelves.sessions.load())
 
-    async def put_session(self, session: BrowserSession) -> None:
+    async def put_session(
+        self, session: BrowserSession, *, ended: Collection[str] = (), audit: Sequence[AuditEntry] = ()
+    ) -> None:
         def put(transaction: Tx) -> None:
-            self._shelves(transaction).sessions[session.id] = session
+            sessions = self._shelves(transaction).sessions
+            for session_id in ended:
+                sessions.pop(session_id, None)
+            sessions[session.id] = session
+            self.write_audit(transaction, audit)
 
         await self._commits.call(put)
 

@@ -13,6 +13,7 @@ import trio
 from quart_trio import QuartTrio
 
 from hookgw.auth.client_address import TrustedProxies
+from hookgw.auth.proxy_people import ProxyPeople
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.concurrency.turn_lock import TurnLock
 from hookgw.fleet.all_nodes import PATH as QUESTIONS
@@ -54,6 +55,7 @@ _SHARES = 2
 
 _BUSY = error_body(503, ["Too many requests are in progress (server.max_requests). Retry later."])
 _RETRY_SOON = {"retry-after": "1"}
+_WARN_EVERY = 60.0
 
 
 _ENCODED_SLASH = re.compile(b"%2f", re.IGNORECASE)
@@ -101,6 +103,8 @@ class Application(QuartTrio):
         self._forwarding = forwarding_of(gateway)
         self._questions = FleetQuestions(gateway.views.nodes)
         self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
+        self._people = ProxyPeople(gateway.settings.auth)
+        self._next_warning = 0.0
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
         # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
         self.config["MAX_CONTENT_LENGTH"] = None
@@ -127,8 +131,11 @@ class Application(QuartTrio):
             self.quota,
         )
         scope[REQUEST] = exchange
+        peer = scope["client"]
         self.believe_proxy(exchange)
         self._forwarding.admit(exchange)
+        if self._people.header and not exchange.is_forwarded:
+            self._learn_person(exchange, peer[0] if peer else None)
         cross_origin = None if is_outside else self._cross_origin
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
             return
@@ -234,6 +241,23 @@ class Application(QuartTrio):
                 (name, host.encode() if name == b"host" else value) for name, value in scope["headers"]
             ]
             exchange.notes = {}
+
+    def _learn_person(self, exchange: RequestResponse, peer: str | None) -> None:
+        """Note whom a trusted proxy names as the person who sends a request."""
+        named = self._people.named_in(exchange.scope["headers"])
+        if not named:
+            return
+        if self._proxies is not None and self._proxies.trusts(peer):
+            exchange.named = named
+        elif self._gateway.clock.steady() >= self._next_warning:
+            # Anybody can send the header: one line a minute says enough.
+            self._next_warning = self._gateway.clock.steady() + _WARN_EVERY
+            logger.warning(
+                "a header that names people was ignored",
+                header=self._people.header,
+                peer=peer or "a Unix socket",
+                fix="If this is your proxy, add it to server.trusted_proxies.",
+            )
 
     async def hold_streams(self) -> None:
         """Wait for the end of the server, and end the streams of other nodes then: they would delay it."""

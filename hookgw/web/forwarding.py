@@ -119,6 +119,7 @@ class Forwarder:
             scope["client"] = (origin.client, 0) if origin.client else None
             # The names of cookies depend on it, and this node may not trust the proxy that says so.
             scope["scheme"] = origin.scheme
+            exchange.named = origin.named
             exchange.is_forwarded = True
 
     async def forward(self) -> Response | None:
@@ -197,7 +198,7 @@ class Forwarder:
             raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0)
         target = _target(scope)
         client = scope["client"][0] if scope["client"] else ""
-        origin = Origin(client, scope["scheme"])
+        origin = Origin(client, scope["scheme"], exchange.named)
         signed = secret.sign(scope["method"], target, origin, self._gateway.clock.wall())
         headers = [
             (name, value) for name, value in scope["headers"] if name.decode("latin-1") not in _HOP_BY_HOP

@@ -4,7 +4,14 @@ from typing import Any
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
-ACTOR = {"kind": "key", "name": "crm", "instance": "loja1", "address": "10.0.0.7", "via": None}
+ACTOR = {
+    "kind": "key",
+    "name": "crm",
+    "instance": "loja1",
+    "address": "10.0.0.7",
+    "via": None,
+    "person": None,
+}
 ENTRY: dict[str, Any] = {
     "at": "2026-11-20T12:00:00.123Z",
     "action": "registration.change",
@@ -22,7 +29,7 @@ OF_HOOKGW = {
     **ENTRY,
     "action": "key.revoke",
     "instance": None,
-    "actor": {"kind": "hookgw", "name": None, "instance": None, "address": None, "via": None},
+    "actor": {"kind": "hookgw", "name": None, "instance": None, "address": None, "via": None, "person": None},
     "changes": [],
     "details": {"reason": "It had expired."},
 }

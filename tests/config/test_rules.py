@@ -5,16 +5,29 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.config import InstancesSettings, Settings, StorageSettings, TlsSettings, broken_rules, known_keys
+from hookgw.config import (
+    AuthSettings,
+    InstancesSettings,
+    ServerSettings,
+    Settings,
+    StorageSettings,
+    TlsSettings,
+    broken_rules,
+    known_keys,
+)
 from hookgw.kernel import Duration, Size
 
 
 def broken(path: str, value: Any) -> list[tuple[str, str]]:
     """The mistakes in the default settings with one changed value."""
-    section, _, key = path.partition(".")
-    defaults = Settings()
-    changed = msgspec.structs.replace(getattr(defaults, section), **{key: value})
-    return list(broken_rules(msgspec.structs.replace(defaults, **{section: changed})))
+    return list(broken_rules(_replaced(Settings(), path, value)))
+
+
+def _replaced(section: Any, path: str, value: Any) -> Any:
+    key, _, rest = path.partition(".")
+    if rest:
+        value = _replaced(getattr(section, key), rest, value)
+    return msgspec.structs.replace(section, **{key: value})
 
 
 def test_the_defaults_break_no_rule() -> None:
@@ -74,6 +87,12 @@ def test_only_durations_that_may_be_none_may_be_zero(path: str) -> None:
         ("server.cors_origins", ("https://crm.example", "http://localhost:5173", "HTTPS://[::1]:443")),
         ("auth.global_key", "a" * 255),
         ("auth.global_key", "!~"),
+        ("dashboard.brand.name", "Acme & Söhne"),
+        ("dashboard.brand.logo", "brand/logo.svg"),
+        ("dashboard.brand.logo", "C:\\brand\\logo.svg"),
+        ("dashboard.brand.logo", "https://cdn.example:8443/a/logo.png?x=1"),
+        ("dashboard.brand.colour", "#0b6B57"),
+        ("dashboard.brand.colour", "#fe0"),
         ("delivery.allow_networks", ("10.0.0.0/8", "192.168.1.7", "fd00::/8", "::1/128")),
         ("delivery.refused_ports", ()),
         ("delivery.refused_ports", (1, 65535)),
@@ -186,6 +205,19 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("auth.global_key", "a b", "", "visible ASCII characters"),
         ("auth.global_key", "schlüssel", "", "visible ASCII characters"),
         ("auth.global_key", "a" * 256, "", "at most 255"),
+        *(("dashboard.brand.name", name, "", "1 to 64 visible") for name in ("", " a", "a\nb", "a" * 65)),
+        *(
+            ("dashboard.brand.logo", logo, "", "https URL")
+            for logo in (
+                *("", "http://a.example/x.png", "https://", "https://u@a.example/x", "data:image/png,x"),
+                *("javascript:alert(1)", "https://a.example/x;script-src *", "https://a b/x", "https://a/#x"),
+            )
+        ),
+        ("dashboard.brand.colour", "red", "", "a colour such as #0b6b57, not 'red'."),
+        ("dashboard.brand.colour", "#0b6b5", "", "a colour such as"),
+        ("dashboard.brand.colour", "#fff;x", "", "a colour such as"),
+        ("auth.proxy_header", "x-forwarded-user", "", "name the proxy that sets it in server.trusted_prox"),
+        ("auth.users", {"ana": "people"}, "", "set auth.proxy_header, too"),
         ("storage.path", "", "", "must not be empty"),
         ("storage.path", "a\0b", "", "NUL"),
         ("storage.history_limit", Size(2**20 - 1), "", "must be at least 1MiB, not 1048575B; storage.reten"),
@@ -239,6 +271,43 @@ def test_a_password_in_the_public_address_is_not_shown() -> None:
 def test_every_mistake_is_reported_at_once() -> None:
     found = broken("delivery.schedule", (Duration(0), Duration(1), Duration(0)))
     assert [place for place, _ in found] == ["delivery.schedule[0]", "delivery.schedule[2]"]
+
+
+def of_people(header: str, users: dict[str, str]) -> dict[str, str]:
+    server = ServerSettings(trusted_proxies=("10.0.0.0/8",))
+    return dict(broken_rules(Settings(server=server, auth=AuthSettings(proxy_header=header, users=users))))
+
+
+def test_people_are_named_in_a_header_that_says_nothing_else() -> None:
+    for header in (
+        "x-forwarded-user",
+        "X-Auth-Request-Email",
+        "remote-user",
+        "cf-access-user",
+        "x-webauth-user",
+    ):
+        assert of_people(header, {"ana@acme.example": "people"}) == {}
+    for header in (
+        "",
+        "a b",
+        "x:",
+        "Cookie",
+        "authorization",
+        "apikey",
+        "host",
+        "x-forwarded-for",
+        "sec-x",
+        "origin",
+    ):
+        assert "must be a header that says nothing else" in of_people(header, {})["auth.proxy_header"]
+
+
+def test_people_and_their_keys_have_names() -> None:
+    assert "visible characters" in of_people("remote-user", {" ana": "people"})["auth.users. ana"]
+    assert "visible characters" in of_people("remote-user", {"": "people"})["auth.users."]
+    [(place, sentence)] = of_people("remote-user", {"ana": "a/b"}).items()
+    assert place == "auth.users.ana"
+    assert "letters, digits" in sentence
 
 
 def test_integrations_have_names_of_evolution_api() -> None:

@@ -61,6 +61,8 @@ def _row(entry: dict[str, Any]) -> tuple[object, ...]:
     who = f"{actor['kind']} {actor['name']}" if actor["name"] else actor["kind"]
     if actor["kind"] == "key" and actor["instance"] is None:
         who = f"global {who}"
+    if actor.get("person"):
+        who = f"{actor['person']}, {who}"
     if actor["via"]:
         who = f"{who}, {actor['via']}"
     subject = "/".join(part for part in (entry["instance"], entry["subject"]) if part)

@@ -118,7 +118,7 @@ def _flat(settings: msgspec.Struct, prefix: str = "") -> list[tuple[str, str]]:
 def _who(entry: AuditEntry) -> str:
     actor = entry.actor
     name = f"key {actor.name}" if actor.kind == "key" else actor.name or actor.kind
-    return f"{name}, {actor.address}" if actor.address else name
+    return ", ".join(part for part in (actor.person, name, actor.address) if part)
 
 
 def _what(entry: AuditEntry) -> str:

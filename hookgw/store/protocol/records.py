@@ -89,7 +89,10 @@ class Records(Protocol):
     async def load_sessions(self) -> dict[str, BrowserSession]:
         """Return all sessions of browsers, by id."""
 
-    async def put_session(self, session: BrowserSession) -> None: ...
+    async def put_session(
+        self, session: BrowserSession, *, ended: Collection[str] = (), audit: Sequence[AuditEntry] = ()
+    ) -> None:
+        """Store a session, and remove those that have ended, by their ids, in one commit."""
 
     async def remove_sessions(self, session_ids: Collection[str]) -> None: ...
 

@@ -62,6 +62,8 @@ class RequestResponse:
     # Of the class, because an emit needs none of them.
     is_static = False
     """Whether the bytes of the response are in memory once for all requests: they count nothing."""
+    named: tuple[str, ...] = ()
+    """What a trusted proxy's header says of who the client is; see ``ProxyPeople``."""
     _room = 0
     """The bytes of the response that are reserved, or in memory."""
     _holder = ""

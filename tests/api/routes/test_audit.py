@@ -51,6 +51,7 @@ async def test_a_global_key_sees_who_changed_what(client: httpx.AsyncClient) -> 
         "instance": "loja2",
         "address": "127.0.0.1",
         "via": None,
+        "person": None,
     }
     assert entries[0]["changes"] == [
         {"field": "url", "before": None, "after": "https://crm.example/hook"},

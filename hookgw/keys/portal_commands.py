@@ -1,0 +1,62 @@
+"""``hookgw portal``: links that open the dashboard without a key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.field_options import add_options, body_of, options_of
+from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
+from hookgw.command.output import json_option, say, show_json
+from hookgw.keys.portal_fields import PORTAL_FIELDS
+
+
+@click.group()
+def portal() -> None:
+    """Make links that show somebody their accounts, without a key."""
+
+
+@portal.command()
+@tag_option("Accounts with this tag, for example tenant=acme. Repeat it: all must match.")
+@click.option(
+    "--instance",
+    "instances",
+    multiple=True,
+    callback=read_name,
+    shell_complete=complete_instances,
+    help="This instance. Repeat it for more.",
+)
+@click.option(
+    "--can", metavar="RIGHTS", help="What the link allows, such as read,replay,webhooks.  [default: read]"
+)
+@add_options(options_of(PORTAL_FIELDS, {}).values())
+@server_options
+@json_option
+def link(
+    client: Client,
+    tags: tuple[str, ...],
+    instances: tuple[str, ...],
+    can: str | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Print a link that opens the dashboard once, with these accounts alone.
+
+    Give it to one person. The key that makes it needs the right keys, and
+    gives no more than it has.
+    """
+    body = {
+        "tags": tags_of(tags) or None,
+        "instances": list(instances) or None,
+        "rights": [one.strip() for one in can.split(",")] if can else None,
+    } | body_of(PORTAL_FIELDS, fields)
+    made = client.call(
+        "POST", "portal", "link", body={name: one for name, one in body.items() if one is not None}
+    )
+    if as_json:
+        show_json(made)
+    else:
+        say(made["url"])
+        say(f"It opens once, until {made['expiresAt']}.", err=True)

@@ -1,0 +1,96 @@
+"""The page behind a portal link, and the page that makes one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quart import Response, request
+
+from hookgw.kernel.errors import Forbidden, HookgwError
+from hookgw.keys.portal_fields import DEFAULT_RIGHTS, GIVEN, parse_portal_request
+from hookgw.keys.portal_url import portal_url
+from hookgw.records.api_keys import MEANINGS, Right
+from hookgw.records.tags import parse_tag
+from hookgw.site.site import Form, Site, visitor
+from hookgw.web.needs import OPEN, within_reach
+
+
+class PortalPages:
+    """``/dashboard/portal``, which opens links, and ``/dashboard/portal-link``, which makes them."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        site.add("/portal", self.show, OPEN)
+        site.add("/portal", self.open, OPEN, "POST")
+        site.add("/portal-link", self.ask, within_reach(Right.KEYS))
+        site.add("/portal-link", self.make, within_reach(Right.KEYS), "POST")
+
+    async def show(self) -> Response:
+        """Show the page of every link.
+
+        It knows no link: the token is in the browser alone, until the form sends it. So whatever looks at the
+        URL, as chats do to show a preview, uses no link up, and learns nothing.
+        """
+        return await self._site.render_open("portal.html")
+
+    async def open(self) -> Response:
+        form = await self._site.open_form()
+        # People without scripts paste the whole link.
+        token = form.get("link").rpartition("#")[2]
+        client = request.scope["client"]
+        address = client[0] if client else None
+        gateway = self._gateway
+        try:
+            # As for keys, before anything is looked up.
+            gateway.authenticator.check_address(address)
+            try:
+                begun = await gateway.portal.open(
+                    token, address=address, person=self._site.person, instead_of=self._site.session_token
+                )
+            except Forbidden:
+                gateway.authenticator.note_wrong_link(address)
+                raise
+        except HookgwError as error:
+            return await self._site.render_open("portal.html", error.status, alert=error.messages)
+        return self._site.entered(begun)
+
+    async def ask(self) -> Response:
+        return await self._page()
+
+    async def make(self) -> Response:
+        form = await self._site.form()
+        try:
+            asked = parse_portal_request(_body(form))
+            url = portal_url(self._gateway.settings)
+            token, ends_at = await self._gateway.portal.make(visitor().holder, asked)
+        except HookgwError as error:
+            return await self._page(form, error)
+        # Not a redirect: the link is shown in this response, and nowhere else.
+        return await self._page(link=f"{url}#{token}", ends_at=ends_at, status=201)
+
+    async def _page(
+        self, form: Form | None = None, error: HookgwError | None = None, *, status: int = 200, **values: Any
+    ) -> Response:
+        rights = visitor().principal.rights
+        ticked = DEFAULT_RIGHTS if form is None else form.all("right")
+        return await self._site.render(
+            "portal_link.html",
+            status if error is None else error.status,
+            alert=error.messages if error else None,
+            rights=[(str(one), MEANINGS[one], one in ticked) for one in GIVEN if rights.has(one)],
+            entered={name: form.text(name) for name in ("tags", "instances", "expires", "return_url")}
+            if form
+            else {},
+            **values,
+        )
+
+
+def _body(form: Form) -> dict[str, Any]:
+    """Return a form as the body of ``/portal/link``."""
+    body: dict[str, Any] = {"rights": form.all("right") or None}
+    if tags := form.get("tags").split():
+        body["tags"] = dict(parse_tag(one, "Tags") for one in tags)
+    if instances := form.get("instances").split():
+        body["instances"] = instances
+    return body | {"expires": form.get("expires") or None, "returnUrl": form.get("return_url") or None}
