@@ -14,6 +14,7 @@ from hookgw.deliveries.pages.lanes import LanesPage
 from hookgw.events.pages import KindsPage
 from hookgw.instances.pages.instance import InstancePage
 from hookgw.instances.pages.instances import InstancesPage
+from hookgw.keys.pages import KeysPage
 from hookgw.keys.portal_pages import PortalPages
 from hookgw.operations.pages.overview import OverviewPage
 from hookgw.operations.pages.plugin_pages import PluginPages
@@ -52,6 +53,7 @@ class Dashboard:
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)
         LanesPage(site, self.streams)
+        KeysPage(site)
         KindsPage(site)
         PortalPages(site)
         SystemPage(site, self.streams)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
-from hookgw.core.access import names_within
+from hookgw.core.access import check_right, names_within
 from hookgw.deliveries import responses
 from hookgw.deliveries.dry_run import Counted
 from hookgw.deliveries.present import present_delivery, present_of_any, present_report
@@ -46,7 +46,7 @@ from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.query import read_limit
+from hookgw.web.query import TAGS, read_limit
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -128,6 +128,7 @@ _RESEND_BODY = json_body(
 _REPLAY_ALL_BODY = json_body(
     "ReplayAllRequest",
     how_many_of_some_instances={"instances": ["loja*"], "since": "2h", "dryRun": True},
+    those_of_a_tenant={"tags": {"tenant": "acme"}, "since": "2h"},
     what_a_receiver_refused={"host": "crm.example.com", "status": "5xx", "since": "2h"},
     since_a_delivery_failed={"failedSince": "dlv_17", "label": "crm"},
 )
@@ -183,7 +184,7 @@ class DeliveryRoutes:
         _TAG,
         within_reach(Right.READ),
         {200: responses.DeliveryOfAnyPage},
-        query=(INSTANCES, *_SELECTION),
+        query=(INSTANCES, TAGS, *_SELECTION),
         errors=(403, 404),
     )
     async def list_all(self) -> Response:
@@ -208,9 +209,13 @@ class DeliveryRoutes:
         return await self._list(query, self._gateway.registry.registration, names_instances=True)
 
     def _selection(self, *, over_all: bool) -> DeliverySelection:
-        given = {name: value for name, value in request.args.items() if name not in ("cursor", "limit")}
+        elsewhere = ("cursor", "limit", TAGS.name)
+        given = {name: value for name, value in request.args.items() if name not in elsewhere}
         now = self._gateway.clock.wall()
-        selection = parse_list(given, self._gateway.catalog, now=now, over_all=over_all)
+        selection = parse_list(
+            given, self._gateway.catalog, now=now, over_all=over_all, tags=request.args.getlist(TAGS.name)
+        )
+        check_search(selection)
         # They are the operator's: how those receivers answer is none of the tenant's business.
         return limited(selection, without_global=not current_principal().is_global)
 
@@ -259,6 +264,7 @@ class DeliveryRoutes:
                 instance_id,
                 gateway.catalog,
                 gateway.hooks.secret_options,
+                shows_data=current_principal().rights.has(Right.PAYLOADS),
             )
         )
 
@@ -278,6 +284,10 @@ class DeliveryRoutes:
         """
         without_global = not current_principal().is_global
         asked = parse_resend(await read_optional_json(self._limit) or {})
+        if asked.url is not None:  # whoever has that server sees the payload
+            check_right(current_principal(), Right.PAYLOADS)
+        if asked.data_json is not None:
+            check_right(current_principal(), Right.SEND)
         deliveries = self._gateway.deliveries
         if asked.url is not None:
             attempt = await deliveries.send_elsewhere(
@@ -409,9 +419,11 @@ class DeliveryRoutes:
 
     async def _asked(self, parse: Callable[..., Asked], *, over_all: bool) -> Asked:
         catalog, now = self._gateway.catalog, self._gateway.clock.wall()
-        return await read_parsed(
+        asked = await read_parsed(
             self._limit, lambda body: parse(body, catalog, now=now, over_all=over_all), keeps=over_all
         )
+        check_search(asked.selection)
+        return asked
 
     def _named(self, asked: Asked) -> list[str]:
         """Return the instances that a call over several selects, within the reach of its key."""
@@ -486,6 +498,12 @@ class DeliveryRoutes:
             lambda lane: present_lane(lane[1].lane, lane[1].instance, lane[1].label, now, lane[0]),
         )
         return name_silent(response, found.silent)
+
+
+def check_search(selection: DeliverySelection) -> None:
+    """Check that the caller may search in payloads, if a selection does: matches tell what is in them."""
+    if selection.reads_payloads:
+        check_right(current_principal(), Right.PAYLOADS)
 
 
 def _page() -> dict[str, Any]:

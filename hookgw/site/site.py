@@ -99,11 +99,13 @@ class Visitor(NamedTuple):
         return "" if self.portal is None else urlsplit(self.portal.return_url).hostname or ""
 
     @property
-    def name(self) -> str:
-        """Who it is: a person, an instance, or the name of a key; empty for who came with a portal link."""
+    def title(self) -> str:
+        """Whom the pages name as signed in; empty for who came with a portal link."""
         if self.signed_in.session.person or self.portal is not None:
             return self.signed_in.session.person
-        return self.principal.instance or self.holder.key.name
+        if self.principal.is_operator:
+            return "global key"
+        return self.principal.instance or f"key {self.holder.key.name}"
 
     def has(self, right: str) -> bool:
         """Return whether the visitor's key has a right, for templates."""

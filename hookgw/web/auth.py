@@ -25,7 +25,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_LABEL
-from hookgw.web.needs import ANY_KEY, OPEN, Need, Scope, need_of
+from hookgw.web.needs import ANY_KEY, OPEN, OPEN_PREFIX, Need, Scope, need_of
 from hookgw.web.openapi.describe import operation_of
 from hookgw.web.request_body import current_exchange
 from hookgw.web.server.exchange import RequestResponse
@@ -74,8 +74,8 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         exchange.route = rule.rule if rule is not None else None
         if rule is not None:
             need = need_of_view(app, rule)
-        elif is_dashboard(request.path):
-            need = OPEN
+        elif is_dashboard(request.path) or request.path.startswith(OPEN_PREFIX):
+            need = OPEN  # so that a plugin's path says no less when the plugin is off
         else:
             need = ANY_KEY  # any caller with a key may learn that a route does not exist
         if need.scope is Scope.OPEN:

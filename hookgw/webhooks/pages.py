@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 from quart import Response
 
+from hookgw.core.access import check_right
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.fields import Field, Input
 from hookgw.kernel.masking import with_masked_user
@@ -264,6 +265,7 @@ class WebhookForms:
             if registration.enabled:
                 is_running = (await gateway.backfills.backfill_missed(instance, label)).is_running
             else:
+                check_right(visitor().principal, Right.WEBHOOKS)
                 change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
                 stored = await gateway.registrations.update(instance, label, change, backfill=True)
                 is_running = stored.job is not None

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
-from hookgw.core.access import names_within
+from hookgw.core.access import check_right, names_within
 from hookgw.kernel.errors import Conflict
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.kernel.times import rfc3339
@@ -170,6 +170,8 @@ class WebhookRoutes:
             return change, warnings, backfill
 
         change, warnings, backfill = await read_parsed(self._limit, parse)
+        if backfill:
+            check_right(current_principal(), Right.REPLAY)
         change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)
         stored = await self._gateway.registrations.update(instance, label, change, backfill=backfill)
         return self._answer(stored, warnings, 200)
@@ -192,6 +194,8 @@ class WebhookRoutes:
         registration = self._get(instance, label)  # 404 comes before any error of the body
         catalog, now = self._gateway.catalog, self._gateway.clock.wall()
         asked = await read_parsed(self._limit, lambda body: parse_backfill(body, catalog, now=now))
+        if asked.filter:  # counts tell what is in the data
+            check_right(current_principal(), Right.PAYLOADS)
         backfills = self._gateway.backfills
         if asked.dry_run:
             found = await backfills.find(registration, asked)

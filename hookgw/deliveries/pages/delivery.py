@@ -9,7 +9,9 @@ from urllib.parse import quote
 import msgspec
 from quart import Response
 
+from hookgw.core.access import check_right
 from hookgw.deliveries.pages.deliveries import why_of
+from hookgw.deliveries.present import WITHHELD
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.kernel.errors import HookgwError, NotFound
 from hookgw.kernel.masking import MASK, with_masked_user
@@ -68,13 +70,17 @@ class DeliveryPage:
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
         event = report.event
-        data, curl = shown_json(event.data_json), _curl(registration, report) if registration else None
+        data = curl = None
+        if visitor().has(Right.PAYLOADS):
+            data = shown_json(event.data_json)
+            curl = _curl(registration, report) if registration else None
         return await self._site.render(
             "delivery.html",
             200 if error is None else error.status,
             delivery=report.summary,
             event=event,
             data=data,
+            withheld=WITHHELD,
             registration=registration,
             receiver=with_masked_user(registration.url) if registration else None,
             headers=_headers(registration),
@@ -145,6 +151,8 @@ class DeliveryPage:
         await reserve(LIST)
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
+        if part in ("data", "body"):
+            check_right(visitor().principal, Right.PAYLOADS)
         if part == "data":
             content = report.event.data_json
         elif part == "body" and registration is not None:
@@ -164,11 +172,13 @@ class DeliveryPage:
         data, url = form.get("data"), form.get("url")
         try:
             if url:
+                check_right(visitor().principal, Right.PAYLOADS)  # whoever has that server sees the data
                 attempt = await deliveries.send_elsewhere(
                     instance, name, check_url(url, "The URL"), without_global=without_global
                 )
                 return await self._page(instance, name, attempt=attempt, other_url=url)
             if data:
+                check_right(visitor().principal, Right.SEND)
                 edited = json_of(data, "The data")
                 found = await deliveries.resend_edited(instance, name, edited, without_global=without_global)
                 name = found.id

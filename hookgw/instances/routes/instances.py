@@ -25,12 +25,14 @@ from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
 from hookgw.records.api_keys import Right
 from hookgw.records.connectors import QRCode
 from hookgw.records.instances import Instance
+from hookgw.records.tags import has_tags
 from hookgw.web import responses as common
 from hookgw.web.auth import current_holder, current_principal, shown_key
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.present import present_done, present_started
+from hookgw.web.query import TAGS, read_tags
 from hookgw.web.request_body import current_exchange, json_response, read_json, reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -151,7 +153,7 @@ class InstanceRoutes:
         _TAG,
         within_reach(Right.READ),
         {200: list[responses.ListedInstance]},
-        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, CURSOR_QUERY),
+        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, TAGS, CURSOR_QUERY),
         errors=(404,),
         headers=CURSOR_HEADER | SILENT_HEADER,
     )
@@ -165,16 +167,21 @@ class InstanceRoutes:
         await reserve(LIST)
         principal = current_principal()
         # A key of one instance is that instance's: the only one that its caller sees.
+        # Whoever has the URL can send events as the network does.
+        shows_url = principal.rights.has(Right.CONNECT)
         callers_key = None
         if principal.instance is not None:
             callers_key = shown_key(current_exchange().scope["headers"])
         number = request.args.get("number")
         name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
+        tags = read_tags()
         found = [
             instance
             # Filtered, not refused: clients call this with an instance key to find their own instance.
             for instance in within(self._gateway.registry, principal)
-            if name in (None, instance.name) and instance_id in (None, instance.id)
+            if name in (None, instance.name)
+            and instance_id in (None, instance.id)
+            and has_tags(instance.tags, tags)
         ]
         few = [instance.name for instance in found] if len(found) <= _FEW else None
         connections = await self._gateway.views.connections(few)
@@ -193,7 +200,7 @@ class InstanceRoutes:
                 self._instances.masked_options(instance),
                 connection.close_reason,
                 self._gateway.backlog.of_instance(instance.name),
-                self._instances.ingest_url(instance),
+                self._instances.ingest_url(instance) if shows_url else None,
                 connection.account,
                 connection.closing,
                 callers_key,
