@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.accounts import change_instances, parse_document
+from hookgw.accounts import ApplyAsked, change_instances, parse_document
 from hookgw.auth import KeyHolder
 from hookgw.config import Settings
 from hookgw.kernel import finish
-from hookgw.records import GLOBAL, Key, new_secret
+from hookgw.records import GLOBAL, HOOKGW, Key, Limits, Reach, Right, new_secret
 from hookgw.store import AuditQuery
 from hookgw.webhooks import MOST_REGISTRATIONS
 from tests.api.conftest import KEY, open_whole_gateway
@@ -318,3 +319,114 @@ async def test_what_is_there_is_exported_and_applied_without_a_change(api: Api) 
     for one in exported["secrets"]:
         text = text.replace(f"${{{one['variable']}}}", "Bearer s3cret-s3cret")
     assert (await api.apply(json.loads(text)))["changes"] == []
+
+
+async def key_of(gateway: Gateway, **given: Any) -> dict[str, str]:
+    """Make a key, and return the header with it."""
+    maker = gateway.keys.holder_of(KEY)
+    assert maker is not None
+    _, key = await gateway.keys.create(None, f"k{len(gateway.keys.list(None))}", maker=maker, **given)
+    return {"apikey": key}
+
+
+HOOKS = {"webhooks": {"crm": {"url": HOOK}}}
+
+
+@pytest.mark.parametrize(
+    ("instances", "keys", "query", "right"),
+    [
+        ({"loja1": HOOKS}, {}, {}, "webhooks"),
+        ({"loja1": {"options": {"quietAfter": "1h"}}}, {}, {}, "connect"),
+        ({"loja1": {"settings": {"rejectCall": True}}}, {}, {}, "connect"),
+        ({"loja1": {"tags": {"tenant": "acme", "a": "b"}}}, {}, {}, "operate"),
+        ({"new": None}, {}, {}, "instances"),
+        ({}, {"k": {"rights": ["read"]}}, {}, "keys"),
+        ({}, {}, {"prune": "true"}, "instances"),
+    ],
+)
+async def test_each_part_needs_its_right(
+    gateway: Gateway,
+    stranger: httpx.AsyncClient,
+    instances: Any,
+    keys: Any,
+    query: dict[str, str],
+    right: str,
+) -> None:
+    await gateway.instances.create("loja1", tags={"tenant": "acme"})
+    document = {"name": "acme", "instances": instances, "keys": keys}
+    tags = {"tenant": "acme"}
+    without = await key_of(gateway, tags=tags, rights=[one for one in Right if one != right])
+    refused = await stranger.post("/apply", json=document, params=query, headers=without)
+    assert refused.status_code == 403
+    assert refused.json()["response"]["message"] == [f"This key does not have the right '{right}'."]
+    with_all = await key_of(gateway, tags=tags)
+    allowed = await stranger.post("/apply", json=document, params=query, headers=with_all)
+    assert (allowed.status_code, allowed.json()["failed"]) == (200, 0)
+    assert gateway.instances.get("loja1").tags["tenant"] == "acme"
+
+
+async def test_a_document_stays_within_the_reach_of_its_key(
+    gateway: Gateway, stranger: httpx.AsyncClient, api: Api
+) -> None:
+    await api.apply(
+        {
+            "name": "acme",
+            "instances": {"mine": {"tags": {"tenant": "a"}}, "theirs": {"tags": {"tenant": "b"}, **HOOKS}},
+        }
+    )
+    mine = await key_of(gateway, tags={"tenant": "a"})
+    for document in (
+        {"instances": {"theirs": None}},
+        {"instances": {"theirs": HOOKS}},
+        {"instances": {"new": {"tags": {"tenant": "b"}}}},
+        {"keys": {"k": {"instances": ["theirs"]}}},
+        {"keys": {"k": {"instances": ["nowhere"]}}},
+    ):
+        refused = await stranger.post("/apply", json=document, headers=mine)
+        assert refused.status_code == 403, document
+    # Of the same name, and what it has made is out of this key's reach.
+    pruned = await stranger.post("/apply", json={"name": "acme"}, params={"prune": "true"}, headers=mine)
+    assert shown(pruned.json()) == ["- mine"]
+    assert gateway.instances.find("theirs") is not None
+    made = await stranger.post("/apply", json={"instances": {"new": None}}, headers=mine)
+    assert made.json()["failed"] == 0
+    assert gateway.instances.get("new").tags == {"tenant": "a"}, "new instances are within its reach"
+    exported = (await stranger.get("/apply", headers=mine)).json()
+    assert list(exported["document"]["instances"]) == ["new"]
+
+
+async def test_a_new_key_is_in_the_answer_once(api: Api, gateway: Gateway) -> None:
+    document = {"keys": {"acme": {"rights": ["read"], "file": "ignored"}, "own": {"value": "v" * 40}}}
+    assert (await api.apply(document, dryRun="true"))["keys"] == []
+    applied = await api.apply(document)
+    assert [one["name"] for one in applied["keys"]] == ["acme"]
+    holder = gateway.keys.holder_of(applied["keys"][0]["key"])
+    assert holder is not None
+    assert holder.principal.rights.words == ("read",)
+    assert gateway.keys.holder_of("v" * 40) is not None
+    again = await api.apply(document)
+    assert (again["changes"], again["keys"]) == ([], [])
+
+
+async def test_a_document_that_was_applied_in_part_is_completed(api: Api, gateway: Gateway) -> None:
+    instances: Any = DOCUMENT["instances"]
+    await gateway.instances.create("loja2", integration="simulator")
+    await api.apply({**DOCUMENT, "instances": {"loja1": {"tags": {"tenant": "a"}}}})
+    applied = await api.apply(DOCUMENT)
+    assert applied["failed"] == 0
+    assert shown(applied) == [
+        "+ loja1/crm",
+        "+ loja1/n8n",
+        "+ loja3",
+        "~ loja2 options.quietAfter,settings.rejectCall,tags.plan",
+    ]
+    assert len(instances) == gateway.instances.count()
+
+
+def test_what_nodes_ask_each_other_can_be_sent() -> None:
+    document, _ = parse_document({"name": "acme", "instances": {"loja1": HOOKS}, "x-base": 1})
+    limits = Limits(Reach(tags=(("a", "b"),)), ("read",), 5.0)
+    asked = ApplyAsked(document.part({"loja1"}), ["gone"], True, {"a": "b"}, limits, False, HOOKGW)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(asked), type=ApplyAsked) == asked
+    again, mistakes = parse_document(asked.body)
+    assert (again.name, list(again.instances), mistakes) == ("acme", ["loja1"], [])
