@@ -229,7 +229,7 @@ TOOLS = (
         "why_is_this_failing",
         "Find out why nothing of an instance arrives: its connection, last event, webhooks, the head of each "
         "lane with the receiver's last answer, DNS, address, certificate; each with what to do. Call this "
-        "first. Without an instance: the problems of all instances, which needs a global key.",
+        "first. Without an instance: the problems of all instances that the key reaches.",
         _object(instance=_INSTANCE),
         _why,
     ),

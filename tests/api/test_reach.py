@@ -42,11 +42,11 @@ async def make(client: httpx.AsyncClient, by: str | None = None, **asked: Any) -
     return key
 
 
-def as_(key: str) -> dict[str, dict[str, str]]:
+def as_(key: str) -> Any:
     return {"headers": {"apikey": key}}
 
 
-ACME = {"tags": {"tenant": "acme"}}
+ACME: Any = {"tags": {"tenant": "acme"}}
 ALL_OF_ACME = ["acme1", "acme2", "acme3"]
 
 
@@ -104,7 +104,7 @@ async def test_other_instances_are_as_unknown_ones(name: str, client: httpx.Asyn
 @pytest.mark.parametrize("call", ["replay", "cancel"])
 async def test_a_bulk_job_stays_within_reach(call: str, client: httpx.AsyncClient, gateway: Gateway) -> None:
     key = as_(await make(client, **ACME))
-    selection = {} if call == "cancel" else {"since": "1h", "state": "all"}
+    selection: dict[str, Any] = {} if call == "cancel" else {"since": "1h", "state": "all"}
     counted = (await client.post(f"/delivery/{call}", json={**selection, "dryRun": True}, **key)).json()
     everything = (await client.post(f"/delivery/{call}", json={**selection, "dryRun": True})).json()
     assert counted["instances"].keys() <= {*ALL_OF_ACME}

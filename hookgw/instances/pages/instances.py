@@ -14,7 +14,6 @@ from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.instances import check_name
-from hookgw.records.tags import tag_texts
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -29,14 +28,12 @@ class Row(NamedTuple):
     """An instance in the list.
 
     Attributes:
-        tags: written as ``name=value``.
         reason: why its connection is closed.
         webhooks, failing: the numbers of its registrations, and of the failing ones.
         last_event: when its newest event was accepted, in seconds since the epoch.
     """
 
     name: str
-    tags: list[str]
     integration: str
     state: ConnectionState
     reason: str | None
@@ -56,7 +53,7 @@ class InstancesPage:
         # Not below /instances/: every name there may be an instance's.
         site.add("/live/instances", self.live, within_reach(Right.READ))
         site.add("/new-instance", self.create, within_reach(Right.INSTANCES), "POST", page="/instances")
-        site.add("/new-instance/options", self.options, within_reach(Right.INSTANCES))
+        site.add("/new-instance/options", self.options, Right.INSTANCES)
         site.add("/find-servers", self.find_servers, Right.OPERATE, "POST", page="/instances")
 
     async def list(self) -> Response:
@@ -111,11 +108,7 @@ class InstancesPage:
     async def _table(self, principal: Principal, search: str, number: int) -> str:
         gateway, wanted = self._gateway, search.casefold()
         # Once for ten thousand names: 2 ms.
-        found = [
-            one
-            for one in within(gateway.registry, principal)
-            if any(wanted in text.casefold() for text in (one.name, *tag_texts(one.tags)))
-        ]
+        found = [one for one in within(gateway.registry, principal) if wanted in one.name.casefold()]
         pages = max(1, -(-len(found) // PAGE))
         number = min(number, pages)
         shown = found[(number - 1) * PAGE : number * PAGE]
@@ -128,7 +121,6 @@ class InstancesPage:
             rows.append(
                 Row(
                     one.name,
-                    tag_texts(one.tags),
                     one.integration,
                     connection.state,
                     connection.close_reason,
@@ -156,7 +148,8 @@ class InstancesPage:
         )
 
     async def _options(self, integration: str, form: Form | None) -> str:
-        if integration not in self._gateway.instances.connectors:
+        # The schemas have defaults of the operator's, such as addresses of servers.
+        if integration not in self._gateway.instances.connectors or not visitor().principal.is_global:
             return ""
         schema = self._gateway.instances.connector_options_schema(integration)
         return await self._site.fragment("option_fields.html", fields=option_fields(schema, {}, form))
@@ -177,6 +170,7 @@ class InstancesPage:
                 options=read_options(form, schema, for_change=False),
                 tags=tags_of_new(visitor().principal, {}),
                 limits=visitor().holder.limits,
+                is_operator=visitor().principal.is_operator,
             )
         except HookgwError as error:
             return await self._page(form, error)

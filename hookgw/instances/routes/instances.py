@@ -121,6 +121,7 @@ class InstanceRoutes:
             settings=asked.settings,
             tags=tags_of_new(principal, asked.tags),
             limits=current_holder().limits,
+            is_operator=principal.is_operator,
             webhook=webhook,
         )
         unread = [unknown_field(show_name(name)) for name in asked.options if name not in instance.options]
