@@ -22,7 +22,8 @@ from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_holder
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.request_body import json_response, read_parsed, reserve
+from hookgw.web.request_body import read_parsed, reserve
+from hookgw.web.server.errors import JSON
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -115,7 +116,7 @@ class ApplyRoutes:
             changes += done
             with suppress(StorageUnavailable):
                 await self._gateway.refresh.catch_up()
-        return json_response(
+        body = msgspec.json.encode(
             responses.Applied(
                 name=document.name or None,
                 dry_run=dry_run,
@@ -126,6 +127,9 @@ class ApplyRoutes:
                 warnings=document.warnings,
             )
         )
+        if dry_run:  # the answer to what is done is never refused
+            await reserve(len(body))
+        return Response(body, content_type=JSON)
 
     @describes(
         "Instances",
@@ -157,7 +161,7 @@ class ApplyRoutes:
         ]
         body = msgspec.json.encode(responses.Exported(document=document, secrets=secrets))
         await reserve(len(body))
-        return Response(body, content_type="application/json")
+        return Response(body, content_type=JSON)
 
 
 def _read_flags(*names: str) -> dict[str, bool]:
