@@ -81,8 +81,7 @@ class ApplyRoutes:
             mistakes.append("name is missing: without it, nothing tells what this document has made.")
         holder, node = current_holder(), self._gateway.accounts
         principal = holder.principal
-        with suppress(StorageUnavailable):  # other nodes may have changed something a moment ago
-            await self._gateway.refresh.catch_up()
+        await self._catch_up()
         check_document(self._gateway.registry, principal, document, prunes=prunes)
         keys, stored = self._gateway.keys, {}
         if document.keys or prunes:
@@ -114,8 +113,7 @@ class ApplyRoutes:
             # After the instances that they name.
             done, made = await change_keys(keys, key_plans, holder, document.name)
             changes += done
-            with suppress(StorageUnavailable):
-                await self._gateway.refresh.catch_up()
+            await self._catch_up()
         body = msgspec.json.encode(
             responses.Applied(
                 name=document.name or None,
@@ -145,6 +143,7 @@ class ApplyRoutes:
         """
         signing = _read_flags("signingSecrets")["signingSecrets"]
         holder = current_holder()
+        await self._catch_up()
         chosen = within(self._gateway.registry, holder.principal)
         document, needed = await run_in_slices(
             holder.counted_as or "",
@@ -162,6 +161,10 @@ class ApplyRoutes:
         body = msgspec.json.encode(responses.Exported(document=document, secrets=secrets))
         await reserve(len(body))
         return Response(body, content_type=JSON)
+
+    async def _catch_up(self) -> None:
+        with suppress(StorageUnavailable):  # other nodes may have changed something a moment ago
+            await self._gateway.refresh.catch_up()
 
 
 def _read_flags(*names: str) -> dict[str, bool]:
