@@ -23,7 +23,7 @@ from hookgw.records.api_keys import Rights
 from hookgw.records.audit import AuditAction
 from hookgw.records.browser_sessions import BrowserSession, Portal, new_token, session_id
 
-SESSION_LIFETIME = 8 * 3600
+PORTAL_LIFETIME = 8 * 3600
 """Seconds after which the session of a link ends, however much it is used."""
 MOST_PORTAL_LINKS = 1000
 """The most links of one key that wait to be opened."""
@@ -127,7 +127,7 @@ class PortalLinks:
                 portal=Portal(
                     reach=link.portal.reach,
                     rights=link.portal.rights,
-                    ends_at=now + SESSION_LIFETIME,
+                    ends_at=now + PORTAL_LIFETIME,
                     return_url=link.portal.return_url,
                 ),
             )

@@ -12,14 +12,15 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw import Gateway
+from hookgw import Gateway, Right
 from hookgw.app import Dashboard, create_app
 from hookgw.config import AuthSettings, DashboardSettings, ServerSettings, Settings
 from hookgw.core import browser_sessions
-from hookgw.keys import portal
-from hookgw.records import IDLE_LIMIT
+from hookgw.keys import PORTAL_LIFETIME
+from hookgw.records import IDLE_LIMIT, Key, Reach
 from hookgw.web import serve
 from tests.api.conftest import open_whole_gateway
+from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import KEY, Browser, form_token
 
 TENANT = {"tags": {"tenant": "acme"}}
@@ -144,7 +145,7 @@ async def test_a_session_lasts_eight_hours_however_much_it_is_used(
     for hours, status in ((4, 200), (7.9, 200), (8.1, 303)):
         monkeypatch.setattr(gateway.clock, "wall", lambda now=start + hours * 3600: now)
         assert (await visitor.get("/")).status_code == status, hours
-    assert IDLE_LIMIT > portal.SESSION_LIFETIME
+    assert IDLE_LIMIT > PORTAL_LIFETIME
 
 
 async def test_it_ends_with_the_key_that_made_it(
@@ -161,6 +162,49 @@ async def test_it_ends_with_the_key_that_made_it(
     assert (gone.status_code, "Max-Age=0" in gone.headers["set-cookie"]) == (303, True)
     visitor.http.cookies.clear()
     assert (await enter(visitor, waiting)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("reach", "rights"),
+    [
+        (Reach(), ("read", "keys")),
+        (Reach(tags=(("tenant", "zoo"),)), ("read", "replay", "keys")),
+        (Reach(tags=(("plan", "gold"), ("tenant", "acme"))), ("read", "replay", "keys")),
+        (Reach(frozenset({"some-id"})), ("read", "replay", "keys")),
+    ],
+)
+async def test_it_ends_when_the_key_can_do_less(
+    caller: httpx.AsyncClient, visitor: Browser, gateway: Gateway, reach: Reach, rights: tuple[str, ...]
+) -> None:
+    made = add_key(gateway, Reach(tags=(("tenant", "acme"),)), ("read", "replay", "keys"))
+    asked = {**TENANT, "rights": ["read", "replay"]}
+    url = (await caller.post("/portal/link", json=asked, headers={"apikey": made})).json()["url"]
+    await enter(visitor, url)
+    assert (await visitor.get("/")).status_code == 200
+    ring = gateway.authenticator.keyring
+    ring.add_global(Key(name="links", hash=ring.hash(made), reach=reach, rights=rights))
+    assert (await visitor.get("/")).status_code == 303
+
+
+async def test_a_link_never_gives_more_than_the_key_has(
+    caller: httpx.AsyncClient, visitor: Browser, gateway: Gateway
+) -> None:
+    made = {"apikey": add_key(gateway, Reach(tags=(("tenant", "acme"),)), ("read", "keys"))}
+    for body in (
+        {**TENANT, "rights": ["read", "replay"]},
+        {"tags": {"tenant": "zoo"}},
+        {"instances": ["theirs"]},
+        {"instances": ["nobody"]},
+    ):
+        assert (await caller.post("/portal/link", json=body, headers=made)).status_code == 403, body
+    # Other tags narrow it.
+    link = await caller.post("/portal/link", json={"tags": {"plan": "gold"}}, headers=made)
+    await gateway.instances.change_tags("theirs", {"plan": "gold", "tenant": "zoo"})
+    await enter(visitor, link.json()["url"])
+    assert (await visitor.get("/instances/theirs")).status_code == 403
+    assert (await visitor.get("/instances/mine")).status_code == 403
+    await gateway.instances.change_tags("mine", {"plan": "gold", "tenant": "acme"})
+    assert (await visitor.get("/instances/mine")).status_code == 200
 
 
 async def test_a_link_lasts_no_longer_than_its_key(caller: httpx.AsyncClient, gateway: Gateway) -> None:
@@ -339,7 +383,10 @@ async def test_the_session_of_a_link_is_no_key_of_the_api(
         assert (await visitor.http.get(path)).status_code == 401
 
 
-async def test_a_link_needs_the_right_to_make_keys(caller: httpx.AsyncClient) -> None:
+async def test_a_link_needs_the_right_to_make_keys(caller: httpx.AsyncClient, gateway: Gateway) -> None:
+    without = {"apikey": add_key(gateway, Reach(), [str(one) for one in Right if one != "keys"])}
+    refused = await caller.post("/portal/link", json=TENANT, headers=without)
+    assert (refused.status_code, "the right 'keys'" in refused.text) == (403, True)
     assert (await caller.post("/portal/link", json=TENANT, headers={"apikey": "wrong"})).status_code == 401
 
 
@@ -390,7 +437,7 @@ class TestLimits:
     async def test_few_links_of_a_key_wait(
         self, caller: httpx.AsyncClient, visitor: Browser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(portal, "MOST_PORTAL_LINKS", 2)
+        monkeypatch.setattr("hookgw.keys.portal.MOST_PORTAL_LINKS", 2)
         first = await make(caller)
         await make(caller)
         assert (await caller.post("/portal/link", json=TENANT)).status_code == 429

@@ -23,6 +23,7 @@ import msgspec
 from hookgw import HookgwError
 from hookgw.instances import fields as instance_fields
 from hookgw.kernel import REQUIRED, Field, SecretOptions, signing_keys
+from hookgw.keys import PORTAL_FIELDS
 from hookgw.keys import fields as key_fields
 from hookgw.plugins import HOOKS, gateway_protocol, hookspecs
 from hookgw.records import FilterOp, deliveries, events, instances, registrations, tls_identity
@@ -242,6 +243,7 @@ def http_page() -> str:
             lambda field: field.reader()(instances.InstanceSettings(), None),
         ),
         "FIELDS in hookgw/keys/fields.py": _field_rows(key_fields.FIELDS),
+        "PORTAL_FIELDS in hookgw/keys/portal_fields.py": _field_rows(PORTAL_FIELDS),
     }
     text = HTTP.read_text("utf-8")
     for name, rows in tables.items():
