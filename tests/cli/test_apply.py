@@ -1,6 +1,7 @@
 """``hookgw apply`` and ``hookgw export``, against a gateway."""
 
 import json
+import os
 import stat
 import sys
 from collections.abc import AsyncIterator
@@ -16,8 +17,9 @@ from hookgw import Gateway
 from hookgw.app import create_app, open_gateway
 from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings, read_yaml
 from hookgw.kernel import Size
+from hookgw.testing import Receiver
 from hookgw.web import serve
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, says
 
 KEY = "the-global-key-of-the-test"
 FILE = Path("accounts.yaml")
@@ -381,3 +383,48 @@ async def test_mistakes_in_keys_have_their_place(invoke: Invoke, gateway: Gatewa
     assert "accounts.yaml:5:56: keys.acme.expires must be an RFC 3339 time" in result.stderr
     assert "keys.two.rights[0] must be one of read" in result.stderr
     assert "keys.two.instances: there is no instance loja3. Did you mean loja2?" in result.stderr
+
+
+async def test_an_incomplete_file_of_a_key_is_not_its_value(invoke: Invoke, gateway: Gateway) -> None:
+    put(FOLDER / "acme.new", "half")
+    write(KEYS.partition("  two:")[0])
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 1
+    assert "another apply writes it. The key was not created." in result.stderr
+    os.utime(FOLDER / "acme.new", (0, 0))  # written long ago, by one that was killed
+    assert (await invoke("apply", "-f", "accounts.yaml", "--yes")).exit_code == 0
+    assert gateway.keys.holder_of(file_of("acme")[0]) is not None
+
+
+async def test_a_key_without_a_place_for_its_value_is_not_created(invoke: Invoke, gateway: Gateway) -> None:
+    write("keys: {acme: {rights: [read]}}")
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 1
+    assert "Failed: key acme: Give it file or command" in result.stderr
+    assert [one.name for one in gateway.keys.list(None)] == ["configuration"]
+
+
+async def test_a_server_that_restarts_is_waited_for(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.accounts.commands.RETRY_AFTER", 0.001)
+    planned = {
+        "action": "create",
+        "kind": "instance",
+        "name": "loja1",
+        "label": None,
+        "fields": [],
+        "state": "planned",
+        "messages": [],
+    }
+    plan = {"name": None, "dryRun": True, "changes": [planned], "unchanged": 0, "warnings": []}
+    done = {**plan, "changes": [{**planned, "state": "done"}]}
+    server.will(says(plan), says({}, 503), says(done))
+    write("instances: {loja1: }")
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 0, result.output
+    assert "1 change done, 0 failed." in result.stderr
+    server.will(says(plan), *[says({}, 503)] * 4)
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert result.exit_code == 1
+    assert "Failed: loja1: 503" in result.stderr
