@@ -408,7 +408,7 @@ async def test_a_server_that_restarts_is_waited_for(
     invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hookgw.accounts.commands.RETRY_AFTER", 0.001)
-    planned = {
+    planned: dict[str, Any] = {
         "action": "create",
         "kind": "instance",
         "name": "loja1",
