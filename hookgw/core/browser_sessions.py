@@ -13,7 +13,14 @@ from hookgw.core.shielded import completes
 from hookgw.kernel.errors import Unauthorized
 from hookgw.records.api_keys import Key, Principal, Rights
 from hookgw.records.audit import AuditEntry
-from hookgw.records.browser_sessions import BrowserSession, Portal, new_link_token, new_token, session_id
+from hookgw.records.browser_sessions import (
+    BOUND,
+    BrowserSession,
+    Portal,
+    new_link_token,
+    new_token,
+    session_id,
+)
 from hookgw.store import Records
 
 MOST_SESSIONS = 100
@@ -92,7 +99,7 @@ class BrowserSessions:
         token, now = new_token(), self._clock.wall()
         begun = BrowserSession(
             id=session_id(token),
-            key_hash=holder.key.hash,
+            key_hash=(BOUND if person else "") + holder.key.hash,
             created_at=now,
             used_at=now,
             person=person,
@@ -155,7 +162,7 @@ class BrowserSessions:
 
     def links_of(self, key_hash: str) -> int:
         """Return how many portal links of a key wait to be opened."""
-        links = (one for one in self._sessions.values() if one.is_link and one.key_hash == key_hash)
+        links = (one for one in self._sessions.values() if one.is_link and one.holder_hash == key_hash)
         return sum(not self._has_ended(one) for one in links)
 
     def check(self, signed_in: SignedIn) -> None:
@@ -191,7 +198,7 @@ class BrowserSessions:
         return session.has_ended(self._clock.wall()) or self._holder_of(session) is None
 
     def _holder_of(self, session: BrowserSession) -> KeyHolder | None:
-        holder = self._keyring.holder_of(session.key_hash)
+        holder = self._keyring.holder_of(session.holder_hash)
         if holder is None or session.portal is None:
             return holder
         # Kept, for its bucket of requests; and made again if the key has changed.

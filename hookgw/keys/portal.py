@@ -21,7 +21,7 @@ from hookgw.keys.portal_fields import PortalRequest
 from hookgw.keys.service import KeyService
 from hookgw.records.api_keys import Rights
 from hookgw.records.audit import AuditAction
-from hookgw.records.browser_sessions import BrowserSession, Portal, new_token, session_id
+from hookgw.records.browser_sessions import BOUND, BrowserSession, Portal, new_token, session_id
 
 PORTAL_LIFETIME = 8 * 3600
 """Seconds after which the session of a link ends, however much it is used."""
@@ -80,7 +80,7 @@ class PortalLinks:
             reach=reach, rights=rights.words, ends_at=ends_at, return_url=asked.return_url, is_link=True
         )
         link = BrowserSession(
-            id=session_id(token), key_hash=maker.key.hash, created_at=now, used_at=now, portal=portal
+            id=session_id(token), key_hash=BOUND + maker.key.hash, created_at=now, used_at=now, portal=portal
         )
         given = " ".join(asked.instances or ()) or " ".join(f"{name}={tag}" for name, tag in reach.tags)
         own = maker.principal.instance
@@ -114,7 +114,7 @@ class PortalLinks:
         # Of two who open it at once, at any nodes, the second finds it used.
         async with self._lock, self._refresh.alone():
             link = self._sessions.find_link(token)
-            maker = None if link is None else self._keyring.holder_of(link.key_hash)
+            maker = None if link is None else self._keyring.holder_of(link.holder_hash)
             if link is None or link.portal is None or maker is None:
                 raise Forbidden(REFUSED)
             begun, now = new_token(), self._clock.wall()
