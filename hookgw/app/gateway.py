@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import httpx
 
+from hookgw.accounts.service import NodeAccounts
 from hookgw.app.reload import ConfigurationReload
 from hookgw.auth.authenticator import Authenticator
 from hookgw.concurrency.clock import Clock
@@ -65,6 +66,7 @@ class Gateway:
     Attributes:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.
+        accounts: makes instances as a document says.
         portal: makes and opens links to the dashboard.
         backfills: sends registrations what they have missed.
         ingest: passes requests of networks to connectors.
@@ -109,6 +111,7 @@ class Gateway:
     registrations: RegistrationService
     backfills: Backfills
     keys: KeyService
+    accounts: NodeAccounts
     portal: PortalLinks
     messages: MessageService
     chats: ChatSearch

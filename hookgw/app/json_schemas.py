@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hookgw.accounts.schema import APPLY_COMPONENTS
 from hookgw.app.gateway import Gateway
 from hookgw.deliveries.pull_requests import (
     DEFAULT_CONSUMER,
@@ -254,6 +255,7 @@ COMPONENTS: dict[str, Schema] = {
     "AccountPresence": enum(ACCOUNT_PRESENCES, "A presence of an account."),
     "PresenceRequest": PRESENCE,
     "KeyRequest": KEY,
+    **APPLY_COMPONENTS,
     **MESSAGE_COMPONENTS,
     "EmittedEvent": EMITTED_EVENT,
     "ReplayState": enum(REPLAY_STATES, "Which deliveries a replay sends."),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import trio
 
+from hookgw.accounts.open import open_accounts
+from hookgw.accounts.service import APPLY
 from hookgw.app.audited import AUDITED
 from hookgw.app.gateway import Gateway
 from hookgw.app.parts import Parts, gateway_of
@@ -127,6 +129,7 @@ async def open_gateway(
             )
             deliveries = open_deliveries(core, fleet.lane_pauses, events.intake, webhooks.service.send_once)
             messages = open_messages(core, instances, deliveries.history)
+            accounts = open_accounts(core, instances, webhooks)
             parts = Parts(
                 core=core,
                 fleet=fleet,
@@ -136,6 +139,7 @@ async def open_gateway(
                 deliveries=deliveries,
                 messages=messages,
                 keys=open_keys(core),
+                accounts=accounts,
                 operations=await open_operations(
                     core,
                     fleet,
@@ -144,6 +148,7 @@ async def open_gateway(
                     deliveries,
                     webhooks.service,
                     messages.service.send,
+                    {APPLY: accounts.answer},
                 ),
             )
             gateway = gateway_of(parts)

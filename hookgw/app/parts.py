@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hookgw.accounts.service import NodeAccounts
 from hookgw.app.gateway import Gateway
 from hookgw.app.reload import ConfigurationReload
 from hookgw.core.open import Core
@@ -29,6 +30,7 @@ class Parts:
     events: Events
     deliveries: Deliveries
     messages: Messages
+    accounts: NodeAccounts
     keys: Keys
     operations: Operations
 
@@ -52,6 +54,7 @@ def gateway_of(parts: Parts) -> Gateway:
         ingest=parts.instances.ingest,
         registrations=parts.webhooks.service,
         backfills=parts.webhooks.backfills,
+        accounts=parts.accounts,
         keys=parts.keys.service,
         portal=parts.keys.portal,
         messages=parts.messages.service,

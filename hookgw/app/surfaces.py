@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from quart import Blueprint
 
+from hookgw.accounts.routes import ApplyRoutes
 from hookgw.app.gateway import Gateway
 from hookgw.app.json_schemas import request_schemas
 from hookgw.deliveries.log_routes import EventLogRoutes
@@ -69,6 +70,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
     resources = (
         WebhookRoutes(gateway),
         InstanceRoutes(gateway),
+        ApplyRoutes(gateway),
         AccountRoutes(gateway),
         ConnectorRoutes(gateway),
         KeyRoutes(gateway),

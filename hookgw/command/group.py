@@ -51,6 +51,8 @@ COMMANDS = {
     "restore": "hookgw.operations.commands.backup:restore",
     "storage": "hookgw.operations.commands.storage:storage",
     "master-key": "hookgw.operations.commands.master_key:master_key",
+    "apply": "hookgw.accounts.commands:apply",
+    "export": "hookgw.accounts.commands:export",
     "import": "hookgw.instances.evolution.command:import_",
     "profile": "hookgw.command.profile:profile",
     "completion": "hookgw.command.completion:completion",

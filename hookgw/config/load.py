@@ -8,7 +8,7 @@ See ``docs/configuration.md``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_origin
@@ -28,7 +28,9 @@ _PREFIX = "HOOKGW_"
 # Bytes. A wrong path, such as the data file's, must not fill the memory.
 _MAX_FILE = 2**20
 _REFERENCE = re.compile(
-    r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}|\$\{[^}]*\}?", re.ASCII
+    r"\$\$\{|\$\{file:(?P<file>[^}]+)\}|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}"
+    r"|\$\{[^}]*\}?",
+    re.ASCII,
 )
 
 
@@ -146,11 +148,15 @@ def _read_file(path: Path, environ: Mapping[str, str], mistakes: _Mistakes) -> A
     return document.value
 
 
-def expand(text: str, environ: Mapping[str, str]) -> str:
+def expand(text: str, environ: Mapping[str, str], read_file: Callable[[str], str] | None = None) -> str:
     """Replace ``${NAME}`` and ``${NAME:-default}`` with environment variables.
 
     The default also replaces an empty variable. ``$${`` is a literal ``${``. Inserted text is not expanded
     again: the value of a variable, for example a password, may contain ``${``.
+
+    Args:
+        read_file: returns the content of the file that ``${file:NAME}`` names, or raises ``ValueError``;
+            without it, there is no such reference.
 
     Raises:
         ValueError: a variable is missing and has no default, or the reference is malformed.
@@ -160,6 +166,8 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
         name, default = match["name"], match["default"]
         if match[0] == "$${":
             return "${"
+        if match["file"] is not None and read_file is not None:
+            return read_file(match["file"])
         if name is None:
             raise ValueError(
                 f"{match[0][:40]!r} names no variable: write ${{NAME}}, or $${{ for a literal ${{."

@@ -48,21 +48,32 @@ def with_files(
             report(variable + SUFFIX, f"{variable} is set, too: remove one of them.")
             continue
         try:
-            with Path(name).open("rb") as file:
-                content = file.read(_LARGEST + 1)
-            text = content.decode("utf-8")
-        except OSError as error:
-            report(variable + SUFFIX, f"{name} cannot be read: {error.strerror or error}.")
-            continue
-        except UnicodeDecodeError:
-            report(variable + SUFFIX, f"{name} is not UTF-8: it should have the secret as text.")
-            continue
-        # One newline, which editors and `echo` add: other white space may be part of a password.
-        text = text.removesuffix("\n").removesuffix("\r")
-        if not text or len(content) > _LARGEST or "\0" in text:
-            report(variable + SUFFIX, f"{name} has no secret in it: it is empty, too large, or no text.")
+            text = read_secret(name)
+        except ValueError as error:
+            report(variable + SUFFIX, f"{error}")
             continue
         if get_origin(kind) is tuple:  # one in each line
             text = msgspec.json.encode([line for line in text.splitlines() if line]).decode()
         found[variable] = text
     return found
+
+
+def read_secret(file: str | Path) -> str:
+    """Return the secret in a file.
+
+    Raises:
+        ValueError: with a sentence, which has nothing of the content.
+    """
+    try:
+        with Path(file).open("rb") as opened:
+            content = opened.read(_LARGEST + 1)
+        text = content.decode("utf-8")
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8: it should have the secret as text.") from error
+    # One newline, which editors and `echo` add: other white space may be part of a password.
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not text or len(content) > _LARGEST or "\0" in text:
+        raise ValueError(f"{file} has no secret in it: it is empty, too large, or no text.")
+    return text

@@ -66,6 +66,10 @@ class KeyService:
         """Return the holder of a key; ``None`` if the key is unknown or has expired."""
         return self._keyring.find(key)
 
+    def has_value(self, key: Key, value: str) -> bool:
+        """Return whether a value is that of a key."""
+        return key.hash == self._keyring.hash(value, is_limited=key.is_limited)
+
     def global_holder(self, name: str) -> KeyHolder | None:
         """Return the holder of the global key with a name; ``None`` if there is none, or it has expired."""
         found = next((key for key in self.list(None) if key.name == name), None)
@@ -137,6 +141,7 @@ class KeyService:
         tags: Mapping[str, str] | None = None,
         instances: Sequence[str] | None = None,
         rights: Sequence[str] | None = None,
+        value: str | None = None,
         **given: Any,
     ) -> tuple[Key, str]:
         """Create a key, and remove the expired keys of the same scope.
@@ -146,6 +151,7 @@ class KeyService:
             maker: the holder of the key that makes the request.
             tags, instances: the reach; with neither, that of the maker's key. It never goes beyond that.
             rights: as in :meth:`Rights.of`; ``None`` for those of the maker's key.
+            value: the key itself; ``None`` to make one.
             given: further fields of the key.
 
         Returns:
@@ -175,8 +181,10 @@ class KeyService:
             if any(key.name == name for key in kept):
                 raise Conflict(f"The name {name!r} is taken by another key; choose another.")
             origin = "" if scope != maker.principal.instance else maker.key.origin or maker.key.name
-            key, is_limited = new_key(), reach is not None or words is not None
+            key, is_limited = value or new_key(), reach is not None or words is not None
             self._check_room(scope, kept, None if maker.principal.is_operator else origin, is_limited)
+            if value is not None and self._keyring.find(value) is not None:
+                raise Forbidden("This value cannot be used. Choose another, or omit it.")
             made = Key(
                 name=name,
                 hash=self._keyring.hash(key, is_limited=is_limited),

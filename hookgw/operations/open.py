@@ -37,6 +37,7 @@ async def open_operations(
     deliveries: Deliveries,
     webhooks: ChangesWebhooks,
     send_message: SendMessage,
+    more_answers: Answers,
 ) -> Operations:
     node, registry, clock, dispatcher = core.node, core.registry, core.clock, core.dispatcher
     monitor = DeliveryMonitor(
@@ -79,6 +80,7 @@ async def open_operations(
         PAUSE: fleet.lane_pauses.answer,
         PARTS: deliveries.bulk.answer,
         REPAIR: Repairs(webhooks, instances.service, node.holds).answer,
+        **more_answers,
     }
     nodes = AllNodes(node, fleet.peers, core.settings.server.base_path, clock, answers)
     mutes = Mutes(core.store, core.audit, clock)

@@ -236,6 +236,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
             first, because it came with its instance or a global key created it.
         reach: which instances it is for; ``None``, as in keys of before reach, for its own, or everything.
         rights: as in :meth:`Rights.of`; ``None``, as in keys of before rights, for all.
+        declared_by: the name of the document whose ``apply`` made it; empty if none did.
     """
 
     name: str
@@ -245,6 +246,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     # An instance key may create further keys: they share the rate limit of their origin, so that creating
     # keys does not multiply what one tenant may send.
     origin: str = ""
+    declared_by: str = ""
     reach: Reach | None = None
     rights: tuple[str, ...] | None = None
 

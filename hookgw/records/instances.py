@@ -98,6 +98,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         connected: whether the connector should be running; after a restart it is started again.
         disconnection: how the connection ended last; ``None`` for not yet.
         erased: when whose messages of the network were erased; see :mod:`hookgw.records.erased_persons`.
+        declared_by: the name of the document whose ``apply`` made it; empty if none did.
         created_at: seconds since the epoch.
         updated_at: when the record last changed, keys and disconnection aside; seconds since the epoch.
     """
@@ -116,6 +117,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     connected: bool = False
     disconnection: Disconnection | None = None
     erased: dict[str, float] = {}
+    declared_by: str = ""
     created_at: float = 0.0
     updated_at: float = 0.0
 

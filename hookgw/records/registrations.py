@@ -107,6 +107,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             there for older deliveries.
         disabled_at: when it was last disabled (steady clock, as for events); ``None`` if it never was.
         enabled_at: when it was last enabled again (steady clock); 0 if it never was.
+        declared_by: the name of the document whose ``apply`` made it; empty if none did.
         created_at, updated_at: seconds since the epoch.
     """
 
@@ -136,6 +137,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     resumed_at: float = 0.0
     disabled_at: float | None = None
     enabled_at: float = 0.0
+    declared_by: str = ""
     created_at: float = 0.0
     updated_at: float = 0.0
 

@@ -31,6 +31,7 @@ PLACES = {
     "/operations/secret": CallPlace.ANY,
     "/instance/create": CallPlace.OWNER_IN_BODY,
     "/instance/fetchInstances": CallPlace.ALL,
+    "/apply": CallPlace.ALL,
     "/connector/list": CallPlace.ANY,
     "/connector/find": CallPlace.THIS,
     "/webhook/list": CallPlace.ANY,

@@ -214,7 +214,9 @@ async def read_json(limit: int) -> Any:
     return await read_parsed(limit, lambda value: value)
 
 
-async def read_parsed(limit: int, parse: Callable[[Any], T], *, keeps: bool = False) -> T:
+async def read_parsed(
+    limit: int, parse: Callable[[Any], T], *, keeps: bool = False, max_values: int = MAX_VALUES
+) -> T:
     """Decode the JSON value in the current request's body, and return the result of ``parse``.
 
     Both take long for a large body, and so take their turns with other long work.
@@ -223,6 +225,7 @@ async def read_parsed(limit: int, parse: Callable[[Any], T], *, keeps: bool = Fa
         limit: the most bytes.
         parse: takes the value; raises ``Invalid``.
         keeps: whether the exchange has the body as ``whole_body`` afterwards, so that it can be forwarded.
+        max_values: the most values in the body.
 
     Raises:
         Invalid: there is no body, or it is not JSON (see :func:`hookgw.kernel.json_text.decode_strict`).
@@ -239,7 +242,7 @@ async def read_parsed(limit: int, parse: Callable[[Any], T], *, keeps: bool = Fa
     def steps() -> Generator[None, None, T]:
         yield
         try:
-            value = decode_strict(body, MAX_VALUES)
+            value = decode_strict(body, max_values)
         except ValueError as error:
             raise Invalid(f"The body {error}.") from None
         yield

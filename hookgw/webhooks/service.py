@@ -132,7 +132,14 @@ class RegistrationService:
         return self._registry.page(after, limit, among)
 
     async def set(
-        self, instance: str, label: str, change: RegistrationChange, *, create: bool = False
+        self,
+        instance: str,
+        label: str,
+        change: RegistrationChange,
+        *,
+        create: bool = False,
+        declared_by: str = "",
+        looks_up: bool = True,
     ) -> StoredRegistration:
         """Store a registration, new or changed.
 
@@ -140,6 +147,8 @@ class RegistrationService:
 
         Args:
             create: create an instance that does not exist, if ``instances.auto_create`` allows it.
+            declared_by: of a new registration.
+            looks_up: whether to return warnings. A caller that stores many asks for them afterwards, at once.
 
         Raises:
             NotFound: there is no such instance.
@@ -153,18 +162,25 @@ class RegistrationService:
             with suppress(Forbidden):  # another request created it at the same moment
                 stored = (await self._create_instance(instance, webhook=change, label=label)).registration
         if stored is None:
-            stored, running = await self._store(instance, label, change)
+            stored, running = await self._store(instance, label, change, declared_by)
         job = None if running is None else await self._jobs.wait(running)
-        warnings = await self.warnings(stored)
+        warnings = await self.warnings(stored) if looks_up else []
         running_job = job if job and job.is_running else None
         return StoredRegistration(stored, warnings, running_job, missed, is_enabled_again=enables)
 
     async def update(
-        self, instance: str, label: str, change: RegistrationChange, *, backfill: bool = False
+        self,
+        instance: str,
+        label: str,
+        change: RegistrationChange,
+        *,
+        backfill: bool = False,
+        looks_up: bool = True,
     ) -> StoredRegistration:
         """Change some fields of a registration; return as :meth:`set` does.
 
         Args:
+            looks_up: as for :meth:`set`.
             backfill: it is disabled, the change enables it, and the same commit begins a backfill of what it
                 has missed since it was disabled.
 
@@ -176,7 +192,7 @@ class RegistrationService:
         enables, missed = await self._missed(instance, label, change)
         stored, running = await self._update(instance, label, change, backfill=backfill)
         job = None if running is None else await self._jobs.wait(running)
-        warnings = await self.warnings(stored)
+        warnings = await self.warnings(stored) if looks_up else []
         running_job = job if job and job.is_running else None
         return StoredRegistration(stored, warnings, running_job, missed, is_enabled_again=enables)
 
@@ -230,7 +246,7 @@ class RegistrationService:
 
     @completes
     async def _store(
-        self, instance: str, label: str, change: RegistrationChange
+        self, instance: str, label: str, change: RegistrationChange, declared_by: str
     ) -> tuple[Registration, RunningJob | None]:
         async with self._registry.changing_existing(instance):
             old = self._registry.find(instance, label)
@@ -243,6 +259,7 @@ class RegistrationService:
             new = new.switched(old, self._clock.steady())
             self._hooks.check_registration(new)
             if old is None:
+                new = msgspec.structs.replace(new, declared_by=declared_by)
                 await self._registry.put(new)
                 return new, None
             return new, await self._pending.replace(old, new)

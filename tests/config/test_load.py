@@ -326,3 +326,12 @@ class TestMasterKey:
         file.write_text(f"storage: {{master_key: {self.KEY}, master_key_file: /run/key}}")
         (message,) = messages(file, {})
         assert "keep one of them" in message
+
+
+def test_a_reference_to_a_file_is_for_callers_that_read_files() -> None:
+    def read(name: str) -> str:
+        return f"<{name}>"
+
+    assert expand("a ${file:b/c.txt} ${X}", {"X": "1"}, read) == "a <b/c.txt> 1"
+    with pytest.raises(ValueError, match="names no variable"):
+        expand("${file:b}", {})

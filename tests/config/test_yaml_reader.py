@@ -160,10 +160,60 @@ def test_failed_expansions_have_their_path_and_line() -> None:
         raise ValueError(f"no {text}")
 
     document = read_yaml("a:\n- x\n- y\n", refuse)
-    assert document.problems == [("a[0]", 2, "no x"), ("a[1]", 3, "no y")]
+    assert document.problems == [("a[0]", 2, "no x", 3), ("a[1]", 3, "no y", 3)]
 
 
 @given(st.text(alphabet="ab:- \n[]{}'\"&*!#|>?,%@`\\\t~0", max_size=40))
 def test_any_text_gives_a_document_or_a_problem(text: str) -> None:
     document = read_yaml(text)
     assert all(problem.sentence.endswith((".", "itself.")) for problem in document.problems)
+
+
+def anchored(text: str) -> Any:
+    return read_yaml(text, anchors=True)
+
+
+def test_anchors_are_read_if_the_caller_allows_them() -> None:
+    document = anchored("a: &one {x: 1}\nb: *one\nc: [*one, &t text, *t]\n")
+    assert (document.value, document.problems) == (
+        {"a": {"x": 1}, "b": {"x": 1}, "c": [{"x": 1}, "text", "text"]},
+        [],
+    )
+    assert read_yaml("a: &one 1").problems[0].sentence.startswith("anchors and aliases")
+
+
+def test_a_mappings_own_keys_win_over_merged_ones_and_the_first_merged_over_the_others() -> None:
+    text = "a: &a {x: 1, y: 1}\nb: &b {y: 2, z: 2}\nc:\n  <<: [*a, *b]\n  z: 3\nd: {x: 4, <<: *a}\n"
+    value = anchored(text).value
+    assert value["c"] == {"x": 1, "y": 1, "z": 3}
+    assert value["d"] == {"x": 4, "y": 1}
+    assert anchored('"<<": 1').value == {"<<": 1}, "quoted, it is a key"
+
+
+def test_the_place_of_a_copy_is_where_it_is_written() -> None:
+    document = anchored("base: &b\n  x: 1\n  y: [5]\none: *b\ntwo:\n  <<: *b\n  z: 2\n")
+    assert document.find("one.x") == (2, 3)
+    assert document.find("two.y[0]") == (3, 7)
+    assert document.find("two.z") == (7, 3)
+    assert document.find("two.nothing.below") == (5, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: *b\n", "there is no anchor &b before this alias."),
+        ("a: &b [*b]\n", "there is no anchor &b before this alias."),
+        ("a: &b 1\nc: {<<: *b}\n", "<< takes a mapping, or a list of mappings."),
+        ("a: &b {x: 1}\nc: {<<: *b, <<: *b, x: 2, x: 3}\n", "this key appears twice"),
+        (
+            "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 40)),
+            "with this alias, values are more than 32 levels deep.",
+        ),
+        (
+            "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 25)),
+            "with this alias, the file has more than 1,000,000 values.",
+        ),
+    ],
+)
+def test_aliases_that_lead_nowhere_or_too_far(text: str, sentence: str) -> None:
+    assert any(sentence in problem.sentence for problem in anchored(text).problems)

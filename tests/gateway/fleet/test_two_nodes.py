@@ -308,6 +308,36 @@ async def test_a_replay_over_several_instances_has_a_part_on_each_owner(
         }
 
 
+async def test_a_document_is_applied_by_the_nodes_that_have_its_instances(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    async with (
+        node(postgres, schema, "a", tmp_path) as a,
+        node(postgres, schema, "b", tmp_path) as b,
+    ):
+        await a.until("b", 128)
+        await b.until("a", 128)
+        names = [OF_A, OF_B, *(f"loja{number}" for number in range(10))]
+        hooks = {"crm": {"url": "https://crm.example/hook", "headers": {"x-token": "s3cret"}}}
+        document: dict[str, Any] = {
+            "name": "acme",
+            "instances": {name: {"tags": {"tenant": "a"}, "webhooks": hooks} for name in names},
+            "keys": {"acme": {"tags": {"tenant": "a"}, "rights": ["read"], "value": "v" * 40}},
+        }
+        applied = await a.call("POST", "/apply", document)
+        assert applied["failed"] == 0
+        assert {one["state"] for one in applied["changes"]} == {"done"}
+        assert {one.gateway.node.holds(OF_A) for one in (a, b)} == {True, False}
+        for asked in (b, a):
+            again = await asked.call("POST", "/apply?prune=true", document)
+            assert (again["changes"], again["unchanged"]) == ([], 25)
+        entries = (await b.call("GET", f"/audit/list/{OF_B}"))["entries"]
+        assert {entry["actor"]["name"] for entry in entries} == {"configuration"}, "whoever has asked"
+        pruned = await b.call("POST", "/apply?prune=true", {"name": "acme"})
+        assert (len(pruned["changes"]), pruned["failed"]) == (13, 0)
+        assert (await a.call("GET", "/apply"))["document"] == {"instances": {}}
+
+
 async def test_a_node_that_leaves_and_one_that_was_removed(
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:

@@ -1,0 +1,46 @@
+"""What a caller must be allowed to do for a document: what its parts need, whether or not they change it.
+
+A plan compares secrets. So it is made only for a caller who may set them.
+"""
+
+from __future__ import annotations
+
+from hookgw.accounts.document import DeclaredInstance, Document
+from hookgw.core.access import check, check_creation, check_reach, check_right, tags_of_new
+from hookgw.core.registry import Registry
+from hookgw.records.api_keys import Principal, Right
+
+
+def check_document(registry: Registry, principal: Principal, document: Document, *, prunes: bool) -> None:
+    """Check that a caller may apply a document.
+
+    Raises:
+        Forbidden: a right is missing, or an instance is out of reach.
+    """
+    if document.keys:
+        check_right(principal, Right.KEYS)
+    for ((_, fields),) in document.keys.values():
+        names = fields.get("instances")
+        for name in names if isinstance(names, list) else ():
+            if isinstance(name, str) and name not in document.instances:
+                check_reach(registry, principal, name)
+    if prunes:
+        for right in (Right.INSTANCES, Right.WEBHOOKS, Right.KEYS):
+            check_right(principal, right)
+    for declared in document.instances.values():
+        _check_instance(registry, principal, declared)
+
+
+def _check_instance(registry: Registry, principal: Principal, declared: DeclaredInstance) -> None:
+    # Rights first: a refusal for lack of one says nothing of the instance.
+    if declared.webhooks:
+        check_right(principal, Right.WEBHOOKS)
+    if declared.options or declared.settings:
+        check_right(principal, Right.CONNECT)
+    if registry.find_instance(declared.name) is not None:
+        check(registry, principal, Right.OPERATE if declared.tags else Right.READ, declared.name)
+        return
+    check_creation(principal)
+    # Those that the document gives it must be within the caller's reach, or the caller an operator.
+    given = {name: tag for _, tags in declared.tags for name, tag in tags.items() if isinstance(tag, str)}
+    tags_of_new(principal, given)

@@ -1,0 +1,332 @@
+"""``hookgw apply`` and ``hookgw export``: a file that says what should be there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import click
+
+from hookgw.accounts.key_files import KeyPlace
+from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file, write_document
+from hookgw.command.client import Client, server_options
+from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.command.output import counted, json_option, say, show_drawing, show_json, show_progress
+
+AT_ONCE = 50
+"""Instances in one call: few enough to see progress, and to lose little if the server stops."""
+CALL_WITHIN = 300.0
+"""Seconds for a call."""
+TRIES = 4
+RETRY_AFTER = 1.0
+"""Seconds before another try of a call that the server did not answer: it may be restarting."""
+_SIGNS = {"create": "+", "change": "~", "delete": "-", "conflict": "!"}
+_BAR = 30
+_BAD_REQUEST = 400
+
+Change = dict[str, Any]
+
+
+def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from hookgw.accounts.schema import file_schema
+
+        show_json(file_schema())
+        ctx.exit()
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--file",
+    "path",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="The file; - reads standard input.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@click.option(
+    "--prune", is_flag=True, help="Delete what an earlier apply of this file has made, and it no longer has."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_schema,
+    help="Print the JSON Schema of the file, for editors.",
+)
+@server_options
+@json_option
+def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: bool, as_json: bool) -> None:
+    """Make instances, webhooks and keys as a file says.
+
+    It shows what would change, asks, and does it, without stopping at what fails. What the file does not have
+    stays as it is. Run it again as often as you like.
+
+    \b
+        hookgw apply -f accounts.yaml --dry-run
+
+    The exit code is 1 if a part failed, and 2 if the file is wrong.
+    """
+    if path is None:
+        raise click.UsageError("Name the file: hookgw apply -f accounts.yaml")
+    stdin = sys.stdin.read() if path == "-" else None
+    file = read_file(path, os.environ, stdin)
+    plan = _plan(client, file, prune=prune)
+    changes: list[Change] = plan["changes"]
+    if not dry_run:
+        _settle_pending(file, changes)
+    if not as_json:
+        _show_plan(file, plan)
+    if dry_run or not changes:
+        if as_json:
+            show_json(plan)
+        if any(one["action"] == "conflict" for one in changes):
+            raise Failed("What conflicts cannot be changed: see above.")
+        return
+    _confirm(is_sure=yes, reads_input=stdin is not None)
+    results = _carry_out(client, file, changes)
+    failed = [one for one in results if one["state"] == "failed" or one["action"] == "conflict"]
+    if as_json:
+        show_json({**plan, "dryRun": False, "changes": results, "failed": len(failed)})
+    else:
+        _report(file, results, failed)
+    if failed:
+        raise Failed(f"{counted(len(failed), 'change')} failed. Apply the file again to retry.")
+
+
+def _report(file: AccountsFile, results: Sequence[Change], failed: Sequence[Change]) -> None:
+    for one in results:
+        if one["state"] == "done":
+            say(*(f"Warning: {_named(one)}: {file.masked(line)}" for line in one["messages"]), err=True)
+    for one in failed:
+        say(f"Failed: {_named(one)}: {file.masked(' '.join(one['messages']))}", err=True)
+    say(f"{counted(len(results) - len(failed), 'change')} done, {len(failed)} failed.", err=True)
+
+
+def _confirm(*, is_sure: bool, reads_input: bool) -> None:
+    if is_sure:
+        return
+    if reads_input or not sys.stdin.isatty():
+        raise Failed("Nothing was changed. Add --yes to apply it without a question.")
+    click.confirm("Apply this?", abort=True, err=True)
+
+
+def _plan(client: Client, file: AccountsFile, *, prune: bool) -> dict[str, Any]:
+    """Return what the server would change; raise ``FileWrong`` with all mistakes."""
+    if not file.may_be_asked:
+        raise FileWrong(*file.mistakes())
+    try:
+        plan: dict[str, Any] = _call(client, _with_pending(file), dryRun="true", prune=str(prune).lower())
+    except Failed as error:
+        if error.status == _BAD_REQUEST:
+            raise FileWrong(*file.mistakes(error.messages)) from error
+        if file.problems:
+            raise FileWrong(*file.mistakes()) from error
+        raise
+    if file.problems:
+        raise FileWrong(*file.mistakes())
+    return plan
+
+
+def _places(file: AccountsFile) -> Iterator[KeyPlace]:
+    keys = file.body.get("keys")
+    for name, fields in keys.items() if isinstance(keys, dict) else ():
+        if isinstance(fields, dict) and isinstance(fields.get("file"), str):
+            yield KeyPlace(name, fields, file.folder)
+
+
+def _with_pending(file: AccountsFile) -> dict[str, Any]:
+    """Return the document with the values that a killed apply has left: hookgw may know their keys."""
+    found = {place.name: value for place in _places(file) if (value := place.pending()) is not None}
+    if not found:
+        return file.body
+    keys = file.body["keys"]
+    return {**file.body, "keys": keys | {name: {**keys[name], "value": found[name]} for name in found}}
+
+
+def _settle_pending(file: AccountsFile, changes: Sequence[Change]) -> None:
+    changed = {one["name"] for one in changes if one["kind"] == "key"}
+    for place in _places(file):
+        if place.name not in changed and place.pending() is not None:
+            place.settle(is_created=True)
+
+
+def _call(client: Client, body: dict[str, Any], **query: str) -> Any:
+    return client.call("POST", "apply", body=body, query=query, timeout=CALL_WITHIN)
+
+
+def _show_plan(file: AccountsFile, plan: dict[str, Any]) -> None:
+    changes: Sequence[Change] = plan["changes"]
+    say(*(f"Warning: {line}" for line in plan["warnings"]), err=True)
+    for one in changes:
+        fields = f" {', '.join(one['fields'])}" if one["action"] == "change" else ""
+        why = f": {file.masked(' '.join(one['messages']))}" if one["action"] == "conflict" else ""
+        say(f"{_SIGNS[one['action']]} {_named(one)}{fields}{why}")
+    counts = [
+        f"{number} to {action}"
+        for action in ("create", "change", "delete")
+        if (number := sum(one["action"] == action for one in changes))
+    ]
+    say(f"{', '.join(counts) or 'Nothing to change'}; {plan['unchanged']:,} as the file says.", err=True)
+
+
+def _named(change: Change) -> str:
+    if change["kind"] == "key":
+        return f"key {change['name']}"
+    return f"{change['name']}/{change['label']}" if change["label"] else str(change["name"])
+
+
+def _carry_out(client: Client, file: AccountsFile, changes: Sequence[Change]) -> list[Change]:
+    """Carry a plan out, in parts. Return every change as it went."""
+    results = {_id(one): one for one in changes}
+    progress = _Progress(len(changes))
+    names = list(dict.fromkeys(one["name"] for one in changes if one["kind"] != "key" and _is_made(one)))
+    for part in _parts(names):
+        instances = {name: file.body["instances"][name] for name in part}
+        body = {
+            "name": file.body.get("name"),
+            "defaults": file.body.get("defaults"),
+            "instances": instances,
+        }
+        # Without prune: instances that are not in this part must not be deleted.
+        _try(client, body, [one for one in changes if one["name"] in instances], results, progress)
+    keys = [one for one in changes if one["kind"] == "key" and _is_made(one)]
+    for one in keys:
+        _make_key(client, file, one, results, progress)
+    if any(one["action"] == "delete" for one in changes):
+        removals = [one for one in changes if one["action"] == "delete"]
+        _try(client, file.body, removals, results, progress, prune="true")
+    progress.end()
+    return list(results.values())
+
+
+def _is_made(change: Change) -> bool:
+    return change["action"] in ("create", "change")
+
+
+def _parts(names: Sequence[str]) -> Iterator[list[str]]:
+    pending = iter(names)
+    while part := list(islice(pending, AT_ONCE)):
+        yield part
+
+
+def _id(change: Change) -> tuple[str, str, str]:
+    return change["kind"], change["name"], change["label"] or ""
+
+
+def _try(
+    client: Client,
+    body: dict[str, Any],
+    planned: Sequence[Change],
+    results: dict[tuple[str, str, str], Change],
+    progress: _Progress,
+    **query: str,
+) -> bool:
+    """Send a part, again if the server does not answer. Return whether it answered."""
+    answered: list[Change] | None = None
+    messages: tuple[str, ...] = ()
+    for number in range(TRIES):
+        if number:
+            time.sleep(RETRY_AFTER * number)
+        try:
+            answered = _call(client, body, **query)["changes"]
+            break
+        except ServerUnavailable as error:
+            messages = error.messages
+        except Failed as error:
+            messages = error.messages
+            break
+    wanted = {_id(one) for one in planned}
+    if answered is None:
+        for one in planned:
+            if one["action"] != "conflict" and results[_id(one)]["state"] == "planned":
+                results[_id(one)] = {**one, "state": "failed", "messages": list(messages)}
+    else:
+        # A change that is no longer one was made by another apply, or by a try whose answer was lost.
+        for one in planned:
+            if one["action"] != "conflict" and (query or one["action"] != "delete"):
+                results[_id(one)] = {**one, "state": "done", "messages": []}
+        results.update((_id(one), one) for one in answered if _id(one) in wanted or one["state"] == "failed")
+    progress.more(len(planned))
+    return answered is not None
+
+
+def _make_key(
+    client: Client,
+    file: AccountsFile,
+    planned: Change,
+    results: dict[tuple[str, str, str], Change],
+    progress: _Progress,
+) -> None:
+    name = planned["name"]
+    fields = file.body["keys"][name] or {}
+    place = KeyPlace(name, fields, file.folder)
+    sent = {**fields}
+    try:
+        if planned["action"] == "create":
+            sent["value"] = place.store()
+        is_answered = _try(
+            client, {"name": file.body.get("name"), "keys": {name: sent}}, [planned], results, progress
+        )
+        if is_answered and planned["action"] == "create":
+            is_created = results[_id(planned)]["state"] == "done"
+            place.settle(is_created=is_created, value=sent["value"])
+    except Failed as error:
+        results[_id(planned)] = {**planned, "state": "failed", "messages": list(error.messages)}
+
+
+class _Progress:
+    """A bar on a terminal; nothing elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._is_shown = sys.stderr.isatty()
+
+    def more(self, count: int) -> None:
+        self._done = min(self._done + count, self._total)
+        if self._is_shown:
+            full = _BAR * self._done // max(self._total, 1)
+            show_progress(f"[{'#' * full}{'.' * (_BAR - full)}] {self._done:,} of {self._total:,}")
+
+    def end(self) -> None:
+        if self._is_shown:
+            say("", err=True)
+
+
+@click.command()
+@click.option(
+    "--signing-secrets",
+    is_flag=True,
+    help="Also name the webhooks' signing secrets, so that a copy elsewhere signs with the same.",
+)
+@server_options
+@json_option
+def export(client: Client, signing_secrets: bool, as_json: bool) -> None:
+    """Print a file for `hookgw apply` that says what is there.
+
+    ${NAME} stands for each secret; a list of these follows on standard error. Set them before you apply the
+    file. Keys are listed without their values, which hookgw does not have.
+
+    \b
+        hookgw export > accounts.yaml
+    """
+    query = {"signingSecrets": str(signing_secrets).lower()}
+    found = client.call("GET", "apply", query=query, timeout=CALL_WITHIN)
+    if as_json:
+        show_json(found)
+        return
+    plain = {f"${{{one['variable']}}}" for one in found["secrets"] if not one["isText"]}
+    show_drawing(write_document(found["document"], plain).rstrip("\n"))
+    if found["secrets"]:
+        say(f"{counted(len(found['secrets']), 'variable')} to set:", err=True)
+        for one in found["secrets"]:
+            first, *more = one["paths"]
+            say(f"  {one['variable']}  {first}{f' and {len(more):,} more' if more else ''}", err=True)

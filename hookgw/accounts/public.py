@@ -1,0 +1,14 @@
+"""The public names of this package, loaded at the first use of one."""
+
+from __future__ import annotations
+
+from hookgw.accounts.document import *
+from hookgw.accounts.export import *
+from hookgw.accounts.key_files import *
+from hookgw.accounts.key_plan import *
+from hookgw.accounts.plan import *
+from hookgw.accounts.schema import *
+from hookgw.accounts.service import *
+from hookgw.accounts.yaml_file import AccountsFile as AccountsFile
+from hookgw.accounts.yaml_file import FileWrong as FileWrong
+from hookgw.accounts.yaml_file import write_document as write_document

@@ -1,0 +1,395 @@
+"""Carries a document out: makes what is there as the document says, and stops at nothing.
+
+The node that is asked plans everything, and each instance is changed by the node that has it, which plans
+again: what was stored meanwhile is seen. Every change is one of the ordinary calls, complete in itself. So an
+apply that is killed leaves some of them done, and the next one does the rest; two at once do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.accounts.document import DeclaredInstance, Document, parse_document
+from hookgw.accounts.export import Export, Needed
+from hookgw.accounts.key_plan import KeyPlan
+from hookgw.accounts.plan import Change, InstancePlan, Rules, WebhookPlan, plan_instance, plan_removals
+from hookgw.auth.keyring import KeyHolder
+from hookgw.concurrency.clock import Clock
+from hookgw.core.access import within
+from hookgw.core.audit import acting_as, current_actor
+from hookgw.core.registry import Registry
+from hookgw.fleet.all_nodes import AllNodes, Question
+from hookgw.instances.service import InstanceService
+from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, Unauthorized
+from hookgw.kernel.json_fields import cut_short
+from hookgw.kernel.masking import repr_without
+from hookgw.keys.service import KeyService
+from hookgw.records.api_keys import Limits, Principal
+from hookgw.records.audit import Actor
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Registration
+from hookgw.webhooks.service import RegistrationService
+
+AT_ONCE = 16
+"""Instances that are changed at a time. More gain nothing: their changes already share commits."""
+ROUND = 100
+"""Instances that the other nodes are asked to change at a time."""
+ROUND_WITHIN = 60.0
+"""Seconds that they have for these."""
+LOOKUPS_WITHIN = 2.0
+"""Seconds that the lookups of new URLs' hosts may take together, for warnings."""
+MOST_MESSAGES = 1_000
+"""Mistakes in a document that are reported."""
+
+logger = structlog.get_logger("hookgw.accounts")
+
+
+class ApplyAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Instances to make as a document says.
+
+    Attributes:
+        body: of a document with these instances.
+        removed: instances that the document does not have: those that it has made are deleted, and webhooks
+            of others that it has made.
+        tags, limits: of new instances, and of their keys: those that the caller's reach needs.
+        is_operator: whether the caller may change everything of a connector's options.
+    """
+
+    body: dict[str, Any]
+    removed: list[str]
+    prunes: bool
+    tags: dict[str, str]
+    limits: Limits
+    is_operator: bool
+    actor: Actor
+
+    __repr__ = repr_without("body")
+
+
+class ApplyPart(msgspec.Struct, frozen=True):
+    """What a node has done, or failed to do.
+
+    Attributes:
+        names: the instances that it has, whether or not there was something to do.
+    """
+
+    changes: list[Change]
+    names: list[str]
+
+
+APPLY = Question("apply", ApplyAsked, ApplyPart)
+
+
+class WholePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a document changes.
+
+    Attributes:
+        instances: those with changes.
+        removed: those that the document does not have, with changes.
+        same: how many instances and webhooks are as they should be.
+    """
+
+    changes: list[Change]
+    instances: list[str]
+    removed: list[str]
+    same: int
+
+
+class NodeAccounts:
+    """Plans instances, and changes those of this node."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        instances: InstanceService,
+        registrations: RegistrationService,
+        rules: Rules,
+        clock: Clock,
+        holds: Callable[[str], bool],
+    ) -> None:
+        self._registry = registry
+        self._instances = instances
+        self._registrations = registrations
+        self._rules = rules
+        self._clock = clock
+        self._holds = holds
+
+    def plan_all(
+        self, document: Document, mistakes: Sequence[str], principal: Principal, *, prunes: bool
+    ) -> Generator[None, None, WholePlan]:
+        """Plan everything, in steps that yield: thousands of instances take a second.
+
+        Args:
+            mistakes: those that were found before.
+            principal: the caller, who prunes within its reach.
+
+        Raises:
+            Invalid: with all mistakes in the document, which ``mistakes`` begins.
+        """
+        found = [*mistakes]
+        changes, changed, same = [], [], 0
+        for declared in document.instances.values():
+            plan = self.plan_one(declared, document.name, prunes=prunes)
+            found += plan.mistakes
+            same += plan.same
+            if plan.changes:
+                changes += plan.changes
+                changed.append(declared.name)
+            yield
+        if found:
+            raise Invalid(*cut_short(list(dict.fromkeys(found))))
+        removed = []
+        if prunes:
+            for instance in within(self._registry, principal):
+                if instance.name not in document.instances:
+                    gone = self._plan_removal(instance, document.name)
+                    changes += gone
+                    removed += [instance.name] if gone else []
+            yield
+        return WholePlan(changes=changes, instances=changed, removed=removed, same=same)
+
+    def plan_one(self, declared: DeclaredInstance, owner: str, *, prunes: bool) -> InstancePlan:
+        return plan_instance(
+            declared,
+            self._registry.find_instance(declared.name),
+            self._webhooks(declared.name),
+            self._rules,
+            owner=owner,
+            prunes=prunes,
+            now=self._clock.wall(),
+        )
+
+    def _plan_removal(self, instance: Instance, owner: str) -> list[Change]:
+        if owner and instance.declared_by == owner:
+            return [Change(action="delete", kind="instance", name=instance.name)]
+        return [one.planned for one in plan_removals(instance.name, self._webhooks(instance.name), owner)]
+
+    def _webhooks(self, instance: str) -> dict[str, Registration]:
+        return {one.label: one for one in self._registry.of_instance(instance)}
+
+    def export(
+        self, chosen: Sequence[Instance], *, with_signing_secrets: bool
+    ) -> Generator[None, None, tuple[dict[str, Any], list[Needed]]]:
+        """Write instances as a document, in steps that yield. Return it with the secrets that it needs."""
+        export = Export(self._rules.secret_options, with_signing_secrets=with_signing_secrets)
+        instances, names = {}, set()
+        for instance in chosen:
+            registrations = self._registry.of_instance(instance.name)
+            rules = self._rules.option_rules(instance.integration)
+            instances[instance.name] = export.instance(instance, registrations, rules)
+            names |= {instance.declared_by, *(one.declared_by for one in registrations)}
+            yield
+        names.discard("")
+        # What two documents have made is nobody's as a whole.
+        named = {"name": names.pop()} if len(names) == 1 else {}
+        return {**named, "instances": instances}, export.needed
+
+    async def answer(self, asked: ApplyAsked) -> ApplyPart:
+        """Change the instances of this node."""
+        document, _ = parse_document(asked.body)
+        changes: list[Change] = []
+        stored: list[tuple[int, Registration]] = []
+        limit = trio.CapacityLimiter(AT_ONCE)
+
+        async def change(declared: DeclaredInstance) -> None:
+            async with limit:
+                for one, registration in await self._change(declared, document.name, asked):
+                    if registration is not None:
+                        stored.append((len(changes), registration))
+                    changes.append(one)
+
+        async def remove(name: str) -> None:
+            async with limit:
+                changes.extend(await self._remove(name, document.name))
+
+        with acting_as(asked.actor):
+            async with trio.open_nursery() as nursery:
+                for declared in document.instances.values():
+                    if self._holds(declared.name):
+                        nursery.start_soon(change, declared)
+                for name in asked.removed:
+                    if self._holds(name):
+                        nursery.start_soon(remove, name)
+        await self._look_up(changes, stored)
+        names = [name for name in (*document.instances, *asked.removed) if self._holds(name)]
+        return ApplyPart(changes, names)
+
+    async def _change(
+        self, declared: DeclaredInstance, owner: str, asked: ApplyAsked
+    ) -> list[tuple[Change, Registration | None]]:
+        """Change an instance, part by part. Return each, with the registration that was stored."""
+        plan = self.plan_one(declared, owner, prunes=asked.prunes)
+        if plan.mistakes:
+            # The document was right when it was planned: a plugin, a connector or a record is another now.
+            changed = Change(action="change", kind="instance", name=declared.name)
+            return [(changed.failed(*cut_short(plan.mistakes)), None)]
+        results: list[tuple[Change, Registration | None]] = []
+        if plan.conflict is not None:
+            results.append((plan.conflict, None))
+        if plan.planned is not None:
+            work = partial(self._change_instance, declared, plan, owner, asked)
+            done = await self._try(plan.planned, work)
+            results.append((done, None))
+            if done.is_failed and done.action == "create":
+                why = "Its instance was not created."
+                return [*results, *((webhook.planned.failed(why), None) for webhook in plan.webhooks)]
+        for webhook in plan.webhooks:
+            stored: list[Registration] = []
+            done = await self._try(webhook.planned, partial(self._change_webhook, webhook, owner, stored))
+            results.append((done, stored[0] if stored else None))
+        return results
+
+    async def _change_webhook(self, plan: WebhookPlan, owner: str, stored: list[Registration]) -> list[str]:
+        instance, label, change = plan.planned.name, plan.planned.label, plan.change
+        if change is None:
+            await self._registrations.delete(instance, label)
+        elif plan.planned.action == "create":
+            made = await self._registrations.set(instance, label, change, declared_by=owner, looks_up=False)
+            stored.append(made.registration)
+        else:
+            made = await self._registrations.update(instance, label, change, looks_up=False)
+            stored.append(made.registration)
+        return []
+
+    async def _change_instance(
+        self, declared: DeclaredInstance, plan: InstancePlan, owner: str, asked: ApplyAsked
+    ) -> list[str]:
+        name = declared.name
+        assert plan.planned is not None  # noqa: S101 -- the caller's promise
+        if plan.planned.action == "create":
+            try:
+                created = await self._instances.create(
+                    name,
+                    integration=declared.connector or "",
+                    options=plan.options,
+                    own_options={**plan.fields, "declared_by": owner},
+                    tags={**(plan.tags or {}), **asked.tags},
+                    limits=asked.limits,
+                    settings=msgspec.structs.replace(Instance(name=name, id="").settings, **plan.settings),
+                )
+                return self._instances.option_warnings(created.instance)
+            except Forbidden:
+                # Another apply, or a client, has created it at this moment. The rest is a change of it.
+                plan = self.plan_one(declared, owner, prunes=False)
+                if self._registry.find_instance(name) is None or plan.conflict is not None:
+                    raise
+        warnings: list[str] = []
+        if plan.options or plan.fields:
+            await self._instances.change_options(
+                name, plan.options, plan.fields, is_operator=asked.is_operator
+            )
+        if plan.tags is not None:
+            await self._instances.change_tags(name, plan.tags)
+        if plan.settings:
+            warnings += await self._instances.change_settings(name, plan.settings)
+        return warnings
+
+    async def _remove(self, name: str, owner: str) -> list[Change]:
+        instance = self._registry.find_instance(name)
+        if instance is None:
+            return []
+        done = []
+        for planned in self._plan_removal(instance, owner):
+            done.append(await self._try(planned, partial(self._delete, planned)))
+        return done
+
+    async def _delete(self, planned: Change) -> list[str]:
+        if planned.kind == "instance":
+            await self._instances.delete(planned.name)
+        else:
+            await self._registrations.delete(planned.name, planned.label)
+        return []
+
+    async def _try(self, planned: Change, carry_out: Callable[[], Awaitable[list[str]]]) -> Change:
+        try:
+            return planned.done(await carry_out())
+        except HookgwError as error:
+            return planned.failed(*error.messages)
+        except Exception as error:  # of a plugin's or hookgw's own bug: the other parts are carried out
+            logger.exception("a part of a document was not carried out", instance=planned.name)
+            return planned.failed(f"hookgw failed: {type(error).__name__}. Its log has the reason.")
+
+    async def _look_up(self, changes: list[Change], stored: Iterable[tuple[int, Registration]]) -> None:
+        """Add to changes what is wrong with the hosts of stored registrations."""
+        limit = trio.CapacityLimiter(4 * AT_ONCE)
+
+        async def look_up(index: int, registration: Registration) -> None:
+            async with limit:
+                changes[index] = changes[index].done(await self._registrations.warnings(registration))
+
+        with trio.move_on_after(LOOKUPS_WITHIN):
+            async with trio.open_nursery() as nursery:
+                for index, registration in stored:
+                    if changes[index].state == "done":
+                        nursery.start_soon(look_up, index, registration)
+
+
+async def change_keys(
+    keys: KeyService, plans: Iterable[KeyPlan], holder: KeyHolder, owner: str
+) -> tuple[list[Change], list[tuple[str, str]]]:
+    """Create and revoke keys. Return the changes, and the new keys whose values were made here."""
+    changes, made = [], []
+    for plan in plans:
+        planned = plan.planned
+        try:
+            if planned.action == "create":
+                _, key = await keys.create(
+                    None, planned.name, maker=holder, value=plan.value, declared_by=owner, **plan.given
+                )
+                made += [(planned.name, key)] if plan.value is None else []
+            elif planned.action == "delete":
+                await keys.revoke(None, planned.name, by=holder)
+            changes.append(planned if planned.action == "conflict" else planned.done())
+        except Unauthorized:
+            raise  # the caller's own key is gone
+        except HookgwError as error:
+            known = next((one for one in keys.list(None, seen_by=holder) if one.name == planned.name), None)
+            is_made = plan.value is not None and known is not None and keys.has_value(known, plan.value)
+            # Another apply, which found the same value in the same file, was faster.
+            changes.append(planned.done() if is_made else planned.failed(*error.messages))
+    return changes, made
+
+
+async def change_instances(
+    nodes: AllNodes,
+    document: Document,
+    plan: WholePlan,
+    *,
+    prunes: bool,
+    holder: KeyHolder,
+) -> list[Change]:
+    """Carry out a plan's changes of instances, each on the node that has it."""
+    names = [*plan.instances, *plan.removed]
+    changes: list[Change] = []
+    pending = iter(names)
+    while batch := list(islice(pending, ROUND)):
+        chosen = set(batch)
+        asked = ApplyAsked(
+            document.part(chosen),
+            [name for name in plan.removed if name in chosen],
+            prunes,
+            dict(holder.principal.reach.tags),
+            holder.limits,
+            holder.principal.is_operator,
+            current_actor(),
+        )
+        gathered = await nodes.ask(APPLY, asked, instances=batch, within=ROUND_WITHIN)
+        found = [change for part in gathered.parts.values() for change in part.changes]
+        changes += found
+        answered = {name for part in gathered.parts.values() for name in part.names}
+        reported = {change.place for change in found}
+        why = "Its node did not answer, or it moves to another node. Apply the document again."
+        for one in plan.changes:
+            if one.name in chosen and one.place not in reported:
+                # What another apply has done meanwhile is no difference any more. Of a silent node, nobody
+                # knows what it has done.
+                changes.append(one.done() if one.name in answered else one.failed(why))
+    order = {one.place: index for index, one in enumerate(plan.changes)}
+    return sorted(changes, key=lambda one: order.get(one.place, len(order)))
