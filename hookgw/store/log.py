@@ -303,6 +303,7 @@ def entry_of(
     return instance, seq, kind, accepted_at, chats, senders, messages, unwanted
 
 
+@lru_cache(maxsize=5_000)
 def stored_bytes(size: int) -> int:
     """Return about what an event with a payload of some bytes takes in a data file; see history.py there."""
     return 4096 // max(1, 4060 // (size + 60)) if size < 4000 else size + 400
