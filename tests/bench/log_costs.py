@@ -89,7 +89,8 @@ async def log_costs(full: bool) -> list[Result]:
             details = {"ratio": median(mine / other for mine, other in zip(ours, theirs, strict=True))}
             if name == "unwanted":
                 details["ratio_without_payload"] = median(
-                    (other + mine - bare) / other for mine, bare, other in zip(ours, plain, theirs, strict=True)
+                    (other + mine - bare) / other
+                    for mine, bare, other in zip(ours, plain, theirs, strict=True)
                 )
             results.append(
                 Result(

@@ -63,9 +63,7 @@ _COUNT_EVENTS = "SELECT count(*) FROM events WHERE seq > ? AND seq <= ?"
 _INSERT = """INSERT INTO log (run, instance, seq, kind, accepted_at, chat, sender, message, unwanted)
     SELECT * FROM"""
 _ADD_ENTRIES = Bulk(_INSERT, 9, "WHERE column1 <> 0")
-_ADD_THOSE_LEFT = Bulk(
-    _INSERT, 9, "WHERE column1 <> 0 AND EXISTS (SELECT 1 FROM events WHERE seq = column3)"
-)
+_ADD_THOSE_LEFT = Bulk(_INSERT, 9, "WHERE column1 <> 0 AND EXISTS (SELECT 1 FROM events WHERE seq = column3)")
 _ADD_RUN = "INSERT INTO log_runs VALUES (?, ?, ?)"
 
 # CROSS JOIN fixes the order: for each run, the entries of the instance, which are sorted as wanted.
