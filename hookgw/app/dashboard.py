@@ -12,6 +12,7 @@ from hookgw.deliveries.pages.lanes import LanesPage
 from hookgw.events.pages import KindsPage
 from hookgw.instances.pages.instance import InstancePage
 from hookgw.instances.pages.instances import InstancesPage
+from hookgw.operations.pages.jobs import JobsPage
 from hookgw.operations.pages.overview import OverviewPage
 from hookgw.operations.pages.plugin_pages import PluginPages
 from hookgw.operations.pages.system import SystemPage
@@ -49,6 +50,7 @@ class Dashboard:
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)
         LanesPage(site, self.streams)
+        JobsPage(site, self.streams)
         KindsPage(site)
         SystemPage(site, self.streams)
         PluginPages(site)

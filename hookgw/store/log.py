@@ -53,7 +53,7 @@ PRUNE_BYTES = 2 * 2**20
 ALLOWANCE = 2**28
 """Bytes by which the log may grow before anybody has said its limit."""
 COUNTED_RUNS = 20
-"""Runs whose unwanted payloads are summed up in one turn of the reader: 10 ms, with a rest before the next."""
+"""Runs whose unwanted payloads are summed up in one turn of the reader, which takes 10 ms."""
 
 ENTRY_BYTES = 60
 """About what an entry takes."""

@@ -23,6 +23,8 @@ from hookgw.site.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.site.payloads import json_of
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
+from hookgw.web.auth import check_access
+from hookgw.web.forwarding import forward_form
 from hookgw.webhooks.change import RegistrationChange, parse_registration, unmask_change
 from hookgw.webhooks.fields import FIELDS, Showing
 from hookgw.webhooks.responses import present_registration
@@ -84,6 +86,7 @@ class WebhookForms:
         path += "/<label>"
         site.add(path, self.show_webhook)
         site.add("/live/webhook/<instance>/<label>", self.live)
+        site.add("/webhooks/backfill", self.backfill_named, "POST", page="/")
         for name, view in (
             ("enable", self.enable),
             ("disable", self.disable),
@@ -255,8 +258,18 @@ class WebhookForms:
         )
 
     async def backfill(self, instance: str, label: str) -> Response:
-        """Send what the webhook has missed while it was disabled; enable it with that if it still is."""
         await self._site.form()
+        return await self._send_missed(instance, label)
+
+    async def backfill_named(self) -> Response:
+        """The same of a webhook that a list shows."""
+        instance, _, label = (await self._site.form()).get("webhook").partition("/")
+        check_access(visitor().principal, instance, label)
+        elsewhere = await forward_form(instance)
+        return await self._send_missed(instance, label) if elsewhere is None else elsewhere
+
+    async def _send_missed(self, instance: str, label: str) -> Response:
+        """Send what a webhook has missed while it was disabled; enable it with that if it still is."""
         gateway = self._gateway
         registration = gateway.registrations.get(instance, label)
         try:

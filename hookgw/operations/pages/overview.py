@@ -10,7 +10,7 @@ from quart import Response, request
 
 from hookgw.operations.activity import Counts
 from hookgw.records.api_keys import Principal
-from hookgw.records.problems import Problem
+from hookgw.records.problems import Problem, ProblemKind
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import SHARDS
 from hookgw.site.chart import HEIGHT, WIDTH, bars
@@ -35,6 +35,7 @@ class ShownProblem(NamedTuple):
         since: seconds since the epoch; ``None`` if that is not known.
         detail: helps to recognise it: a URL.
         skips: a delivery that may be skipped, as ``<instance>/<id>``.
+        enables: a disabled webhook, as ``<instance>/<label>``.
     """
 
     title: str
@@ -43,6 +44,7 @@ class ShownProblem(NamedTuple):
     since: float | None = None
     detail: str = ""
     skips: str = ""
+    enables: str = ""
 
 
 class Period(NamedTuple):
@@ -178,4 +180,5 @@ def _shown(problem: Problem) -> ShownProblem:
     if not label:
         return ShownProblem(instance, path, why, since)
     title, path = f"Webhook {label} of {instance}", f"{path}/webhooks/{quote(label)}"
-    return ShownProblem(title, path, why, since, problem.detail, problem.delivery)
+    enables = f"{instance}/{label}" if problem.kind is ProblemKind.WEBHOOK_DISABLED else ""
+    return ShownProblem(title, path, why, since, problem.detail, problem.delivery, enables)
