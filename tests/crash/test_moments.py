@@ -31,6 +31,28 @@ async def test_between_accept_and_dispatch(tmp_path: Path, storage: Storage) -> 
         assert stage.receiver.ids == ids(batch(3))
 
 
+async def test_between_the_commit_and_the_answer_of_a_resend_with_changes(
+    tmp_path: Path, storage: Storage
+) -> None:
+    """The call is repeated, because nobody heard of it, and sends nothing twice."""
+    changed = {"data": {"n": 1}}
+    async with staged(tmp_path, storage) as stage:
+        await stage.start()
+        await stage.register()
+        await stage.call("POST", "/event/emit/shop", event("e0"))
+        await stage.drained()
+        await stage.target.kill()
+        await stage.start("dispatch")
+        await stage.call_in_vain("/delivery/resend/shop/e0", changed)
+        await stage.target.died()
+        await stage.start()
+        await stage.call("POST", "/delivery/resend/shop/e0", changed)
+        await stage.drained()
+        first, second = stage.receiver.requests
+        assert (first.event_id, second.header("x-edited-from")) == ("e0", "e0")
+        assert await stage.deliveries("delivered") == ["e0", second.event_id]
+
+
 async def test_between_a_2xx_and_its_settling(tmp_path: Path, storage: Storage) -> None:
     """The one delivery that may come twice, with the same id; nothing else does."""
     async with staged(tmp_path, storage) as stage:
