@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hookgw.core.access import reaches
 from hookgw.kernel.errors import Conflict, NotFound
 from hookgw.records.api_keys import Principal
 from hookgw.records.audit import AuditAction
 from hookgw.records.jobs import CANCELLABLE, PAUSABLE, Job, JobKind, JobOrder
+from hookgw.records.registrations import GLOBAL_INSTANCE
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -70,8 +72,17 @@ class VisibleJobs:
         return await self._gateway.jobs.order(job.id, order, entry)
 
     def _may_see(self, principal: Principal, job: Job) -> bool:
+        registry = self._gateway.registry
         if principal.is_global:
             return True
+        chosen = job.replay or job.cancel
+        if job.instance == GLOBAL_INSTANCE and job.instances is not None and chosen is not None:
+            # Over several instances: of those who reach all of them, also after a change of tags.
+            return bool(chosen.instances) and all(
+                registry.find_instance(one) is not None and reaches(registry, principal, one)
+                for one in chosen.instances
+            )
         # A later instance of the same name must not see the jobs of the former one.
         instance = self._gateway.instances.find(job.instance)
-        return principal.may(job.instance) and (instance is None or instance.id == job.instance_id)
+        is_same = instance is None or instance.id == job.instance_id
+        return is_same and principal.reaches(job.instance, instance)

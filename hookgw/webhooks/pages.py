@@ -10,12 +10,14 @@ import msgspec
 from msgspec import UNSET
 from quart import Response
 
+from hookgw.core.access import check_right
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.fields import Field, Input
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.keys.pages import ShowInstance
 from hookgw.lanes.fetches import LastFetch
+from hookgw.records.api_keys import Right
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Registration, RetryOptions
 from hookgw.records.selection import DeliverySelection
@@ -23,8 +25,9 @@ from hookgw.site.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.site.payloads import json_of
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.web.auth import check_access
+from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
 from hookgw.webhooks.change import RegistrationChange, parse_registration, unmask_change
 from hookgw.webhooks.fields import FIELDS, Showing
 from hookgw.webhooks.responses import present_registration
@@ -82,26 +85,26 @@ class WebhookForms:
         self._streams = streams
         self._show = show
         path = "/instances/<instance>/webhooks"
-        site.add(path, self.set_webhook, "POST", page="/instances/{instance}")
+        site.add(path, self.set_webhook, Right.WEBHOOKS, "POST", page="/instances/{instance}")
         path += "/<label>"
-        site.add(path, self.show_webhook)
-        site.add("/live/webhook/<instance>/<label>", self.live)
-        site.add("/webhooks/backfill", self.backfill_named, "POST", page="/")
-        for name, view in (
-            ("enable", self.enable),
-            ("disable", self.disable),
-            ("pause", self.pause),
-            ("resume", self.resume),
-            ("cancel", self.cancel),
-            ("backfill", self.backfill),
-            ("backfill/cancel", self.cancel_backfill),
-            ("test", self.test),
-            ("rotate", self.rotate),
-            ("secret", self.secret),
-            ("delete", self.delete_webhook),
+        site.add(path, self.show_webhook, Right.READ)
+        site.add("/live/webhook/<instance>/<label>", self.live, Right.READ)
+        site.add("/webhooks/backfill", self.backfill_named, within_reach(Right.REPLAY), "POST", page="/")
+        for name, view, right in (
+            ("enable", self.enable, Right.WEBHOOKS),
+            ("disable", self.disable, Right.WEBHOOKS),
+            ("pause", self.pause, Right.WEBHOOKS),
+            ("resume", self.resume, Right.WEBHOOKS),
+            ("cancel", self.cancel, Right.REPLAY),
+            ("backfill", self.backfill, Right.REPLAY),
+            ("backfill/cancel", self.cancel_backfill, Right.REPLAY),
+            ("test", self.test, Right.WEBHOOKS),
+            ("rotate", self.rotate, Right.WEBHOOKS),
+            ("secret", self.secret, Right.WEBHOOKS),
+            ("delete", self.delete_webhook, Right.WEBHOOKS),
         ):
             page = "/instances/{instance}/webhooks/{label}"
-            site.add(f"{path}/{name}", view, "POST", page=page)
+            site.add(f"{path}/{name}", view, right, "POST", page=page)
 
     def rows(self, instance: str) -> list[Row]:
         """Return the registrations of an instance, sorted by label."""
@@ -264,7 +267,7 @@ class WebhookForms:
     async def backfill_named(self) -> Response:
         """The same of a webhook that a list shows."""
         instance, _, label = (await self._site.form()).get("webhook").partition("/")
-        check_access(visitor().principal, instance, label)
+        check_named(self._gateway.registry, visitor().principal, Right.REPLAY, instance, label)
         elsewhere = await forward_form(instance)
         return await self._send_missed(instance, label) if elsewhere is None else elsewhere
 
@@ -276,6 +279,7 @@ class WebhookForms:
             if registration.enabled:
                 is_running = (await gateway.backfills.backfill_missed(instance, label)).is_running
             else:
+                check_right(visitor().principal, Right.WEBHOOKS)
                 change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
                 stored = await gateway.registrations.update(instance, label, change, backfill=True)
                 is_running = stored.job is not None

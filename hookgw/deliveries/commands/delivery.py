@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
     counted,
+    data_text,
     json_option,
     printable,
     say,
@@ -166,7 +166,7 @@ def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: b
             "finished": found["finishedAt"],
             "next attempt": found["nextAttemptAt"],
             # As JSON on one line, so that it can be copied into `hookgw emit --data`.
-            "data": json.dumps(found["event"]["data"], ensure_ascii=False),
+            "data": data_text(found["event"]),
         }
     )
     if found["attempts"]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from hookgw.command.client import Client, server_options
@@ -13,6 +11,7 @@ from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
     counted,
+    data_text,
     json_option,
     say,
     show_fields,
@@ -110,8 +109,7 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **que
         show_json(page)
         return
     rows = (
-        [json.dumps(found[name], ensure_ascii=False) if name == "data" else found[name] for name in columns]
-        for found in page["events"]
+        [data_text(found) if name == "data" else found[name] for name in columns] for found in page["events"]
     )
     show_table(tuple(columns.values()), rows, wide=wide)
     # To standard error, so that a pipe gets only the table.
@@ -145,7 +143,7 @@ def find(client: Client, instance: str, event_id: str, wide: bool, as_json: bool
             "accepted": one["acceptedAt"],
             "sender": one["sender"],
             # As JSON on one line, so that it can be copied into `hookgw emit --data`.
-            "data": json.dumps(one["data"], ensure_ascii=False),
+            "data": data_text(one),
         }
     )
     say("")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -27,6 +28,10 @@ from hookgw.command.output import (
 )
 from hookgw.instances.commands.connect import choice_options, choose, connect, number_of
 from hookgw.instances.fields import CREATION, OPTIONS
+from hookgw.kernel.errors import Invalid
+from hookgw.records.tags import parse_tag
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -50,9 +55,24 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
     return options
 
 
+def read_tags(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Read tags in the form ``NAME=VALUE``."""
+    try:
+        return tuple(parse_tag(value, repr(value)) for value in values)
+    except Invalid as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def tags_option(text: str) -> Callable[[F], F]:
+    return click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", callback=read_tags, help=text)
+
+
 _CREATION = (*CREATION, *OPTIONS)
 _GIVEN_ELSEWHERE = {one.json: f"--{one.name.replace('_', '-')}" for one in _CREATION if one.option} | {
-    "instanceName": "the argument INSTANCE"
+    "instanceName": "the argument INSTANCE",
+    "tags": "--tag",
 }
 """How ``create`` takes the fields that no connector can have as an option, by their names in the API."""
 
@@ -87,11 +107,18 @@ instance.add_command(connect)
         },
     ).values()
 )
+@tags_option("Tag of the instance, for example tenant=acme. Repeat it for more.")
 @option_values
 @server_options
 @json_option
 def create(
-    client: Client, name: str, webhook: str | None, options: dict[str, Any], as_json: bool, **fields: Any
+    client: Client,
+    name: str,
+    webhook: str | None,
+    tags: tuple[tuple[str, str], ...],
+    options: dict[str, Any],
+    as_json: bool,
+    **fields: Any,
 ) -> None:
     """Create an instance and print its key.
 
@@ -100,7 +127,7 @@ def create(
     for option, place in _GIVEN_ELSEWHERE.items():
         if option in options:
             raise click.UsageError(f"{option} is not an option of a connector. Use {place} instead.")
-    fields |= {"name": name, "webhook": {"url": webhook} if webhook else None}
+    fields |= {"name": name, "webhook": {"url": webhook} if webhook else None, "tags": dict(tags) or None}
     body = {**options, **body_of(_CREATION, fields)}
     created = client.call("POST", "instance", "create", body=body)
     if as_json:
@@ -240,6 +267,37 @@ def options(
         }
     )
     show_warnings(found)
+
+
+@instance.command()
+@instance_argument("name")
+@tags_option("Tag that it has from now on, for example tenant=acme. Repeat it for more.")
+@click.option("--none", "removes", is_flag=True, help="Remove all tags.")
+@server_options
+@json_option
+def tags(client: Client, name: str, tags: tuple[tuple[str, str], ...], removes: bool, as_json: bool) -> None:
+    """Print the instance's tags, or replace all of them.
+
+    A change needs a global key.
+
+    \b
+        hookgw instance tags loja1 --tag tenant=acme --tag plan=gold
+    """
+    if tags and removes:
+        raise click.UsageError("Use --tag or --none, not both.")
+    if tags or removes:
+        found = client.call("PATCH", "instance", "tags", name, body={"tags": dict(tags)})["tags"]
+    else:
+        listed = client.call("GET", "instance", "fetchInstances", query={"instanceName": name})
+        if not listed:
+            raise Failed(f"The instance {name!r} does not exist.")
+        found = listed[0]["tags"]
+    if as_json:
+        show_json(found)
+    elif not found:
+        say("It has no tags.", err=True)
+    else:
+        show_fields(found)
 
 
 @instance.command()

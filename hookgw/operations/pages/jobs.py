@@ -11,12 +11,13 @@ from hookgw.kernel.errors import HookgwError, Invalid
 from hookgw.operations.present import shown_state, who
 from hookgw.operations.responses import ShownJobState
 from hookgw.operations.visible_jobs import VisibleJobs, orders_for
-from hookgw.records.api_keys import Principal
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.jobs import Job, JobKind, JobOrder
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
 
 MOST_JOBS = 200
 """The most jobs on the page, the newest ones."""
@@ -64,9 +65,9 @@ class JobsPage:
         self._streams = streams
         self._jobs = VisibleJobs(site.gateway)
         site.nav.append(NavEntry("Jobs", "/jobs"))
-        site.add("/jobs", self.show)
-        site.add("/live/jobs", self.live)
-        site.add("/jobs/order", self.order, "POST", page="/jobs")
+        site.add("/jobs", self.show, within_reach(Right.READ))
+        site.add("/live/jobs", self.live, within_reach(Right.READ))
+        site.add("/jobs/order", self.order, within_reach(Right.REPLAY), "POST", page="/jobs")
 
     async def show(self, error: HookgwError | None = None) -> Response:
         return await self._site.render(
@@ -102,13 +103,12 @@ class JobsPage:
         return self._site.redirect("/jobs", done=_NOTICES[order])
 
     async def _table(self, principal: Principal) -> str:
-        jobs = await self._jobs.list(principal)
-        return await self._site.fragment(
-            "jobs_table.html", rows=[_row(job) for job in jobs[:MOST_JOBS]], total=len(jobs)
-        )
+        jobs, may_order = await self._jobs.list(principal), principal.rights.has(Right.REPLAY)
+        rows = [_row(job, may_order=may_order) for job in jobs[:MOST_JOBS]]
+        return await self._site.fragment("jobs_table.html", rows=rows, total=len(jobs))
 
 
-def _row(job: Job) -> Row:
+def _row(job: Job, *, may_order: bool) -> Row:
     where, path = job.instance, f"/instances/{quote(job.instance)}"
     if job.instance == GLOBAL_INSTANCE:
         where = "every instance" if job.instances is None else f"{job.instances:,} instances"
@@ -121,4 +121,5 @@ def _row(job: Job) -> Row:
     if job.instances is not None:
         done += f", {job.instances_done:,} of {job.instances:,} instances"
     by = "" if job.actor is None else who(job.actor)
-    return Row(job, _WORDS[job.kind], where, path, done, shown_state(job), by, orders_for(job))
+    orders = orders_for(job) if may_order else []
+    return Row(job, _WORDS[job.kind], where, path, done, shown_state(job), by, orders)

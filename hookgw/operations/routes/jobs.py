@@ -9,10 +9,12 @@ from quart import Blueprint, Response, request
 from hookgw.operations import responses
 from hookgw.operations.present import present_job
 from hookgw.operations.visible_jobs import VisibleJobs
+from hookgw.records.api_keys import Right
 from hookgw.records.jobs import JobOrder
 from hookgw.web.auth import current_principal
 from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
@@ -38,7 +40,7 @@ class JobRoutes:
             blueprint.add_url_rule(f"/{order}/<job_id>", view_func=view, methods=["POST"])
         return blueprint
 
-    @describes(_TAG, {200: responses.Job}, errors=(404,))
+    @describes(_TAG, within_reach(Right.READ), {200: responses.Job}, errors=(404,))
     async def find(self, job_id: str) -> Response:
         """Return a job: how far it has come, or how it ended.
 
@@ -46,17 +48,17 @@ class JobRoutes:
         """
         return json_response(present_job(await self._jobs.find(current_principal(), job_id)))
 
-    @describes(_TAG, {200: responses.Job}, errors=(404, 409))
+    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
     async def pause(self, job_id: str) -> Response:
         """Pause a replay, after its present step, until it is resumed. A restart does not resume it."""
         return await self._order(job_id, JobOrder.PAUSE)
 
-    @describes(_TAG, {200: responses.Job}, errors=(404, 409))
+    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
     async def resume(self, job_id: str) -> Response:
         """Resume a paused job."""
         return await self._order(job_id, JobOrder.RESUME)
 
-    @describes(_TAG, {200: responses.Job}, errors=(404, 409))
+    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
     async def cancel(self, job_id: str) -> Response:
         """End a replay, a backfill or a cancellation early. What it has done stays."""
         return await self._order(job_id, JobOrder.CANCEL)
@@ -68,7 +70,13 @@ class JobRoutes:
             return elsewhere
         return json_response(present_job(await self._jobs.order(job, order)))
 
-    @describes(_TAG, {200: list[responses.Job]}, query=(_PARENT, CURSOR_QUERY), headers=CURSOR_HEADER)
+    @describes(
+        _TAG,
+        within_reach(Right.READ),
+        {200: list[responses.Job]},
+        query=(_PARENT, CURSOR_QUERY),
+        headers=CURSOR_HEADER,
+    )
     async def list_jobs(self) -> Response:
         """List the jobs that the key may see, the newest first.
 

@@ -43,6 +43,14 @@ async def test_records_outlast_a_restart(engine: Engine, keys: MasterKeys) -> No
         assert await store.load_registrations() == {}
 
 
+async def test_tags_outlast_a_restart(engine: Engine) -> None:
+    tagged = Instance(name="shop", id="id", tags={"tenant": "acme", "plan": "gold"})
+    async with engine.open() as store:
+        await store.put_instance(tagged)
+    async with engine.open() as store:
+        assert await store.load_instances() == {"shop": tagged}
+
+
 async def test_records_are_replaced(store: Store) -> None:
     await store.put_instance(SHOP)
     await store.put_instance(Instance(name="shop", id="new"))
