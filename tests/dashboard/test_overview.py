@@ -9,13 +9,13 @@ import msgspec
 import pytest
 import trio
 
-from hookgw import Event, Gateway
+from hookgw import Gateway
 from hookgw.config import OperationsSettings, Settings
 from hookgw.core.recent_log import recent_log
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import FailingTask
 from hookgw.store import Held, LaneBacklog
-from hookgw.testing import answer, open_receiver
+from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
 
 
@@ -44,29 +44,6 @@ async def test_a_failing_webhook_is_named_with_its_reason(browser: Browser, gate
     lanes = (await browser.get("/lanes")).text
     assert "loja1 / default" in lanes
     assert "Connection refused" in lanes
-
-
-async def test_a_webhook_that_hookgw_has_disabled_is_enabled_with_what_it_missed(
-    browser: Browser, gateway: Gateway
-) -> None:
-    await gateway.instances.create("loja1")
-    async with open_receiver() as receiver:
-        receiver.will(answer(410))
-        await set_webhook(gateway, url=receiver.url)
-        await emit(gateway)
-        button = '<button form="backfill" name="webhook" value="loja1/default"'
-        with trio.fail_after(20):
-            while button not in (await browser.get("/")).text:  # noqa: ASYNC110 -- a page
-                await trio.sleep(0.05)
-        data = Event.encode({"state": "open"})
-        missed = Event(id="missed", kind="CONNECTION_UPDATE", instance="loja1", data_json=data, time=0.0)
-        await gateway.events.accept([missed])
-        sent = await browser.submit("/", "/webhooks/backfill", {"webhook": "loja1/default"})
-        assert sent.status_code == 303
-        with trio.fail_after(20):
-            await receiver.wait_for(2)
-        assert receiver.ids == ["evt", "missed"]
-    assert "Needs attention" not in (await browser.get("/")).text
 
 
 async def test_a_tenant_sees_its_own_problems_alone(visitor: Browser, gateway: Gateway) -> None:

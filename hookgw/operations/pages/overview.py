@@ -12,7 +12,7 @@ from quart import Response, request
 from hookgw.core.access import names_within
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.records.api_keys import Principal, Right
-from hookgw.records.problems import Problem, ProblemKind
+from hookgw.records.problems import Problem
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import SHARDS
 from hookgw.site.chart import HEIGHT, WIDTH, bars
@@ -41,7 +41,6 @@ class ShownProblem(NamedTuple):
         since: seconds since the epoch; ``None`` if that is not known.
         detail: helps to recognise it: a URL.
         skips: a delivery that may be skipped, as ``<instance>/<id>``.
-        enables: a disabled webhook, as ``<instance>/<label>``.
     """
 
     title: str
@@ -50,7 +49,6 @@ class ShownProblem(NamedTuple):
     since: float | None = None
     detail: str = ""
     skips: str = ""
-    enables: str = ""
 
 
 class Period(NamedTuple):
@@ -188,5 +186,4 @@ def _shown(problem: Problem) -> ShownProblem:
     if not label:
         return ShownProblem(instance, path, why, since)
     title, path = f"Webhook {label} of {instance}", f"{path}/webhooks/{quote(label)}"
-    enables = f"{instance}/{label}" if problem.kind is ProblemKind.WEBHOOK_DISABLED else ""
-    return ShownProblem(title, path, why, since, problem.detail, problem.delivery, enables)
+    return ShownProblem(title, path, why, since, problem.detail, problem.delivery)
