@@ -136,7 +136,6 @@ class ConfigurationReload:
             JobKind.DELETE_REGISTRATION,
             GLOBAL_INSTANCE,
             instance_id=None,
-            actor=CONFIGURATION,
             registrations=(registration.id,),
             reason="The registration was removed from global_webhooks.",
         )
