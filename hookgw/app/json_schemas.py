@@ -88,6 +88,7 @@ _INSTANCES: Schema = {
         },
         "Only these instances: names, or beginnings of names followed by `*`.",
     ),
+    "tags": or_null(ref("TagsOfInstance"), "Only instances that carry all of these tags."),
 }
 REPLAY: Schema = {
     "type": "object",

@@ -112,6 +112,8 @@ class Keyring:
     def add_instance(self, instance: str, keys: Iterable[Key]) -> None:
         """Add the keys of an instance, except keys that another holder already has."""
         for key in keys:
+            if key.hash.startswith(LIMITED) and not key.is_limited:
+                continue  # a node of an earlier version has stored it again, without what it does not know
             # An instance must not take over the key of another by storing a record with the same hash.
             if key.hash not in self._holders:
                 self._holders[key.hash] = self._holder(key.principal(instance), key)

@@ -37,4 +37,5 @@ from hookgw.core.survey import WORST_LANES as WORST_LANES
 from hookgw.core.survey import WORST_REGISTRATIONS as WORST_REGISTRATIONS
 from hookgw.core.survey import Sources as Sources
 from hookgw.core.tag_index import *
+from hookgw.core.tag_limits import *
 from hookgw.core.this_node import *

@@ -53,6 +53,7 @@ class Registry:
         self._audited = audited
         self._instances: dict[str, Instance] = {}
         self.tags = TagIndex()
+        self._tag_watchers: list[Callable[[str, Mapping[str, str]], None]] = []
         # Sorted; ``None`` after an instance was added or removed. Lists are asked for again and again.
         self._names: list[str] | None = None
         self._registrations: dict[str, Registration] = {}
@@ -105,18 +106,31 @@ class Registry:
             return self.instances()
         return [self._instances[name] for name in sorted(self.tags.with_all(wanted))]
 
+    def watch_tags(self, changed: Callable[[str, Mapping[str, str]], None]) -> None:
+        """Call with the name and the tags of each instance that has some, now and after every change."""
+        self._tag_watchers.append(changed)
+        for instance in self._instances.values():
+            if instance.tags:
+                changed(instance.name, instance.tags)
+
     def _hold(self, instance: Instance) -> None:
         old = self._instances.get(instance.name)
         if old is None:
             self._names = None
-        self.tags.change(instance.name, {} if old is None else old.tags, instance.tags)
         self._instances[instance.name] = instance
+        self._retag(instance.name, {} if old is None else old.tags, instance.tags)
 
     def _let_go(self, name: str) -> None:
         instance = self._instances.pop(name, None)
         if instance is not None:
             self._names = None
-            self.tags.change(name, instance.tags, {})
+            self._retag(name, instance.tags, {})
+
+    def _retag(self, name: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        if old != new:
+            self.tags.change(name, old, new)
+            for changed in self._tag_watchers:
+                changed(name, new)
 
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
         """Store an instance, and with it its first registration, if one is given."""

@@ -255,7 +255,7 @@ class BulkJobs:
         )
         return sorted(
             one.name
-            for one in self._registry.instances()
+            for one in self._registry.tagged(selection.tags)
             if one.name in named or ((beginnings.instances or not named) and beginnings.names(one.name))
         )
 

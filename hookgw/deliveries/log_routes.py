@@ -26,7 +26,7 @@ from hookgw.web.auth import current_principal
 from hookgw.web.lists import ShownList, first_of
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes
-from hookgw.web.query import read_limit, read_times
+from hookgw.web.query import TAGS, read_limit, read_tags, read_times
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
 
@@ -85,7 +85,7 @@ class EventLogRoutes:
         _TAG,
         within_reach(Right.READ),
         {200: event_responses.EventPage},
-        query=(INSTANCES, *_QUERY),
+        query=(INSTANCES, TAGS, *_QUERY),
         errors=(403, 404, 409),
     )
     async def list_all(self) -> Response:
@@ -95,7 +95,9 @@ class EventLogRoutes:
         since which the logs of all of them are complete. It reads the events one by one, whatever the
         filters: a page may end early.
         """
-        selection = DeliverySelection(instances=parse_instances(request.args.get("instances")))
+        selection = DeliverySelection(
+            instances=parse_instances(request.args.get("instances")), tags=read_tags()
+        )
         names = instances_of(self._gateway.registry, current_principal(), selection)
         if names is not None and len(names) == 1:
             return await self._list(self._read_query(names[0], None))

@@ -46,7 +46,7 @@ from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.query import read_limit
+from hookgw.web.query import TAGS, read_limit
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -128,6 +128,7 @@ _RESEND_BODY = json_body(
 _REPLAY_ALL_BODY = json_body(
     "ReplayAllRequest",
     how_many_of_some_instances={"instances": ["loja*"], "since": "2h", "dryRun": True},
+    those_of_a_tenant={"tags": {"tenant": "acme"}, "since": "2h"},
     what_a_receiver_refused={"host": "crm.example.com", "status": "5xx", "since": "2h"},
     since_a_delivery_failed={"failedSince": "dlv_17", "label": "crm"},
 )
@@ -183,7 +184,7 @@ class DeliveryRoutes:
         _TAG,
         within_reach(Right.READ),
         {200: responses.DeliveryOfAnyPage},
-        query=(INSTANCES, *_SELECTION),
+        query=(INSTANCES, TAGS, *_SELECTION),
         errors=(403, 404),
     )
     async def list_all(self) -> Response:
@@ -208,9 +209,12 @@ class DeliveryRoutes:
         return await self._list(query, self._gateway.registry.registration, names_instances=True)
 
     def _selection(self, *, over_all: bool) -> DeliverySelection:
-        given = {name: value for name, value in request.args.items() if name not in ("cursor", "limit")}
+        elsewhere = ("cursor", "limit", TAGS.name)
+        given = {name: value for name, value in request.args.items() if name not in elsewhere}
         now = self._gateway.clock.wall()
-        selection = parse_list(given, self._gateway.catalog, now=now, over_all=over_all)
+        selection = parse_list(
+            given, self._gateway.catalog, now=now, over_all=over_all, tags=request.args.getlist(TAGS.name)
+        )
         check_search(selection)
         # They are the operator's: how those receivers answer is none of the tenant's business.
         return limited(selection, without_global=not current_principal().is_global)

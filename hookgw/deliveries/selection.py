@@ -75,7 +75,7 @@ def check_names(registry: Registry, principal: Principal, selection: DeliverySel
 
 def selected(registry: Registry, principal: Principal, selection: DeliverySelection) -> list[str]:
     """Return the names of the instances that a selection has, sorted, within the reach of a key."""
-    return [one.name for one in within(registry, principal) if selection.names(one.name)]
+    return [one.name for one in within(registry, principal) if selection.has(one)]
 
 
 def instances_of(
@@ -87,7 +87,7 @@ def instances_of(
         ForeignKey, NotFound: as :func:`check_names` does.
     """
     check_names(registry, principal, selection)
-    if principal.is_global and not selection.instances:
+    if principal.is_global and not selection.instances and not selection.tags:
         return None
     return tuple(selected(registry, principal, selection))
 
@@ -97,6 +97,7 @@ def details_of(selection: DeliverySelection) -> dict[str, str | None]:
     status = selection.status
     return {
         "instances": _some(selection.instances),
+        "tags": ", ".join("=".join(tag) for tag in selection.tags) or None,
         "label": selection.label,
         "host": selection.host,
         "kinds": ", ".join(selection.kinds) or None,
@@ -138,4 +139,4 @@ def for_one(selection: DeliverySelection, registry: Registry, instance: str) -> 
     """Return a selection for one of the instances that it has; ``None`` if it has no webhook of the label."""
     if selection.label is not None and registry.find(instance, selection.label) is None:
         return None
-    return msgspec.structs.replace(selection, instances=())
+    return msgspec.structs.replace(selection, instances=(), tags=())

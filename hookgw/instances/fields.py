@@ -28,7 +28,7 @@ from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, NAME_SCHEMA, Length, Schema, ref
 from hookgw.kernel.units import DAY
 from hookgw.records.instances import CatchUp
-from hookgw.records.tags import MOST_TAGS, TAG_PART, check_tags
+from hookgw.records.tags import MOST_TAGS, TAG_PART, check_tags, tag_texts
 
 BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """Fields of a registration that clients of Evolution API 1 send beside ``webhook``."""
@@ -54,7 +54,7 @@ TAGS = Field(
     meaning=f"Names with values, at most {MOST_TAGS}: who the instance belongs to, for example.",
     when_set={},
     shows="names with values that operators have given it.",
-    audit=lambda tags: " ".join(f"{name}={value}" for name, value in tags.items()),
+    audit=lambda tags: " ".join(tag_texts(tags)),
 )
 
 CREATION = (

@@ -150,6 +150,7 @@ class InstanceService:
         settings: InstanceSettings | None = None,
         tags: Mapping[str, str] = MappingProxyType({}),
         limits: Limits = NO_LIMITS,
+        is_operator: bool = True,
         own_options: Mapping[str, Any] = MappingProxyType({}),
         webhook: RegistrationChange | None = None,
         label: str = DEFAULT_LABEL,
@@ -163,6 +164,7 @@ class InstanceService:
                 out.
             token: the key; ``None`` to generate one.
             limits: of the key.
+            is_operator: whether the caller may set options that are the operator's.
             own_options: those of every instance, by the names of the fields of the record.
             webhook: the first registration, with this label.
 
@@ -185,6 +187,8 @@ class InstanceService:
             options = rules.described(options or {})
         kept_options = rules.changed({}, options or {})
         rules.check(kept_options)
+        if not is_operator and (reserved := rules.reserved({}, kept_options)):
+            raise Forbidden(f"{reserved[0]} can be set only with a global key.")
         await self._connectors.check_options(integration, kept_options)
         if token and not (LEAST_KEY <= len(token) <= 256 and token.isascii() and token.isprintable()):
             raise Invalid(f"token must be {LEAST_KEY} to 256 printable ASCII characters.")

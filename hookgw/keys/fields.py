@@ -126,13 +126,13 @@ FIELDS = (
     ),
     Field(
         name="tags",
-        kind=Kind(_check_tags, ref("TagsOfInstance"), dict[str, str] | None),
+        kind=Kind(_check_tags, ref("TagsOfInstance"), dict[str, str]),
         meaning="The key reaches the instances that have all of these tags, also those made later.",
-        shows="the tags that an instance must have to be reached; ``null`` for none.",
+        shows="the tags that an instance must have to be reached.",
         attribute="reach",
         audit=lambda reach: ", ".join(f"{name}={value}" for name, value in reach.tags) if reach else "",
         heading="tags",
-        show=lambda key, _: dict(key.reach.tags) if key.reach is not None and key.reach.tags else None,
+        show=lambda key, _: {} if key.reach is None else dict(key.reach.tags),
     ),
     Field(
         name="instances",

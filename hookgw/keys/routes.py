@@ -26,12 +26,18 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 _TAG = "Keys"
+_OWN_BODY = json_body(
+    "KeyRequest",
+    without_expiry={"name": "crm"},
+    for_ninety_days={"name": "n8n", "expiresIn": "90d"},
+    to_send_alone={"name": "shop", "rights": ["send"]},
+)
 _CREATE_BODY = json_body(
     "KeyRequest",
     without_expiry={"name": "crm"},
     for_ninety_days={"name": "n8n", "expiresIn": "90d"},
     of_a_customer={"name": "acme", "tags": {"tenant": "acme"}, "rights": ["read", "replay", "webhooks"]},
-    to_fetch_from_two_instances={"name": "crm", "instances": ["loja1", "loja2"], "rights": ["receive:crm"]},
+    to_fetch_from_an_instance={"name": "crm-pull", "instances": ["loja1"], "rights": ["receive:crm"]},
 )
 
 
@@ -54,7 +60,7 @@ class KeyRoutes:
             blueprint.add_url_rule(path, view_func=view, methods=[method])
         return blueprint
 
-    @describes(_TAG, Right.KEYS, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
+    @describes(_TAG, Right.KEYS, {201: responses.CreatedKey}, body=_OWN_BODY, errors=(409,))
     async def create(self, instance: str) -> Response:
         """Create a key of an instance; it is shown only in this response.
 

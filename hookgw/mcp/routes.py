@@ -86,7 +86,8 @@ class OwnApi:
             content = msgspec.json.encode({name: value for name, value in body.items() if value is not None})
             headers.append((b"content-type", JSON.encode()))
         headers.append((b"content-length", b"%d" % len(content)))
-        status, answer = await self._request(method, url, urlencode(given).encode(), headers, content)
+        parameters = urlencode(given, doseq=True).encode()
+        status, answer = await self._request(method, url, parameters, headers, content)
         value = decode_strict(answer)
         if status >= 400:
             messages = value.get("response", {}).get("message", [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hookgw.kernel.errors import Invalid
@@ -37,6 +37,19 @@ def parse_tag(text: str, where: str = "tag") -> tuple[str, str]:
     if not (_PART.fullmatch(name) and _PART.fullmatch(value)):
         raise Invalid(f"{where} must be NAME=VALUE, as in tenant=acme; each of them is {_RULE}.")
     return name, value
+
+
+def parse_tags(texts: Sequence[str], where: str = "tag") -> tuple[tuple[str, str], ...]:
+    """Return the tags of several texts, as :func:`parse_tag` does; empty ones mean nothing."""
+    given = [text for text in texts if text]
+    if len(given) > MOST_TAGS:
+        raise Invalid(f"{where} is given {len(given):,} times; an instance has at most {MOST_TAGS} tags.")
+    return tuple(parse_tag(text, where) for text in given)
+
+
+def tag_texts(tags: Mapping[str, str]) -> list[str]:
+    """Return tags as :func:`parse_tag` reads them."""
+    return [f"{name}={value}" for name, value in tags.items()]
 
 
 def has_tags(tags: Mapping[str, str], wanted: Iterable[tuple[str, str]]) -> bool:

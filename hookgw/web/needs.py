@@ -1,6 +1,6 @@
 """What routes and pages need of their callers. Each declares it, as a required argument. No I/O.
 
-The table of all of them is in ``docs/reference/rights.md``, and OpenAPI shows each as ``x-right``.
+``x-right`` of each operation in ``/openapi.json`` is the table of all of them.
 """
 
 from __future__ import annotations

@@ -42,11 +42,11 @@ async def make(client: httpx.AsyncClient, by: str | None = None, **asked: Any) -
     return key
 
 
-def as_(key: str) -> dict[str, dict[str, str]]:
+def as_(key: str) -> Any:
     return {"headers": {"apikey": key}}
 
 
-ACME = {"tags": {"tenant": "acme"}}
+ACME: Any = {"tags": {"tenant": "acme"}}
 ALL_OF_ACME = ["acme1", "acme2", "acme3"]
 
 

@@ -1,7 +1,6 @@
 """The page of keys, and pages for keys with a reach and rights."""
 
 import re
-from contextlib import aclosing
 
 import httpx
 import pytest
@@ -205,21 +204,21 @@ async def test_a_stream_ends_when_its_instance_leaves_the_reach(
         assert seen.rstrip().endswith("event: ended\ndata:")
 
 
-async def test_a_list_that_is_open_follows_the_tags(
+async def test_a_list_that_is_open_follows_the_tags_and_ends_with_its_key(
     visitor: Browser, gateway: Gateway, instances: None
 ) -> None:
     add(gateway, "read")
     await visitor.log_in(KEY)
+    seen, ring = "", gateway.authenticator.keyring
+    holder = ring.find(KEY)
+    assert holder is not None
     with trio.fail_after(20):
-        seen = ""
-        async with (
-            visitor.http.stream("GET", "/dashboard/live/instances") as stream,
-            aclosing(stream.aiter_text()) as texts,
-        ):
-            async for text in texts:
+        async with visitor.http.stream("GET", "/dashboard/live/instances") as stream:
+            async for text in stream.aiter_text():
                 seen += text
                 if "acme1" in text:
                     await gateway.instances.change_tags("acme1", {"tenant": "other"})
                 elif "acme2" in text:
-                    break
+                    ring.remove(None, [holder.key])
     assert "other1" not in seen
+    assert seen.rstrip().endswith("event: ended\ndata:")

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from hookgw import Invalid
-from hookgw.records import MOST_TAGS, check_tags, has_tags, parse_tag
+from hookgw.records import MOST_TAGS, DeliverySelection, Instance, check_tags, has_tags, parse_tag
 
 SAFE = "Az09._@-"
 
@@ -69,3 +70,14 @@ def test_all_wanted_tags_must_match() -> None:
     assert not has_tags(tags, [("tenant", "acme"), ("plan", "free")])
     assert not has_tags(tags, [("tenant", "acme"), ("tenant", "other")])
     assert not has_tags({}, [("tenant", "acme")])
+
+
+def test_a_selection_by_tags_is_stored_with_its_job() -> None:
+    selection = DeliverySelection(instances=("loja*",), tags=(("plan", "gold"), ("tenant", "acme")))
+    stored = msgspec.json.encode(selection)
+    assert msgspec.json.decode(stored, type=DeliverySelection) == selection
+    one = Instance(name="loja1", id="1", tags={"tenant": "acme", "plan": "gold"})
+    assert selection.has(one)
+    assert not selection.has(msgspec.structs.replace(one, name="shop"))
+    assert not selection.has(msgspec.structs.replace(one, tags={"tenant": "acme"}))
+    assert msgspec.json.decode(b"{}", type=DeliverySelection).has(one)  # of an earlier version

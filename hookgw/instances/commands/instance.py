@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -14,7 +13,7 @@ from hookgw.command.failure import Failed
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_secret
 from hookgw.command.job import follow_aloud
-from hookgw.command.names import complete_connectors, instance_argument
+from hookgw.command.names import complete_connectors, instance_argument, tag_option, tags_of
 from hookgw.command.output import (
     Column,
     json_option,
@@ -28,10 +27,7 @@ from hookgw.command.output import (
 )
 from hookgw.instances.commands.connect import choice_options, choose, connect, number_of
 from hookgw.instances.fields import CREATION, OPTIONS
-from hookgw.kernel.errors import Invalid
-from hookgw.records.tags import parse_tag
-
-F = TypeVar("F", bound=Callable[..., Any])
+from hookgw.records.tags import tag_texts
 
 
 def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -53,20 +49,6 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
                 f"the value of {name} is not JSON. For a text, write NAME=TEXT."
             ) from None
     return options
-
-
-def read_tags(
-    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
-) -> tuple[tuple[str, str], ...]:
-    """Read tags in the form ``NAME=VALUE``."""
-    try:
-        return tuple(parse_tag(value, repr(value)) for value in values)
-    except Invalid as error:
-        raise click.BadParameter(str(error)) from None
-
-
-def tags_option(text: str) -> Callable[[F], F]:
-    return click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", callback=read_tags, help=text)
 
 
 _CREATION = (*CREATION, *OPTIONS)
@@ -107,7 +89,7 @@ instance.add_command(connect)
         },
     ).values()
 )
-@tags_option("Tag of the instance, for example tenant=acme. Repeat it for more.")
+@tag_option("Tag of the instance, for example tenant=acme. Repeat it for more.")
 @option_values
 @server_options
 @json_option
@@ -115,7 +97,7 @@ def create(
     client: Client,
     name: str,
     webhook: str | None,
-    tags: tuple[tuple[str, str], ...],
+    tags: tuple[str, ...],
     options: dict[str, Any],
     as_json: bool,
     **fields: Any,
@@ -127,7 +109,7 @@ def create(
     for option, place in _GIVEN_ELSEWHERE.items():
         if option in options:
             raise click.UsageError(f"{option} is not an option of a connector. Use {place} instead.")
-    fields |= {"name": name, "webhook": {"url": webhook} if webhook else None, "tags": dict(tags) or None}
+    fields |= {"name": name, "webhook": {"url": webhook} if webhook else None, "tags": tags_of(tags) or None}
     body = {**options, **body_of(_CREATION, fields)}
     created = client.call("POST", "instance", "create", body=body)
     if as_json:
@@ -151,13 +133,13 @@ def create(
 @choice_options
 @server_options
 @table_options
-def list_(client: Client, wide: bool, as_json: bool, **choice: str | None) -> None:
+def list_(client: Client, tags: tuple[str, ...], wide: bool, as_json: bool, **choice: str | None) -> None:
     """List the instances of the key, with accounts and backlogs.
 
     \b
-        hookgw instance list --state close --search 5511
+        hookgw instance list --state close --tag tenant=acme --search 5511
     """
-    found = choose(client.call("GET", "instance", "fetchInstances"), **choice)
+    found = choose(client.call("GET", "instance", "fetchInstances", query={"tag": tags}), **choice)
     show_silent_nodes(client.silent_nodes)
     if as_json:
         show_json(found)
@@ -172,6 +154,7 @@ def list_(client: Client, wide: bool, as_json: bool, **choice: str | None) -> No
             Column("pending", least=None, right=True),
             Column("bytes", least=None, drop=6, right=True),
             Column("since", least=None, drop=3, is_time=True),
+            Column("tags", least=12, drop=7, wraps=True),
             Column("reason", drop=1, wraps=True),
         ),
         (
@@ -184,6 +167,7 @@ def list_(client: Client, wide: bool, as_json: bool, **choice: str | None) -> No
                 f"{one['backlog']['deliveries']:,}",
                 f"{one['backlog']['bytes']:,}",
                 one.get("disconnectionAt") if one["connectionStatus"] == "close" else None,
+                " ".join(tag_texts(one.get("tags", {}))) or None,
                 one.get("disconnectionReason"),
             )
             for one in found
@@ -271,11 +255,11 @@ def options(
 
 @instance.command()
 @instance_argument("name")
-@tags_option("Tag that it has from now on, for example tenant=acme. Repeat it for more.")
+@tag_option("Tag that it has from now on, for example tenant=acme. Repeat it for more.")
 @click.option("--none", "removes", is_flag=True, help="Remove all tags.")
 @server_options
 @json_option
-def tags(client: Client, name: str, tags: tuple[tuple[str, str], ...], removes: bool, as_json: bool) -> None:
+def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool, as_json: bool) -> None:
     """Print the instance's tags, or replace all of them.
 
     A change needs a global key.
@@ -286,12 +270,12 @@ def tags(client: Client, name: str, tags: tuple[tuple[str, str], ...], removes: 
     if tags and removes:
         raise click.UsageError("Use --tag or --none, not both.")
     if tags or removes:
-        found = client.call("PATCH", "instance", "tags", name, body={"tags": dict(tags)})["tags"]
+        found = client.call("PATCH", "instance", "tags", name, body={"tags": tags_of(tags)})["tags"]
     else:
         listed = client.call("GET", "instance", "fetchInstances", query={"instanceName": name})
         if not listed:
             raise Failed(f"The instance {name!r} does not exist.")
-        found = listed[0]["tags"]
+        found = listed[0].get("tags", {})
     if as_json:
         show_json(found)
     elif not found:

@@ -24,6 +24,7 @@ from hookgw.messages.requests import parse_text_message
 from hookgw.records.api_keys import Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
+from hookgw.records.tags import tag_texts
 from hookgw.site.field_form import inputs_of
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, Site, visitor
@@ -142,6 +143,7 @@ class InstancePage:
             rows=[row_of(self._gateway, one) for one in newest],
             unread=unread,
             integration=found.integration,
+            tags=tag_texts(found.tags),
             state=instances.connection_state(instance),
             reason=instances.close_reason(instance),
             picture=picture,

@@ -53,7 +53,7 @@ class InstancesPage:
         # Not below /instances/: every name there may be an instance's.
         site.add("/live/instances", self.live, within_reach(Right.READ))
         site.add("/new-instance", self.create, within_reach(Right.INSTANCES), "POST", page="/instances")
-        site.add("/new-instance/options", self.options, within_reach(Right.INSTANCES))
+        site.add("/new-instance/options", self.options, Right.INSTANCES)
         site.add("/find-servers", self.find_servers, Right.OPERATE, "POST", page="/instances")
 
     async def list(self) -> Response:
@@ -148,7 +148,8 @@ class InstancesPage:
         )
 
     async def _options(self, integration: str, form: Form | None) -> str:
-        if integration not in self._gateway.instances.connectors:
+        # The schemas have defaults of the operator's, such as addresses of servers.
+        if integration not in self._gateway.instances.connectors or not visitor().principal.is_global:
             return ""
         schema = self._gateway.instances.connector_options_schema(integration)
         return await self._site.fragment("option_fields.html", fields=option_fields(schema, {}, form))
@@ -169,6 +170,7 @@ class InstancesPage:
                 options=read_options(form, schema, for_change=False),
                 tags=tags_of_new(visitor().principal, {}),
                 limits=visitor().holder.limits,
+                is_operator=visitor().principal.is_operator,
             )
         except HookgwError as error:
             return await self._page(form, error)

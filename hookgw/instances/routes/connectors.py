@@ -9,7 +9,6 @@ from quart import Blueprint, Response
 from hookgw.instances import responses
 from hookgw.instances.connectors.calls import calls_of
 from hookgw.records.api_keys import Right
-from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -27,7 +26,7 @@ class ConnectorRoutes:
         blueprint.add_url_rule("/find", view_func=self.find_servers, methods=["POST"])
         return blueprint
 
-    @describes("Instances", within_reach(Right.INSTANCES), {200: list[responses.Connector]})
+    @describes("Instances", Right.INSTANCES, {200: list[responses.Connector]})
     async def list_connectors(self) -> Response:
         """List the connectors with the calls that each one answers, and the options of its instances."""
         integrations = self._gateway.settings.instances.integrations

@@ -25,12 +25,14 @@ from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
 from hookgw.records.api_keys import Right
 from hookgw.records.connectors import QRCode
 from hookgw.records.instances import Instance
+from hookgw.records.tags import has_tags
 from hookgw.web import responses as common
 from hookgw.web.auth import current_holder, current_principal, shown_key
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.present import present_done, present_started
+from hookgw.web.query import TAGS, read_tags
 from hookgw.web.request_body import current_exchange, json_response, read_json, reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -119,6 +121,7 @@ class InstanceRoutes:
             settings=asked.settings,
             tags=tags_of_new(principal, asked.tags),
             limits=current_holder().limits,
+            is_operator=principal.is_operator,
             webhook=webhook,
         )
         unread = [unknown_field(show_name(name)) for name in asked.options if name not in instance.options]
@@ -151,7 +154,7 @@ class InstanceRoutes:
         _TAG,
         within_reach(Right.READ),
         {200: list[responses.ListedInstance]},
-        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, CURSOR_QUERY),
+        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, TAGS, CURSOR_QUERY),
         errors=(404,),
         headers=CURSOR_HEADER | SILENT_HEADER,
     )
@@ -172,11 +175,14 @@ class InstanceRoutes:
             callers_key = shown_key(current_exchange().scope["headers"])
         number = request.args.get("number")
         name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
+        tags = read_tags()
         found = [
             instance
             # Filtered, not refused: clients call this with an instance key to find their own instance.
             for instance in within(self._gateway.registry, principal)
-            if name in (None, instance.name) and instance_id in (None, instance.id)
+            if name in (None, instance.name)
+            and instance_id in (None, instance.id)
+            and has_tags(instance.tags, tags)
         ]
         few = [instance.name for instance in found] if len(found) <= _FEW else None
         connections = await self._gateway.views.connections(few)

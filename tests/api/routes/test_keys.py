@@ -41,7 +41,7 @@ async def test_the_list(client: httpx.AsyncClient) -> None:
         *("name", "instance", "state", "createdAt", "tags", "instances", "rights", "expiresAt", "origin"),
         "current",
     ]
-    assert (crm["tags"], crm["instances"], "operate" in crm["rights"]) == (None, ["loja1"], False)
+    assert (crm["tags"], crm["instances"], "operate" in crm["rights"]) == ({}, ["loja1"], False)
     assert (default["name"], default["origin"], default["current"]) == ("default", None, True)
     assert (crm["name"], crm["origin"], crm["current"]) == ("crm", "default", False)
     assert (crm["instance"], crm["state"], crm["expiresAt"]) == ("loja1", "active", None)

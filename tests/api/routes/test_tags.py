@@ -134,3 +134,19 @@ async def test_they_outlive_a_restart(settings: Settings, tmp_path: Any) -> None
         assert gateway.instances.get("loja1").tags == TAGS
         assert [one.name for one in gateway.instances.tagged([("tenant", "acme")])] == ["loja1", "loja2"]
         assert [one.name for one in gateway.instances.tagged(TAGS.items())] == ["loja1"]
+
+
+async def test_the_list_of_those_that_carry_all_of_some(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await gateway.instances.create("loja1", tags=TAGS)
+    await gateway.instances.create("loja2", tags={"tenant": "acme"})
+    await gateway.instances.create("loja3")
+    for query, names in {
+        "tag=tenant=acme": ["loja1", "loja2"],
+        "tag=tenant=acme&tag=plan=gold": ["loja1"],
+        "tag=tenant=acme&instanceName=loja2": ["loja2"],
+        "tag=tenant=bolt": [],
+        "tag=": ["loja1", "loja2", "loja3"],
+    }.items():
+        found = (await client.get(f"/instance/fetchInstances?{query}")).json()
+        assert [one["name"] for one in found] == names, query
+    assert (await client.get("/instance/fetchInstances?tag=acme")).status_code == 400
