@@ -16,6 +16,7 @@ from hookgw.instances.pages.instance import InstancePage
 from hookgw.instances.pages.instances import InstancesPage
 from hookgw.keys.pages import KeysPage
 from hookgw.keys.portal_pages import PortalPages
+from hookgw.operations.pages.jobs import JobsPage
 from hookgw.operations.pages.overview import OverviewPage
 from hookgw.operations.pages.plugin_pages import PluginPages
 from hookgw.operations.pages.system import SystemPage
@@ -53,6 +54,7 @@ class Dashboard:
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)
         LanesPage(site, self.streams)
+        JobsPage(site, self.streams)
         KeysPage(site)
         KindsPage(site)
         PortalPages(site)

@@ -33,6 +33,7 @@ COLUMNS = {
     "done": Column("done", least=None, right=True),
     "started": Column("started", least=None, drop=3, is_time=True),
     "finished": Column("finished", least=None, drop=4, is_time=True),
+    "by": Column("by", least=None, drop=5),
     "error": Column("error", drop=1, wraps=True),
 }
 """The columns of a list, by the field of a job."""
@@ -61,7 +62,7 @@ def find(client: Client, job_id: str, wait: bool, as_json: bool) -> None:
     if as_json:
         show_json(found)
     else:
-        show_fields({**{name: found[name] for name in COLUMNS}, "done": _done(found)})
+        show_fields({**{name: found.get(name) for name in COLUMNS}, "done": _done(found)})
 
 
 @job.command("list")
@@ -73,7 +74,7 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
     if as_json:
         show_json(found)
     else:
-        rows = ([({**one, "done": _done(one)})[name] for name in COLUMNS] for one in found)
+        rows = ([({**one, "done": _done(one)}).get(name) for name in COLUMNS] for one in found)
         show_table(tuple(COLUMNS.values()), rows, wide=wide)
 
 
@@ -94,7 +95,7 @@ def _order(order: str, done: str, text: str) -> None:
 
 _order("pause", "paused", "Pause a replay, until it is resumed. A restart of hookgw does not resume it.")
 _order("resume", "running", "Resume a paused replay.")
-_order("cancel", "cancelled", "End a replay or a cancellation early. What it has done stays.")
+_order("cancel", "cancelled", "End a replay, a backfill or a cancellation early. What it has done stays.")
 
 
 def _done(found: dict[str, Any]) -> str:

@@ -26,6 +26,7 @@ import trio
 from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.concurrency.tasks import TaskFailed, retry_contained
+from hookgw.core.audit import current_actor
 from hookgw.fair import Share
 from hookgw.kernel.errors import Conflict, HookgwError, NotFound, StorageUnavailable, Unavailable
 from hookgw.lanes.store_retry import retry_until_readable
@@ -162,9 +163,15 @@ class Jobs:
         return sorted(found.values(), key=lambda job: job.started, reverse=True)
 
     def new(self, kind: JobKind, instance: str, **more: object) -> Job:
-        return msgspec.structs.replace(
-            Job(id=new_job_id(), kind=kind, instance=instance, started=self._clock.wall()), **more
+        """Return a job of this moment, on behalf of the current task's actor."""
+        job = Job(
+            id=new_job_id(),
+            kind=kind,
+            instance=instance,
+            started=self._clock.wall(),
+            actor=current_actor(),
         )
+        return msgspec.structs.replace(job, **more)
 
     def start(self, job: Job, begin: Begin | None, *, is_stored: bool) -> RunningJob:
         """Carry out a job. It is prepared when this returns.

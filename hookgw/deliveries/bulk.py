@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from hookgw.concurrency.clock import Clock
-from hookgw.core.audit import Audit, acting_as, current_actor
+from hookgw.core.audit import Audit, acting_as
 from hookgw.core.jobs import Begin, Jobs, RunningJob
 from hookgw.core.registry import Registry
 from hookgw.deliveries.cancellation import Cancellations
@@ -123,7 +123,6 @@ class BulkJobs:
             kind,
             GLOBAL_INSTANCE,
             instances=len(self._names(chosen)),
-            actor=current_actor(),
             **{"replay" if kind is JobKind.REPLAY else "cancel": chosen},
         )
         details = {"job": job.id, **details_of(chosen)}

@@ -16,14 +16,13 @@ from hookgw.deliveries.pull_requests import Pull, parse_acknowledgement, parse_p
 from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Right
 from hookgw.records.registrations import DEFAULT_LABEL
-from hookgw.web.openapi.describe import describes, json_body
+from hookgw.web.openapi.describe import EVENT_STREAM, OrEvents, describes, json_body
 from hookgw.web.request_body import current_exchange, has_body, json_response, read_parsed, reserve
 from hookgw.web.server.exchange import RequestResponse
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
-EVENT_STREAM = "text/event-stream"
 _TAG = "Deliveries"
 _PULL_BODY = json_body(
     "PullRequest",
@@ -31,6 +30,7 @@ _PULL_BODY = json_body(
     wait_for_the_next={"wait": "30s", "consumer": "n8n-1"},
     with_a_place_of_its_own={"wait": "30s", "after": "c11.11.5e0f1d2c"},
 )
+_PULLED = OrEvents(responses.PulledDeliveries, responses.PulledDelivery, "The cursor of the delivery.")
 _ACK_BODY = json_body(
     "AcknowledgeRequest",
     up_to_a_cursor={"cursor": "c11.11.5e0f1d2c", "consumer": "n8n-1"},
@@ -50,7 +50,7 @@ class PullRoutes:
                 blueprint.add_url_rule(path, name, view, methods=["POST"])
         return blueprint
 
-    @describes(_TAG, Right.RECEIVE, {200: responses.PulledDeliveries}, body=_PULL_BODY, errors=(409, 429))
+    @describes(_TAG, Right.RECEIVE, {200: _PULLED}, body=_PULL_BODY, errors=(409, 429))
     async def pull(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Fetch the next deliveries of a webhook whose URL is `pull:`, in order.
 

@@ -111,7 +111,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         parts: of a job over several instances, those that run; ``cursor`` is the last instance that has one.
         instances: how many instances a job over several works on; ``None`` for other jobs.
         instances_done: how many of these it is done with.
-        actor: on behalf of whom a job over several instances makes its parts.
+        actor: who asked for it; ``None`` of a job of an earlier version. A job over several instances makes
+            its parts on behalf of them.
         is_paused, is_cancelled: what it was asked to. A cancelled job ends with its next step.
         erase: the search texts for the person to be erased; ``None`` once the job has ended.
     """

@@ -30,5 +30,8 @@ NOTICES = {
     "backfill_ended": "The backfill has ended.",
     "disabled": "Disabled. Pending deliveries became dead letters.",
     "resent": "The delivery is pending again.",
+    "job_paused": "The job pauses after its present step, until it is resumed.",
+    "job_resumed": "The job goes on.",
+    "job_cancelled": "The job ends. What it has done stays.",
     "replayed": "The replay has begun.",
 }

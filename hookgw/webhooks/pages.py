@@ -25,6 +25,9 @@ from hookgw.site.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.site.payloads import json_of
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
+from hookgw.web.auth import check_named
+from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
 from hookgw.webhooks.change import RegistrationChange, parse_registration, unmask_change
 from hookgw.webhooks.fields import FIELDS, Showing
 from hookgw.webhooks.responses import present_registration
@@ -86,6 +89,7 @@ class WebhookForms:
         path += "/<label>"
         site.add(path, self.show_webhook, Right.READ)
         site.add("/live/webhook/<instance>/<label>", self.live, Right.READ)
+        site.add("/webhooks/backfill", self.backfill_named, within_reach(Right.REPLAY), "POST", page="/")
         for name, view, right in (
             ("enable", self.enable, Right.WEBHOOKS),
             ("disable", self.disable, Right.WEBHOOKS),
@@ -257,8 +261,18 @@ class WebhookForms:
         )
 
     async def backfill(self, instance: str, label: str) -> Response:
-        """Send what the webhook has missed while it was disabled; enable it with that if it still is."""
         await self._site.form()
+        return await self._send_missed(instance, label)
+
+    async def backfill_named(self) -> Response:
+        """The same of a webhook that a list shows."""
+        instance, _, label = (await self._site.form()).get("webhook").partition("/")
+        check_named(self._gateway.registry, visitor().principal, Right.REPLAY, instance, label)
+        elsewhere = await forward_form(instance)
+        return await self._send_missed(instance, label) if elsewhere is None else elsewhere
+
+    async def _send_missed(self, instance: str, label: str) -> Response:
+        """Send what a webhook has missed while it was disabled; enable it with that if it still is."""
         gateway = self._gateway
         registration = gateway.registrations.get(instance, label)
         try:

@@ -62,7 +62,7 @@ MEASURES = {
     "active-lanes": Measure(_in_trio(scale.active_lanes), 90.0, 300.0),
     "registrations": Measure(_in_trio(scale.registrations), 90.0, 600.0),
     "long-backlog": Measure(_in_trio(scale.long_backlog), 120.0, 900.0),
-    "log": Measure(_in_trio(log_costs.log_costs), 120.0, 300.0),
+    "log": Measure(_in_trio(log_costs.log_costs), 120.0, 600.0),
     "backup": Measure(_in_trio(backup.backup), 90.0, 300.0),
     "changes": Measure(_in_trio(changes.changes), 120.0, 120.0),
     "dashboards": Measure(dashboards.dashboards, 120.0, 300.0),

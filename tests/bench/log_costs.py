@@ -16,6 +16,7 @@ from msgspec import UNSET
 
 from hookgw import Event, Gateway
 from hookgw.store import log
+from hookgw.store.sqlite import checkpoints
 from hookgw.webhooks import RegistrationChange
 from tests.bench.parts import DATA, drained, gateway, make_events, receiving, register, scratch
 from tests.bench.results import Result
@@ -25,6 +26,10 @@ LANES = 64
 BATCH = 8
 
 
+LOG_TURNS = 3
+"""Further turns, after which the size of the write-ahead log is looked at."""
+
+
 class _Cost(NamedTuple):
     """Of an event: processor time in µs, and bytes written to files: the log, and its folding."""
 
@@ -32,37 +37,62 @@ class _Cost(NamedTuple):
     bytes: float
 
 
-async def log_costs(full: bool) -> list[Result]:
-    """Wanted and unwanted events with the log, beside wanted ones without an index and bare ids."""
+async def log_costs(  # noqa: C901 -- reads once from top to bottom
+    full: bool,
+) -> list[Result]:
+    """Wanted and unwanted events with the log, beside wanted ones without an index and bare ids.
+
+    Unwanted ones without an index show what the payload takes.
+    """
     turns, count = (30, 6400) if full else (10, 3200)
     log.INDEX_EVERY = 3600.0
+    names = ("wanted", "wanted, no index", "unwanted", "unwanted, no index", "ids")
     with scratch() as folder, receiving() as receiver:
-        took: dict[str, list[_Cost]] = {name: [] for name in ("wanted", "no index", "unwanted", "ids")}
+        took: dict[str, list[_Cost]] = {name: [] for name in names}
+        logs: dict[str, list[float]] = {name: [] for name in names}
         async with AsyncExitStack() as stack:
             opened: dict[str, Gateway] = {}
-            for name in took:
-                place = folder / name.replace(" ", "-")
+            for name in names:
+                place = folder / name.replace(", ", "-").replace(" ", "-")
                 place.mkdir()
                 keep: Literal["all", "wanted"] = "wanted" if name == "ids" else "all"
                 opened[name] = await stack.enter_async_context(gateway(place, keep=keep))
                 await register(opened[name], [receiver.url(number) for number in range(LANES)])
-                if name in ("unwanted", "ids"):
+                if not name.startswith("wanted"):
                     other = RegistrationChange(is_set=False, url=UNSET, events=("CALL",))
                     for number in range(LANES):
                         await opened[name].registrations.set(f"bench{number}", "default", other)
             for turn in range(turns + 1):
-                for name in sorted(took, reverse=bool(turn % 2)):
-                    cost = await _turn(opened[name], count, f"e{turn}", with_index=name != "no index")
+                for name in sorted(names, reverse=bool(turn % 2)):
+                    cost = await _turn(opened[name], count, f"e{turn}", with_index="no index" not in name)
                     if turn:  # the first one warms up
                         took[name].append(cost)
+            # From here on, the log only grows.
+            checkpoints.INTERVAL = 3600.0
+            for turn in range(LOG_TURNS):
+                for name in names:
+                    assert await opened[name].store.scrub()
+                    await _turn(opened[name], count, f"log{turn}", with_index="no index" not in name)
+                    logs[name].append(_size_of_log(opened[name]) / count)
+    cpu = {name: [cost.cpu for cost in costs] for name, costs in took.items()}
+    written = {name: [cost.bytes for cost in costs] for name, costs in took.items()}
     results = []
     for name, reference, text in (
-        ("wanted", "no index", "without the index, in turn"),
+        ("wanted", "wanted, no index", "without the index, in turn"),
         ("unwanted", "ids", "events.keep: wanted, in turn"),
     ):
-        for field, unit in (("cpu", "µs"), ("bytes", "bytes")):
-            ours, theirs = ([getattr(cost, field) for cost in took[one]] for one in (name, reference))
-            what = "CPU" if field == "cpu" else "bytes written"
+        for found, what, unit in (
+            (cpu, "CPU", "µs"),
+            (written, "bytes written", "bytes"),
+            (logs, "write-ahead log", "bytes"),
+        ):
+            ours, theirs, plain = found[name], found[reference], found[f"{name}, no index"]
+            details = {"ratio": median(mine / other for mine, other in zip(ours, theirs, strict=True))}
+            if name == "unwanted":
+                details["ratio_without_payload"] = median(
+                    (other + mine - bare) / other
+                    for mine, bare, other in zip(ours, plain, theirs, strict=True)
+                )
             results.append(
                 Result(
                     name=f"the log: {name} event, {what}",
@@ -71,10 +101,7 @@ async def log_costs(full: bool) -> list[Result]:
                     reference=text,
                     reference_value=median(theirs),
                     better="less",
-                    details={
-                        "ratio": median(mine / other for mine, other in zip(ours, theirs, strict=True)),
-                        "payload_bytes": float(len(DATA)),
-                    },
+                    details={**details, "payload_bytes": float(len(DATA))},
                 )
             )
     return results
@@ -92,6 +119,10 @@ async def _turn(opened: Gateway, count: int, tag: str, *, with_index: bool) -> _
     if with_index:
         await opened.store.index_log()
     return _Cost((time.process_time() - began) / count * 1e6, (_written() - written) / count)
+
+
+def _size_of_log(opened: Gateway) -> int:
+    return Path(f"{opened.settings.storage.path}-wal").stat().st_size
 
 
 def _written() -> int:

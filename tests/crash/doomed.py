@@ -18,6 +18,7 @@ import psycopg
 
 from hookgw import Delivery, DeliveryState, Event
 from hookgw.command import main
+from hookgw.deliveries import Acknowledged, Pulled, Pulls
 from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
 from hookgw.records import Job, JobKind, LaneRule, Position, Settlement
@@ -56,6 +57,31 @@ def settle() -> None:
         return count
 
     GroupCommit.settle_nowait = doomed  # type: ignore[method-assign]
+
+
+def pulled() -> None:
+    """A receiver's fetch has its deliveries, and their lease, and no answer."""
+    usual: Any = Pulls.pull
+
+    async def doomed(self: Pulls, *arguments: Any) -> list[Pulled]:
+        found: list[Pulled] = await usual(self, *arguments)
+        if found:
+            die()
+        return found
+
+    Pulls.pull = doomed  # type: ignore[assignment,method-assign]
+
+
+def acknowledged() -> None:
+    """What a receiver has acknowledged is on disk, and it has not heard of it."""
+    usual: Any = Pulls.acknowledge
+
+    async def doomed(self: Pulls, *arguments: Any) -> Acknowledged:
+        done: Acknowledged = await usual(self, *arguments)
+        die()
+        return done
+
+    Pulls.acknowledge = doomed  # type: ignore[assignment,method-assign]
 
 
 def replay() -> None:
@@ -273,7 +299,19 @@ def _rows_of(result: Any) -> int:
 MOMENTS: dict[str, Callable[..., None]] = {
     moment.__name__: moment
     for moment in (
-        *(dispatch, settle, replay, backfill, backfill_call, erasure, prune, index, limit),
+        *(
+            dispatch,
+            settle,
+            pulled,
+            acknowledged,
+            replay,
+            backfill,
+            backfill_call,
+            erasure,
+            prune,
+            index,
+            limit,
+        ),
         *(repartition, parking, state, commit),
         *(creation, upgrade, former_chats),
     )

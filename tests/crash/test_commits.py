@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.crash.engines import CHOSEN, POSTGRESQL, Storage
-from tests.crash.test_moments import DEADLINE, LOOK_AGAIN, batch, ids, staged
+from tests.crash.stage import DEADLINE, LOOK_AGAIN, batch, ids, staged
 
 pytestmark = [
     pytest.mark.crash,

@@ -9,7 +9,7 @@ import trio
 
 from hookgw.testing import Received
 from tests.crash.engines import Storage
-from tests.crash.test_moments import DEADLINE, staged
+from tests.crash.stage import DEADLINE, staged
 
 LAST = 600
 COUNTER = f"""

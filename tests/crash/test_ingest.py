@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.crash.engines import Storage
-from tests.crash.test_moments import DEADLINE, LOOK_AGAIN, Stage, staged
+from tests.crash.stage import DEADLINE, LOOK_AGAIN, Stage, staged
 
 NUMBERS = 300
 SENDERS = 4

@@ -8,7 +8,7 @@ import trio
 from hookgw.records import registration_of
 from hookgw.store.sqlite import OLDEST_VERSION, VERSION
 from tests.crash.engines import in_file, sqlite_only
-from tests.crash.test_moments import DEADLINE, staged
+from tests.crash.stage import DEADLINE, staged
 from tests.store.sqlite.previous_version import load_truth, unpack
 from tests.store.sqlite.support import peek
 

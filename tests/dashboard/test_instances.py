@@ -324,6 +324,19 @@ class TestAWebhook:
         refused = await browser.submit(page, f"{page}/backfill/cancel")
         assert "No backfill of this webhook is under way." in refused.text
 
+    async def test_a_disabled_webhook_in_the_list_can_be_sent_what_it_missed(
+        self, browser: Browser, gateway: Gateway, page: str
+    ) -> None:
+        button = '<button form="backfill" name="webhook" value="loja1/default"'
+        assert button not in (await browser.get(PAGE)).text
+        await browser.submit(page, f"{page}/disable")
+        await emit(gateway)
+        assert button in (await browser.get(PAGE)).text
+        sent = await browser.submit(PAGE, "/webhooks/backfill", {"webhook": "loja1/default"})
+        assert sent.headers["location"] == f"/dashboard{page}?done=backfilled"
+        assert gateway.registrations.get("loja1").enabled
+        assert gateway.backlog.of_instance("loja1")[0] == 1
+
     async def test_pending_deliveries_are_cancelled_after_a_look(
         self, browser: Browser, gateway: Gateway, page: str
     ) -> None:

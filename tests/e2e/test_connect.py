@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.gateway_process import KEY, ReceiverProcess, receiving, serving
-from tests.support.processes import Process, started
+from tests.support.processes import Process, run, started
 
 pytestmark = pytest.mark.e2e
 
@@ -83,6 +83,43 @@ def test_it_posts_what_it_fetches_and_survives_kills_of_both_sides(
     assert list(dict.fromkeys(arrived)) == ids
     assert len(arrived) <= len(ids) + 2
     assert [one for one, before in zip(arrived[1:], arrived, strict=False) if one != before] == ids[1:]
+
+
+def test_a_laptop_that_was_off_and_a_second_webhook_that_gets_the_day(
+    tmp_path: Path, receiver: ReceiverProcess
+) -> None:
+    """The walk of a new user, with the commands of the manual: nothing is lost, and all is in order."""
+    local, other = receiver.url("/n8n"), receiver.url("/crm")
+
+    def hookgw(*words: str) -> str:
+        done = run(["-m", "hookgw", *words], cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def arrived(path: str, count: int) -> list[str]:
+        return [receiver.next(path).headers["webhook-id"] for _ in range(count)]
+
+    with serving(tmp_path) as server:
+        env = environment(server.url)
+        server.post("/instance/create", {"instanceName": "loja1"}, status=201)
+        day = [server.emit("loja1", "CALL", {"n": n}) for n in range(3)]  # nobody wants them yet
+        with started(arguments("loja1", local), cwd=tmp_path, env=env) as connection:
+            wait_for_error(connection, "Made the webhook default of loja1")
+            seen = [server.emit("loja1", "CALL", {"n": n}) for n in range(3)]
+            assert arrived("/n8n", 3) == seen
+            assert connection.stop() == 0
+        off = [server.emit("loja1", "CALL", {"n": n}) for n in range(5)]
+        with started(arguments("loja1", local), cwd=tmp_path, env=env) as connection:
+            assert arrived("/n8n", 5) == off
+            hookgw("webhook", "set", "loja1", other, "--label", "crm")
+            chosen = ("webhook", "backfill", "loja1", "--label", "crm", "--since", "1d")
+            assert "11" in hookgw(*chosen, "--dry-run")
+            hookgw(*chosen)
+            newer = server.emit("loja1", "CALL")
+            assert arrived("/crm", 12) == [*day, *seen, *off, newer]
+            assert arrived("/n8n", 1) == [newer]
+            assert connection.stop() == 0
+        assert server.process.stop() == 0
 
 
 def test_a_local_server_that_is_off_costs_no_attempt(tmp_path: Path) -> None:

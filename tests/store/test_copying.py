@@ -15,6 +15,8 @@ from hookgw.store import (
     AuditQuery,
     CancelQuery,
     Copied,
+    EventQuery,
+    LoggedEvent,
     ReplayQuery,
     Store,
     copy_rows,
@@ -95,7 +97,15 @@ async def seen(store: Store) -> list[Any]:
         await store.get_value("key"),
         (await store.list_audit(AuditQuery())).entries,
         await store.pending_counts(),
+        await logged(store, EventQuery(instance="shop", is_oldest_first=True)),
+        await logged(store, EventQuery(instance="shop", text="é")),
     ]
+
+
+async def logged(store: Store, query: EventQuery) -> tuple[float, list[LoggedEvent]]:
+    """What a client sees of a log, the unwanted events, too, and where it begins; not a cursor."""
+    page = await store.list_events(query)
+    return page.begins_at, page.events
 
 
 def to_database(path: Path, server: Server) -> list[Copied]:

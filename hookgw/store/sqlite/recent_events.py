@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from hookgw.store.log import INDEX_BYTES, INDEX_ROWS
 
 EventRow: TypeAlias = tuple[Any, ...]
-MOST_ROWS = 2 * INDEX_ROWS
+MOST_ROWS = 4 * INDEX_ROWS
 MOST_BYTES = 2 * INDEX_BYTES
 
 _seq_of = itemgetter(0)

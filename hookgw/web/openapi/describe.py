@@ -13,6 +13,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__hookgw_operation__"
 JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
 BYTES = "application/octet-stream"
 
 
@@ -62,6 +63,20 @@ class NotJson(msgspec.Struct, frozen=True):
 
     content_type: str
     meaning: str
+
+
+class OrEvents(msgspec.Struct, frozen=True):
+    """A JSON response, or a stream of server-sent events if the request accepts ``text/event-stream``.
+
+    Attributes:
+        whole: the type of the JSON response.
+        data: the type of the ``data`` of a message, which is JSON.
+        id: a sentence on the ``id`` of a message.
+    """
+
+    whole: Any
+    data: Any
+    id: str
 
 
 class Operation(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from hookgw.web import responses
 from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.web.needs import Need, Scope
 from hookgw.web.openapi.components import plain, schemas_of
-from hookgw.web.openapi.describe import BYTES, JSON, NotJson, Operation
+from hookgw.web.openapi.describe import BYTES, EVENT_STREAM, JSON, NotJson, Operation, OrEvents
 from hookgw.web.openapi.error_responses import BAD_SEND, ERRORS, REFUSED, error_components
 
 INTRODUCTION = """\
@@ -153,7 +153,12 @@ class _Contents:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         operations = [route.operation for route in routes]
-        declared = [response for one in operations for response in (*one.responses.values(), one.other)]
+        given = [response for one in operations for response in (*one.responses.values(), one.other)]
+        declared = [
+            part
+            for one in given
+            for part in ((one.whole, one.data, responses.Messages) if isinstance(one, OrEvents) else (one,))
+        ]
         types = {repr(one): one for one in declared if not (one is None or isinstance(one, dict | NotJson))}
         schemas, self.components = schemas_of((*types.values(), responses.ApiError, responses.NetworkError))
         self._schemas = dict(zip(types, schemas, strict=False))
@@ -168,8 +173,30 @@ class _Contents:
                 # Generated clients have bytes for the first; programs that know wildcards read the second.
                 return {media: {"schema": text | {"format": "binary"}} for media in (BYTES, "*/*")}
             return {response.content_type: {"schema": text}}
+        if isinstance(response, OrEvents):
+            return self.content(response.whole) | {EVENT_STREAM: {"schema": self._message(response)}}
         schema = plain(response) if isinstance(response, dict) else self._schemas[repr(response)]
         return {JSON: {"schema": schema}}
+
+    def _message(self, stream: OrEvents) -> dict[str, Any]:
+        """Return the schema of one message of a stream. Generators know no alternatives in it."""
+        data = {
+            "type": "string",
+            "contentMediaType": JSON,
+            "contentSchema": self._schemas[repr(stream.data)],
+            "description": "JSON. With `event: error`, why the stream ends: `Messages`.",
+        }
+        error = "Only of the last message, if the stream ends with an error."
+        return {
+            "type": "object",
+            "description": "One message of the stream. A line that begins with a colon is none.",
+            "properties": {
+                "id": {"type": "string", "description": stream.id},
+                "event": {"type": "string", "enum": ["error"], "description": error},
+                "data": data,
+            },
+            "required": ["data"],
+        }
 
 
 def _operation(route: Route, contents: _Contents) -> dict[str, Any]:

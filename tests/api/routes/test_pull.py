@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
 import trio
 
@@ -337,6 +338,49 @@ async def test_a_stream_of_events(client: httpx.AsyncClient) -> None:
                     await ack(client, cursor=cursor)
                     await emit(client, f"e-{len(seen)}")
     assert [name for name, _ in seen] == ["e-0", "e-1", "e-2"]
+
+
+async def test_the_document_has_the_messages_of_the_stream(client: httpx.AsyncClient) -> None:
+    """A delivery, and why the stream ends: what the route sends is what the document says."""
+    streaming = httpx.AsyncClient(base_url=client.base_url, headers={"apikey": KEY})
+    document = (await client.get("/openapi.json")).json()
+    declared = document["paths"]["/delivery/pull/{instance}"]["post"]["responses"]["200"]["content"]
+    assert list(declared) == ["application/json", "text/event-stream"]
+    schema = declared["text/event-stream"]["schema"]
+
+    def check(value: object, schema: object) -> None:
+        whole = {"allOf": [schema], "components": document["components"]}
+        jsonschema_rs.Draft202012Validator(whole, validate_formats=True).validate(value)
+
+    await set_pulled(client)
+    await emit(client, "e-0")
+    message: dict[str, str] = {}
+    kinds: list[str] = []
+    with trio.fail_after(10):
+        async with (
+            streaming,
+            streaming.stream(
+                "POST", "/delivery/pull/loja1", headers={"accept": "text/event-stream"}
+            ) as response,
+        ):
+            assert response.headers["content-type"].partition(";")[0] in declared
+            async for line in response.aiter_lines():
+                if line and not line.startswith(":"):
+                    name, _, message[name] = line.partition(": ")
+                    continue
+                if not message:
+                    continue
+                check(message, schema)
+                kinds.append(message.get("event", "delivery"))
+                content = schema["properties"]["data"]["contentSchema"]
+                if "event" in message:
+                    content = {"$ref": "#/components/schemas/Messages"}
+                assert set(message) <= set(schema["properties"])
+                check(json.loads(message["data"]), content)
+                message = {}
+                if len(kinds) == 1:
+                    await client.delete("/webhook/delete/loja1")  # which ends the stream
+    assert kinds == ["delivery", "error"]
 
 
 async def test_lanes_show_who_has_them(client: httpx.AsyncClient) -> None:

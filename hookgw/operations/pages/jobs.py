@@ -1,0 +1,125 @@
+"""The jobs: how far they are, who asked for them, and what they can be asked to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+from quart import Response
+
+from hookgw.kernel.errors import HookgwError, Invalid
+from hookgw.operations.present import shown_state, who
+from hookgw.operations.responses import ShownJobState
+from hookgw.operations.visible_jobs import VisibleJobs, orders_for
+from hookgw.records.api_keys import Principal, Right
+from hookgw.records.jobs import Job, JobKind, JobOrder
+from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.site.site import NavEntry, Site, visitor
+from hookgw.site.streams import Streams
+from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
+
+MOST_JOBS = 200
+"""The most jobs on the page, the newest ones."""
+
+_WORDS = {
+    JobKind.CANCEL: "Cancellation of pending deliveries",
+    JobKind.DELETE_INSTANCE: "Deletion of the instance",
+    JobKind.DELETE_REGISTRATION: "Deletion of a webhook",
+    JobKind.DISABLE_REGISTRATION: "Disabling of a webhook",
+    JobKind.ERASE: "Erasure of a person",
+    JobKind.REPLAY: "Replay",
+    JobKind.BACKUP: "Backup",
+    JobKind.BACKFILL: "Backfill",
+}
+_NOTICES = {
+    JobOrder.PAUSE: "job_paused",
+    JobOrder.RESUME: "job_resumed",
+    JobOrder.CANCEL: "job_cancelled",
+}
+
+
+class Row(NamedTuple):
+    """A job in the list.
+
+    Attributes:
+        what: its kind, in words.
+        where: the instance, or how many; ``path`` is that of its page below the dashboard, empty for none.
+        done: its progress, in words.
+        orders: what it can be asked to.
+    """
+
+    job: Job
+    what: str
+    where: str
+    path: str
+    done: str
+    state: ShownJobState
+    who: str
+    orders: list[JobOrder]
+
+
+class JobsPage:
+    def __init__(self, site: Site, streams: Streams) -> None:
+        self._site = site
+        self._streams = streams
+        self._jobs = VisibleJobs(site.gateway)
+        site.nav.append(NavEntry("Jobs", "/jobs"))
+        site.add("/jobs", self.show, within_reach(Right.READ))
+        site.add("/live/jobs", self.live, within_reach(Right.READ))
+        site.add("/jobs/order", self.order, within_reach(Right.REPLAY), "POST", page="/jobs")
+
+    async def show(self, error: HookgwError | None = None) -> Response:
+        return await self._site.render(
+            "jobs.html",
+            200 if error is None else error.status,
+            alert=error.messages if error else None,
+            table=await self._table(visitor().principal),
+        )
+
+    async def live(self) -> Response:
+        principal = visitor().principal
+
+        async def render() -> str:
+            return await self._table(principal)
+
+        return self._streams.open(visitor().signed_in, ("jobs", principal), render)
+
+    async def order(self) -> Response:
+        """Pause, resume or cancel a job: ``order`` in the form is ``pause/job_17``."""
+        form = await self._site.form()
+        name, _, job_id = form.get("order").partition("/")
+        try:
+            if name not in set(JobOrder):
+                raise Invalid("order must be pause, resume or cancel, with the id of a job.")
+            order = JobOrder(name)
+            job = await self._jobs.find_running(visitor().principal, job_id)
+            elsewhere = await forward_form(job.instance)
+            if elsewhere is not None:
+                return elsewhere
+            await self._jobs.order(job, order)
+        except HookgwError as error:
+            return await self.show(error)
+        return self._site.redirect("/jobs", done=_NOTICES[order])
+
+    async def _table(self, principal: Principal) -> str:
+        jobs, may_order = await self._jobs.list(principal), principal.rights.has(Right.REPLAY)
+        rows = [_row(job, may_order=may_order) for job in jobs[:MOST_JOBS]]
+        return await self._site.fragment("jobs_table.html", rows=rows, total=len(jobs))
+
+
+def _row(job: Job, *, may_order: bool) -> Row:
+    where, path = job.instance, f"/instances/{quote(job.instance)}"
+    if job.instance == GLOBAL_INSTANCE:
+        where = "every instance" if job.instances is None else f"{job.instances:,} instances"
+        where, path = "" if job.kind is JobKind.BACKUP else where, ""
+    elif job.backfill is not None:
+        where = f"{where} / {job.backfill.label}"
+        path += f"/webhooks/{quote(job.backfill.label)}"
+    unit = "page" if job.kind is JobKind.BACKUP else "delivery" if job.done == 1 else "deliveries"
+    done = f"{job.done:,} {unit}" if job.total is None else f"{job.done:,} of {job.total:,} pages"
+    if job.instances is not None:
+        done += f", {job.instances_done:,} of {job.instances:,} instances"
+    by = "" if job.actor is None else who(job.actor)
+    orders = orders_for(job) if may_order else []
+    return Row(job, _WORDS[job.kind], where, path, done, shown_state(job), by, orders)
