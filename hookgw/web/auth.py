@@ -33,7 +33,18 @@ INGEST_BELOW_RULE = f"{INGEST_RULE}/<path:below>"
 MEDIA_RULE = f"{MEDIA_PATH}<instance>/<token>"
 """Networks call the first two, and readers of events the third. The token in the path is the key."""
 OPEN_PATHS = frozenset(
-    {"/", "/healthz", "/readyz", "/openapi.json", "/docs", INGEST_RULE, INGEST_BELOW_RULE, MEDIA_RULE}
+    {
+        "/",
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+        "/docs",
+        "/docs/http",
+        "/docs/<path:page>",
+        INGEST_RULE,
+        INGEST_BELOW_RULE,
+        MEDIA_RULE,
+    }
 )
 _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authorization")}
 """By their lengths. WAHA's clients send the second."""

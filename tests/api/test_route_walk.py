@@ -19,7 +19,8 @@ from tests.api.conftest import KEY
 from tests.api.test_app import shape_of
 
 OWN_KEY = "the-key-of-loja1"
-OPEN = {"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/public/hello"}
+OPEN = {"/", "/healthz", "/readyz", "/openapi.json", "/public/hello"}
+OPEN |= {"/docs", "/docs/http", "/docs/<path:page>"}
 TOKEN_IN_PATH = {
     "/ingest/<instance>/<token>",
     "/ingest/<instance>/<token>/<path:below>",
@@ -42,6 +43,7 @@ FILLED = {
     "rest": "notes",
     "part": "data",
     "below": "messages-upsert",
+    "page": "start",
     "kind": "messages-upsert",
 }
 """Values for the variables in paths other than the instance. Add every new variable here."""

@@ -45,6 +45,7 @@ _PATH_PARAMETERS = {
     ),
     "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
     "kind": ("kind", ref("KindName") | {"examples": ["MESSAGES_UPSERT"]}, "The event kind, in any spelling."),
+    "page": ("page", {"type": "string", "examples": ["start"]}, "The path of the page."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
 """For each variable in paths: its name in the document, its schema and its meaning."""
@@ -71,6 +72,7 @@ _MEANINGS: Mapping[int, str] = {
     202: "Accepted.",
     204: "OK, without a body.",
     302: "The page is at `Location`.",
+    304: "The client has it already, as its `If-None-Match` says.",
 }
 
 

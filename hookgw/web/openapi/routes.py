@@ -1,10 +1,9 @@
-"""``/openapi.json`` and ``/docs``: the OpenAPI document of the running gateway, and its HTML page."""
+"""``/openapi.json``: the OpenAPI document of the running gateway; and the page that ``/docs/http`` shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,12 +11,13 @@ from quart import Blueprint, Response, render_template
 from quart_trio import QuartTrio
 
 from hookgw._version import __version__
+from hookgw.kernel.errors import NotFound
 from hookgw.kernel.schema_parts import Schema
 from hookgw.web.auth import is_dashboard, required_key
-from hookgw.web.openapi.describe import JSON, NotJson, describes, operation_of, undeclared
+from hookgw.web.gzipped import Gzipped
+from hookgw.web.openapi.describe import JSON, describes, operation_of, undeclared
 from hookgw.web.openapi.document import INTRODUCTION, Route, build_document
-from hookgw.web.openapi.page import groups_of, shapes_of
-from hookgw.web.pages import page_headers
+from hookgw.web.openapi.page import Group, groups_of, shapes_of
 from hookgw.web.request_body import current_exchange
 from hookgw.web.templates import load_templates
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 _TAG = "Operation"
-_STYLE = (Path(__file__).parent / "templates" / "docs.css").read_text(encoding="utf-8")
+CALL_LIST = "http"
+"""The address of the list of calls, below ``/docs``; the other pages of the reference are below it."""
+SCHEMAS = "schemas"
 
 
 class OpenApiRoutes:
@@ -43,13 +45,12 @@ class OpenApiRoutes:
         self._bodies = bodies
         self._app = app
         self._gateway = gateway
-        self._page: bytes | None = None
+        self._pages: dict[tuple[str, str], Gzipped] = {}
 
     def blueprint(self) -> Blueprint:
         blueprint = Blueprint("openapi", __name__)
         blueprint.jinja_loader = load_templates("hookgw.web.openapi")
         blueprint.add_url_rule("/openapi.json", view_func=self.openapi)
-        blueprint.add_url_rule("/docs", view_func=self.docs)
         return blueprint
 
     @describes(_TAG, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
@@ -57,23 +58,54 @@ class OpenApiRoutes:
         """Return this document."""
         return _static(self._encoded, {}, JSON)
 
-    @describes(_TAG, {200: NotJson("text/html", "An HTML page.")})
-    async def docs(self) -> Response:
-        """Return this document as an HTML page."""
-        if self._page is None:
-            server = self._gateway.settings.server
+    async def page(
+        self,
+        name: str,
+        address: str,
+        assets: Mapping[str, str],
+        headers: Mapping[str, str],
+        show: Callable[[str], str],
+    ) -> Response:
+        """Return a part of this document as an HTML page.
+
+        Args:
+            name: of a group of calls, or ``schemas``; empty for the list of all calls.
+            address: of the gateway, for the examples.
+            assets: the URLs of what the page loads, from the list; it does without them if there are none.
+            show: returns the HTML of an example of ``curl``.
+
+        Raises:
+            NotFound: there is no page of this name.
+        """
+        ready = self._pages.get((name, address))
+        if ready is None:
+            groups = self._groups
+            group = next((one for one in groups if one.slug == name), None)
+            if name not in ("", SCHEMAS) and group is None:
+                raise NotFound(f"The reference has no page {name[:64]!r}. It begins at /docs/http.")
             page = await render_template(
                 "docs.html",
-                style=_STYLE,
+                name=name,
+                group=group,
+                groups=groups,
+                shapes=shapes_of(self.document) if name == SCHEMAS else (),
+                assets=assets,
+                asset=lambda asset: assets[asset] if name == "" else f"../{assets[asset]}",
+                to=partial(_link, name),
+                home="../docs" if name == "" else "../../docs",
+                show=show,
                 version=__version__,
                 introduction=INTRODUCTION.strip().split("\n\n"),
-                base=server.base_path,
-                address=server.public_url or f"http://127.0.0.1:8080{server.base_path}",
-                groups=groups_of(self.document),
-                shapes=shapes_of(self.document),
+                address=address,
             )
-            self._page = page.encode()
-        return _static(self._page, page_headers(_STYLE), "text/html; charset=utf-8")
+            ready = await Gzipped.make(page.encode(), "text/html; charset=utf-8")
+            if assets:
+                self._pages[name, address] = ready
+        return ready.response(headers)
+
+    @cached_property
+    def _groups(self) -> list[Group]:
+        return groups_of(self.document)
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -105,3 +137,12 @@ def routes_of(app: QuartTrio) -> Iterator[Route]:
         key = required_key(rule.rule, rule.arguments)
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
             yield Route(rule.rule, method, key, operation_of(view) or undeclared(view))
+
+
+def _link(page: str, target: str) -> str:
+    """Return the link from one page of the reference to another one. It is relative: proxies add prefixes."""
+    if target == "openapi.json":
+        return "../openapi.json"
+    if page == "":
+        return f"{CALL_LIST}/{target}" if target else CALL_LIST
+    return target or f"../{CALL_LIST}"
