@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -139,6 +140,8 @@ class Renderer:
             "code_block": self._fence,
             "table_open": self._table_open,
             "table_close": self._table_close,
+            "th_open": self._cell_open,
+            "td_open": self._cell_open,
             "html_block": self._comment,
             "html_inline": self._comment,
             "image": self._image,
@@ -208,6 +211,10 @@ class Renderer:
     def _table_close(self, *_: Any) -> str:
         return "</table></div>\n"
 
+    def _cell_open(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
+        side = str(tokens[at].attrGet("style") or "").removeprefix("text-align:")
+        return f'<{tokens[at].tag} class="{side}">' if side else f"<{tokens[at].tag}>"
+
     def _comment(self, tokens: Sequence[Token], at: int, *rest: Any) -> str:
         if not tokens[at].content.startswith("<!--"):
             raise BrokenLink(f"{rest[1]['part'].file} has HTML, which the manual does not show.")
@@ -236,9 +243,14 @@ def _parser() -> MarkdownIt:
 
 def relative(start: str, target: str) -> str:
     """Return the relative URL of one file from another one."""
-    folder = posixpath.relpath(posixpath.dirname(target) or ".", posixpath.dirname(start) or ".")
-    name = posixpath.basename(target)
-    return name if folder == "." else f"{folder}/{name}"
+    folder = _way(posixpath.dirname(start), posixpath.dirname(target))
+    return folder + posixpath.basename(target)
+
+
+@cache
+def _way(start: str, target: str) -> str:
+    way = posixpath.relpath(target or ".", start or ".")
+    return "" if way == "." else f"{way}/"
 
 
 def code(text: str, language: str) -> str:
