@@ -43,8 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    # The first request for /docs in a checkout makes the manual, which takes longer than clients wait. The tests
-    # of the manual say what is wrong with it.
+    # The first request for /docs in a checkout makes the manual, which takes longer than clients wait. If a
+    # page is wrong, the tests of the manual say so.
     if not hasattr(session.config, "workerinput"):
         with suppress(BrokenLink, OSError):
             open_manual()
