@@ -84,6 +84,7 @@ def make(root: Path, layout: Layout, version: str) -> dict[str, bytes]:
     made = dict(assets)
     for index, page in enumerate(pages):
         file = files[page.part.path]
+        levels = page.part.levels
 
         def to(path: str, file: str = file) -> str:
             return relative(file, files[path])
@@ -101,7 +102,7 @@ def make(root: Path, layout: Layout, version: str) -> dict[str, bytes]:
             sections=_sections_below(pages, page),
             before=pages[index - 1] if index else None,
             after=pages[index + 1] if index + 1 < len(pages) else None,
-            headings=[one for one in page.part.headings[1:] if one.level - page.part.shift <= 2],
+            headings=[one for one in page.part.headings[1:] if levels[one.anchor] == 2],
             to=to,
             asset=asset,
             reference=REFERENCE,

@@ -58,6 +58,15 @@ class Part(NamedTuple):
     tokens: list[Token]
     shift: int
 
+    @property
+    def levels(self) -> dict[str, int]:
+        """The level of each heading on its page, by anchor. None is skipped, for readers who hear a page."""
+        found, level = {}, 0
+        for heading in self.headings:
+            level = min(heading.level - self.shift, level + 1)
+            found[heading.anchor] = level
+        return found
+
 
 class BrokenLink(Exception):
     """A page of the manual links to nothing."""
@@ -176,13 +185,13 @@ class Renderer:
 
     def _heading_open(self, tokens: Sequence[Token], at: int, *rest: Any) -> str:
         part: Part = rest[1]["part"]
-        level = int(tokens[at].tag[1]) - part.shift
-        return f'<h{level} id="{tokens[at].attrGet("id")}">'
+        anchor = str(tokens[at].attrGet("id"))
+        return f'<h{part.levels[anchor]} id="{anchor}">'
 
     def _heading_close(self, tokens: Sequence[Token], at: int, *rest: Any) -> str:
         part: Part = rest[1]["part"]
-        level = int(tokens[at].tag[1]) - part.shift
-        anchor, text = tokens[at - 2].attrGet("id"), html.escape(plain(tokens[at - 1]))
+        anchor, text = str(tokens[at - 2].attrGet("id")), html.escape(plain(tokens[at - 1]))
+        level = part.levels[anchor]
         link = f' <a class="here" href="#{anchor}" aria-label="Link to {text}">#</a>' if level > 1 else ""
         return f"{link}</h{level}>\n"
 
