@@ -50,3 +50,8 @@ def block(shown: str, label: str) -> str:
 def plain_block(text: str, language: str) -> str:
     """Return a block of code in one colour."""
     return block(html.escape(text, quote=False), language)
+
+
+def shown_example(text: str) -> str:
+    """Return an example of the HTTP reference, which is made while the gateway runs: in one colour."""
+    return example(text, plain_block) or f'<div class="code">{plain_block(text, "curl")}</div>'

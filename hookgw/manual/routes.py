@@ -15,7 +15,7 @@ from hookgw.kernel.errors import NotFound
 from hookgw.manual.archive import Archive
 from hookgw.manual.contents import REFERENCE
 from hookgw.manual.curl import ADDRESS
-from hookgw.manual.examples import example, plain_block
+from hookgw.manual.examples import shown_example
 from hookgw.manual.packaged import open_manual
 from hookgw.web.gzipped import Gzipped
 from hookgw.web.openapi.describe import NotJson, describes
@@ -87,7 +87,7 @@ class ManualRoutes:
 
     async def _reference_page(self, name: str) -> Response:
         return await self._reference.page(
-            name, self._address(), await self._assets(), manual_headers(), _shown_example
+            name, self._address(), await self._assets(), manual_headers(), shown_example
         )
 
     async def _shown(self, name: str) -> Response | None:
@@ -141,7 +141,3 @@ def _with_address(body: bytes, address: str) -> bytes:
     default = ADDRESS.encode()
     body = body.replace(b'<span class="at">%b</span>' % default, b'<span class="at">%b</span>' % own)
     return body.replace(b'href="%b' % default, b'href="%b' % own)
-
-
-def _shown_example(text: str) -> str:
-    return example(text, plain_block) or f'<div class="code">{plain_block(text, "curl")}</div>'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -79,32 +79,53 @@ class OpenApiRoutes:
         """
         ready = self._pages.get((name, address))
         if ready is None:
-            groups = self._groups
-            group = next((one for one in groups if one.slug == name), None)
-            if name not in ("", SCHEMAS) and group is None:
-                raise NotFound(f"The reference has no page {name[:64]!r}. It begins at /docs/http.")
-            page = await render_template(
-                "docs.html",
-                name=name,
-                group=group,
-                groups=groups,
-                shapes=shapes_of(self.document) if name == SCHEMAS else (),
-                assets=assets,
-                asset=lambda asset: assets[asset] if name == "" else f"../{assets[asset]}",
-                to=partial(_link, name),
-                home="../docs" if name == "" else "../../docs",
-                show=show,
-                version=__version__,
-                introduction=INTRODUCTION.strip().split("\n\n"),
-                address=address,
-            )
+            page = await self.html(name, address, assets, show)
             ready = await Gzipped.make(page.encode(), "text/html; charset=utf-8")
             if assets:
                 self._pages[name, address] = ready
         return ready.response(headers)
 
+    async def html(
+        self,
+        name: str,
+        address: str,
+        assets: Mapping[str, str],
+        show: Callable[[str], str],
+        *,
+        is_site: bool = False,
+    ) -> str:
+        """Return a page; see :meth:`page`. Those of a static site have links to files, and call nothing."""
+        group = next((one for one in self.groups if one.slug == name), None)
+        if name not in ("", SCHEMAS) and group is None:
+            raise NotFound(f"The reference has no page {name[:64]!r}. It begins at /docs/http.")
+        # Links are relative, because a proxy may add a prefix.
+        up = "" if name == "" else "../"
+        suffix = ".html" if is_site else ""
+
+        def to(target: str) -> str:
+            if target == "openapi.json":
+                return f"{up}{target}" if is_site else f"{up}../{target}"
+            return f"{up}{CALL_LIST}/{target}{suffix}" if target else f"{up}{CALL_LIST}{suffix}"
+
+        return await render_template(
+            "docs.html",
+            name=name,
+            group=group,
+            groups=self.groups,
+            shapes=shapes_of(self.document) if name == SCHEMAS else (),
+            assets=assets,
+            asset=lambda asset: f"{up}{assets[asset]}",
+            to=to,
+            home=f"{up}index.html" if is_site else f"{up}../docs",
+            is_site=is_site,
+            show=show,
+            version=__version__,
+            introduction=INTRODUCTION.strip().split("\n\n"),
+            address=address,
+        )
+
     @cached_property
-    def _groups(self) -> list[Group]:
+    def groups(self) -> list[Group]:
         return groups_of(self.document)
 
     @cached_property
@@ -137,12 +158,3 @@ def routes_of(app: QuartTrio) -> Iterator[Route]:
         key = required_key(rule.rule, rule.arguments)
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
             yield Route(rule.rule, method, key, operation_of(view) or undeclared(view))
-
-
-def _link(page: str, target: str) -> str:
-    """Return the link from one page of the reference to another one. It is relative: proxies add prefixes."""
-    if target == "openapi.json":
-        return "../openapi.json"
-    if page == "":
-        return f"{CALL_LIST}/{target}" if target else CALL_LIST
-    return target or f"../{CALL_LIST}"
