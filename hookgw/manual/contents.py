@@ -56,7 +56,6 @@ CONTENTS: dict[str, list[Chapter]] = {
     ],
     "Guarantees": [
         Chapter("docs/guarantees.md", in_sections=True),
-        Chapter("docs/sharing.md"),
         Chapter("docs/performance.md", in_sections=True),
     ],
     "Reference": [
@@ -69,7 +68,7 @@ CONTENTS: dict[str, list[Chapter]] = {
         Chapter("docs/plugins.md", in_sections=True),
         Chapter("plugins/README.md", path="plugins/first-party", in_sections=True),
         Chapter("docs/connectors.md", in_sections=True),
-        Chapter("docs/testing.md", in_sections=True),
+        Chapter("docs/testing.md"),
         Chapter("docs/reference/hookgw.md", in_sections=True),
         Chapter("docs/reference/hooks.md"),
         Chapter("docs/reference/connectors.md", in_sections=True),
@@ -85,6 +84,8 @@ CONTENTS: dict[str, list[Chapter]] = {
     ],
     "Project": [
         Chapter("docs/architecture.md"),
+        Chapter("docs/sharing.md"),
+        Chapter("docs/proofs.md", in_sections=True),
         Chapter("CONTRIBUTING.md", path="contributing"),
         Chapter("CHANGELOG.md", path="changelog"),
     ],

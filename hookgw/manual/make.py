@@ -148,10 +148,17 @@ def _navigation(pages: list[Page], here: Page) -> dict[str, list[Entry]]:
 
 
 def _sections_below(pages: list[Page], here: Page) -> list[Page]:
-    """Return the pages of a chapter, for its first page."""
+    """Return the pages of a chapter, for its first page: those to which its text does not link."""
     if here.part.shift:
         return []
-    return [page for page in pages if page.part.file == here.part.file and page.part.shift]
+    linked = {
+        str(token.attrGet("href"))
+        for inline in here.part.tokens
+        for token in inline.children or ()
+        if token.type == "link_open"
+    }
+    below = [page for page in pages if page.part.file == here.part.file and page.part.shift]
+    return [page for page in below if f"#{page.part.anchor}" not in linked]
 
 
 def _search_index(pages: list[Page], files: Mapping[str, str]) -> bytes:
