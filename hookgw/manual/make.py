@@ -148,7 +148,7 @@ def _navigation(pages: list[Page], here: Page) -> dict[str, list[Entry]]:
 
 
 def _sections_below(pages: list[Page], here: Page) -> list[Page]:
-    """Return the pages of a chapter, for its first page: those to which its text does not link."""
+    """Return the pages of a chapter, for its first page, unless its text leads to them."""
     if here.part.shift:
         return []
     linked = {
@@ -158,7 +158,7 @@ def _sections_below(pages: list[Page], here: Page) -> list[Page]:
         if token.type == "link_open"
     }
     below = [page for page in pages if page.part.file == here.part.file and page.part.shift]
-    return [page for page in below if f"#{page.part.anchor}" not in linked]
+    return [] if any(f"#{page.part.anchor}" in linked for page in below) else below
 
 
 def _search_index(pages: list[Page], files: Mapping[str, str]) -> bytes:

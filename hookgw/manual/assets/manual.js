@@ -160,5 +160,7 @@ for (const block of document.querySelectorAll(".code")) {
 showLanguage(LANGUAGES.includes(store.get("hookgw-language")) ? store.get("hookgw-language") : LANGUAGES[0]);
 startTheme();
 startSearch();
+const here = document.querySelector(".contents [aria-current]");
+if (here) here.closest("nav").scrollTop = here.offsetTop - 200;
 followOldAddress();
 addEventListener("hashchange", followOldAddress);
