@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hookgw.kernel.recent import Recent
     from hookgw.plugins.gateway_protocol import PluginGateway
     from hookgw.plugins.hookspecs import hookimpl
+    from hookgw.records.api_keys import Right
     from hookgw.records.chats import chat_names, jids_of, plain_jid
     from hookgw.records.connectors import (
         ConnectionState,
@@ -62,11 +63,11 @@ if TYPE_CHECKING:
     )
     from hookgw.records.problems import Problem, ProblemKind, ProblemReport
     from hookgw.records.registrations import Registration
-    from hookgw.web.openapi.describe import describes
+    from hookgw.web.openapi.plugin_describe import describes
 
 # Names are loaded on first use, so that `hookgw --version` does not import everything.
 _HOMES = {
-    "hookgw.web.openapi.describe": ("describes",),
+    "hookgw.web.openapi.plugin_describe": ("describes",),
     "hookgw.records.connectors": (
         "ConnectionState",
         "Connector",
@@ -112,6 +113,7 @@ _HOMES = {
     ),
     "hookgw.plugins.gateway_protocol": ("PluginGateway",),
     "hookgw.plugins.hookspecs": ("hookimpl",),
+    "hookgw.records.api_keys": ("Right",),
     "hookgw.kernel.recent": ("Recent",),
     "hookgw.records.problems": ("Problem", "ProblemKind", "ProblemReport"),
     "hookgw.records.registrations": ("Registration",),
@@ -169,6 +171,7 @@ __all__ = [
     "Recent",
     "Registration",
     "Response",
+    "Right",
     "Session",
     "TemplateMessage",
     "TextMessage",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
+from hookgw.core.access import reaches
 from hookgw.deliveries.pages.deliveries import DeliveriesPage
 from hookgw.deliveries.pages.delivery import DeliveryPage
 from hookgw.deliveries.pages.lanes import LanesPage
 from hookgw.events.pages import KindsPage
 from hookgw.instances.pages.instance import InstancePage
 from hookgw.instances.pages.instances import InstancesPage
+from hookgw.keys.pages import KeysPage
 from hookgw.operations.pages.overview import OverviewPage
 from hookgw.operations.pages.plugin_pages import PluginPages
 from hookgw.operations.pages.system import SystemPage
@@ -40,7 +43,7 @@ class Dashboard:
 
     def __init__(self, gateway: Gateway) -> None:
         self.site = site = Site(gateway, SLICES)
-        self.streams = Streams(gateway.sessions, gateway.node.holds)
+        self.streams = Streams(gateway.sessions, gateway.node.holds, partial(reaches, gateway.registry))
         SignIn(site)
         # In the order of the navigation.
         OverviewPage(site, self.streams)
@@ -49,6 +52,7 @@ class Dashboard:
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)
         LanesPage(site, self.streams)
+        KeysPage(site)
         KindsPage(site)
         SystemPage(site, self.streams)
         PluginPages(site)

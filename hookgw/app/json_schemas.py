@@ -33,6 +33,8 @@ from hookgw.instances.fields import (
     OPTIONS_REQUEST,
     PRESENCE,
     SETTINGS_REQUEST,
+    TAGS_REQUEST,
+    TAGS_SCHEMA,
 )
 from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
@@ -86,6 +88,7 @@ _INSTANCES: Schema = {
         },
         "Only these instances: names, or beginnings of names followed by `*`.",
     ),
+    "tags": or_null(ref("TagsOfInstance"), "Only instances that carry all of these tags."),
 }
 REPLAY: Schema = {
     "type": "object",
@@ -244,6 +247,8 @@ COMPONENTS: dict[str, Schema] = {
     "SettingsRequest": SETTINGS_REQUEST,
     "OptionsRequest": OPTIONS_REQUEST,
     "CatchUpRequest": CATCH_UP,
+    "TagsOfInstance": TAGS_SCHEMA,
+    "TagsRequest": TAGS_REQUEST,
     "AccountPresence": enum(ACCOUNT_PRESENCES, "A presence of an account."),
     "PresenceRequest": PRESENCE,
     "KeyRequest": KEY,

@@ -95,7 +95,7 @@ async def start(
         nursery.start_soon(views.pass_on_reports, instances.states)
         nursery.start_soon(views.pass_on_signs, instances.quiet)
         nursery.start_soon(fleet.peers.calls.run)
-        nursery.start_soon(divide_limits, node, core.authenticator, outbound.pools)
+        nursery.start_soon(divide_limits, node, core.authenticator, outbound.pools, core.tag_rates)
     # Lanes, and what else works for shards, begin here.
     await essential("The fleet", None, core.node.run, work)
     nursery.start_soon(instances.service.store_disconnections)
@@ -133,6 +133,7 @@ def _lane_services(parts: Parts) -> LaneServices:
         may_send=core.node.may_act,
         is_shared=core.node.is_shared,
         fetches=core.fetches,
+        tag_rates=core.tag_rates,
     )
 
 

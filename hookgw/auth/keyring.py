@@ -15,10 +15,12 @@ from contextlib import contextmanager
 
 from hookgw.auth.rate_limit import RateLimits, TokenBucket
 from hookgw.kernel.errors import Forbidden
-from hookgw.records.api_keys import GLOBAL, Key, Principal
+from hookgw.records.api_keys import RIGHTS_OF_INSTANCE, Key, Limits, Principal
 
 CONFIGURED_KEY = "configuration"
 """The name of the global key of the settings; no other key can have it."""
+LIMITED = "limited:"
+"""The beginning of the stored hash of a key with a reach or rights; see :meth:`Keyring.hash`."""
 MAX_SOURCES_PER_KEY = 16
 """Client addresses that are remembered for one key."""
 
@@ -27,18 +29,37 @@ class KeyHolder:
     """The holder of a key, while the key is in the ring.
 
     Attributes:
-        principal: the key's rights.
+        principal: the key's rights and reach.
+        counted_as: the name under which shares and quotas count it, whatever its reach; ``None`` for an
+            operator's key, which they do not count. The keys of an instance count together.
         bucket: limits the key's requests; ``None`` for no limit.
         sources: the ``rate_limit_key`` of recent clients, the oldest first; in memory only.
     """
 
-    __slots__ = ("bucket", "key", "principal", "sources")
+    __slots__ = ("bucket", "counted_as", "key", "principal", "sources")
 
     def __init__(self, principal: Principal, key: Key, bucket: TokenBucket | None) -> None:
         self.principal = principal
         self.key = key
+        self.counted_as = principal.instance
+        if principal.instance is None and not principal.is_operator:
+            # Names of instances have no space. Keys that one key has made count as that one.
+            self.counted_as = f"key {key.origin or key.name}"
         self.bucket = bucket
         self.sources: dict[str, None] = {}
+
+    @property
+    def limits(self) -> Limits:
+        """What the key of an instance has of this one, if this one creates the instance."""
+        mine = self.principal
+        if mine.is_operator:
+            return Limits()
+        # By the reach as well: an instance that loses its tags is lost to its keys, too.
+        return Limits(
+            None if mine.reach.is_everything else mine.reach,
+            None if mine.rights.covers(RIGHTS_OF_INSTANCE) else mine.rights.words,
+            self.key.expires_at,
+        )
 
     def note_used_from(self, source: str) -> None:
         """Remember that the key was used from a source; with too many of them, forget the oldest."""
@@ -72,27 +93,35 @@ class Keyring:
         self._holders: dict[str, KeyHolder] = {}
         self._claimed: set[str] = set()
 
-    def hash(self, key: str) -> str:
-        """Return the keyed hash under which a key is stored."""
+    def hash(self, key: str, *, is_limited: bool = False) -> str:
+        """Return the keyed hash under which a key is stored.
+
+        Args:
+            is_limited: whether the key has a reach or rights. Versions of hookgw that know neither do not
+                find it then, and cannot take it for a key that may do everything.
+        """
         salted = self._salted.copy()
         # A header may contain bytes that are not UTF-8. They arrive as lone surrogates, and must not raise.
         salted.update(key.encode("utf-8", "surrogatepass"))
-        return salted.hexdigest()
+        return (LIMITED if is_limited else "") + salted.hexdigest()
 
     def add_global(self, key: Key) -> None:
-        """Add a global key. It wins over an instance's key with the same hash."""
-        self._holders[key.hash] = self._holder(GLOBAL, key)
+        """Add a key of no instance. It wins over an instance's key with the same hash."""
+        self._holders[key.hash] = self._holder(key.principal(None), key)
 
     def add_instance(self, instance: str, keys: Iterable[Key]) -> None:
         """Add the keys of an instance, except keys that another holder already has."""
         for key in keys:
+            if key.hash.startswith(LIMITED) and not key.is_limited:
+                continue  # a node of an earlier version has stored it again, without what it does not know
             # An instance must not take over the key of another by storing a record with the same hash.
             if key.hash not in self._holders:
-                self._holders[key.hash] = self._holder(Principal(instance), key)
+                self._holders[key.hash] = self._holder(key.principal(instance), key)
 
     def _holder(self, principal: Principal, key: Key) -> KeyHolder:
-        group = key.name if principal.is_global else key.origin or key.name
-        return KeyHolder(principal, key, self.rates.bucket(principal.instance, group))
+        group = key.name if principal.is_operator else key.origin or key.name
+        bucket = self.rates.bucket(principal.instance, group, is_limited=not principal.is_global)
+        return KeyHolder(principal, key, bucket)
 
     def remove(self, instance: str | None, keys: Iterable[Key]) -> None:
         """Remove keys of an instance, or global keys (``None``); keys of other holders stay."""
@@ -111,7 +140,8 @@ class Keyring:
         key_hash = self.hash(key)
         # Claimed as well as held: storing the key is async, and two instances could choose the same key
         # meanwhile.
-        if key_hash in self._holders or key_hash in self._claimed:
+        is_held = key_hash in self._holders or LIMITED + key_hash in self._holders
+        if is_held or key_hash in self._claimed:
             raise Forbidden("This token cannot be used. Choose another, or omit it to get a generated one.")
         self._claimed.add(key_hash)
         try:
@@ -122,7 +152,8 @@ class Keyring:
     def find(self, key: str | None) -> KeyHolder | None:
         if not key:
             return None
-        return self.holder_of(self.hash(key))
+        key_hash = self.hash(key)
+        return self.holder_of(key_hash) or self.holder_of(LIMITED + key_hash)
 
     def holder_of(self, key_hash: str) -> KeyHolder | None:
         """Return the holder of the key with a hash, or ``None`` if it was revoked or has expired."""

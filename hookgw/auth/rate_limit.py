@@ -83,12 +83,12 @@ class TokenBucket:
 class RateLimits:
     """Assigns buckets to keys.
 
-    A key that was made with an instance key shares the bucket of the key from which it descends; otherwise
-    making keys would multiply the limit. Each global key has its own bucket.
+    A key that another key has made shares the bucket of the key from which it descends; otherwise making
+    keys would multiply the limit. Each operator's key has its own bucket.
 
     Args:
-        instance_rate: requests per second of an instance key; 0 for no limit.
-        global_rate: requests per second of a global key; 0 for no limit.
+        instance_rate: requests per second of a key that does not reach everything; 0 for no limit.
+        global_rate: requests per second of a key that reaches everything; 0 for no limit.
     """
 
     def __init__(self, instance_rate: int, global_rate: int, now: Callable[[], float]) -> None:
@@ -97,12 +97,14 @@ class RateLimits:
         # Weak: a bucket lives as long as a key that has it, and needs no removal when keys are revoked.
         self._buckets: WeakValueDictionary[tuple[str | None, str], TokenBucket] = WeakValueDictionary()
 
-    def bucket(self, instance: str | None, group: str) -> TokenBucket | None:
+    def bucket(self, instance: str | None, group: str, *, is_limited: bool = False) -> TokenBucket | None:
         """Return the bucket that the keys of a group share, or ``None`` if there is no limit.
 
-        The group is the name of the key from which they descend, of an instance or (``None``) global.
+        The group is the name of the key from which they descend, of an instance or (``None``) of none.
+        ``is_limited`` says that a key of no instance does not reach everything.
         """
-        pace = self._of_global_keys if instance is None else self._of_instances
+        is_global = instance is None and not is_limited
+        pace = self._of_global_keys if is_global else self._of_instances
         return None if pace is None else self._buckets.setdefault((instance, group), TokenBucket(pace))
 
     def divide(self, nodes: int) -> None:

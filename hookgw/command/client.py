@@ -6,12 +6,12 @@ import functools
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from email.utils import mktime_tz, parsedate_tz
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import click
@@ -39,6 +39,10 @@ FOLLOWED = 3.0
 """Seconds after which no further page is read for a page."""
 UNAVAILABLE = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 """Statuses by which hookgw, or a proxy before it, says that a retry may succeed."""
+
+
+Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]
+"""Parameters; ``None`` leaves one out, and each item of a sequence is one."""
 
 
 class Client:
@@ -96,7 +100,7 @@ class Client:
         body: Mapping[str, Any] | None = None,
         content: bytes | None = None,
         content_type: str = "application/json",
-        query: Mapping[str, str | int | None] | None = None,
+        query: Query | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Any:
@@ -106,7 +110,7 @@ class Client:
             path: the segments of the path. ``None`` is left out, and each other segment is quoted.
             body: an object to send as JSON, without its fields that are ``None``.
             content: bytes to send unchanged, instead of ``body``.
-            query: parameters; ``None`` leaves one out.
+            query: the parameters.
             timeout: seconds to wait for the response; by default :data:`RESPONSE_TIMEOUT`.
 
         Raises:
@@ -120,7 +124,7 @@ class Client:
                 raise Failed(f"{segment!r} is not a name or an id: these contain no slash.")
         seconds = RESPONSE_TIMEOUT if timeout is None else timeout
         options: dict[str, Any] = {
-            "params": {name: value for name, value in (query or {}).items() if value is not None},
+            "params": {name: value for name, value in (query or {}).items() if value not in (None, ())},
             "timeout": httpx.Timeout(seconds, connect=min(CONNECT_TIMEOUT, seconds)),
             "headers": dict(headers or {}),
         }
@@ -165,7 +169,7 @@ class Client:
             return [self._key or "No key was sent.", advice]
         return [self._key] if status == HTTPStatus.FORBIDDEN and self._key else []
 
-    def page(self, items: str, *path: str | None, query: Mapping[str, str | int | None]) -> Any:
+    def page(self, items: str, *path: str | None, query: Query) -> Any:
         """Return a page of a list; see :meth:`call`. If the gateway ends one early, the next ones follow, for
         a few seconds.
 
@@ -175,17 +179,18 @@ class Client:
                 many.
         """
         page = part = self.call("GET", *path, query=query)
-        limit, until = query.get("limit"), time.monotonic() + FOLLOWED
+        given, until = query.get("limit"), time.monotonic() + FOLLOWED
+        limit = given if isinstance(given, int) else None
         # An empty page, or a slow one, is a part of a long search: a person wants to see its results.
         while (
             part["cursor"]
             and part[items]
-            and len(page[items]) < int(limit or DEFAULT_PAGE)
+            and len(page[items]) < (limit or DEFAULT_PAGE)
             and time.monotonic() < until
         ):
-            more: dict[str, str | int | None] = {**query, "cursor": part["cursor"]}
+            more = {**query, "cursor": part["cursor"]}
             if limit is not None:
-                more["limit"] = int(limit) - len(page[items])
+                more["limit"] = limit - len(page[items])
             part = self.call("GET", *path, query=more)
             page = {**part, items: page[items] + part[items]}
         return page

@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 
 from hookgw._version import __version__
 from hookgw.command.failure import Failed
+from hookgw.command.repeated import refuse_repeated
 from hookgw.kernel.errors import HookgwError
 
 COMMANDS = {
@@ -100,18 +101,24 @@ class LazyGroup(click.Group):
         return [*COMMANDS, *sorted(name for name in self.commands if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        command: click.Command
         # Built-in commands first: a plugin can add commands but not replace `serve`.
         if cmd_name in COMMANDS:
             module, _, name = COMMANDS[cmd_name].partition(":")
             try:
-                command: click.Command = getattr(import_module(module), name)
+                command = getattr(import_module(module), name)
             except ModuleNotFoundError as error:
                 if error.name not in NOT_ON_WINDOWS:
                     raise
                 return _command_of_other_systems(cmd_name)
-            return command
-        self._load_plugin_commands()
-        return self.commands.get(cmd_name)
+        else:
+            self._load_plugin_commands()
+            found = self.commands.get(cmd_name)
+            if found is None:
+                return None
+            command = found
+        refuse_repeated(command)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

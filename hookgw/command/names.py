@@ -13,6 +13,8 @@ from hookgw.command.client import Client
 from hookgw.command.failure import Failed
 from hookgw.command.group import PROFILE
 from hookgw.command.target import find_target
+from hookgw.kernel.errors import Invalid
+from hookgw.records.tags import parse_tag
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +47,45 @@ def complete_connectors(ctx: click.Context, _param: click.Parameter, incomplete:
 def complete_kinds(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete event kinds, in lower case too."""
     return _matching(incomplete.upper(), [one.get("name") for one in _ask(ctx, "event", "kinds")])
+
+
+def complete_tags(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    found = _ask(ctx, "instance", "fetchInstances")
+    known = {f"{name}={value}" for one in found for name, value in one.get("tags", {}).items()}
+    return _matching(incomplete, sorted(known))
+
+
+def read_tags(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Check tags in the form ``NAME=VALUE``."""
+    try:
+        for value in values:
+            parse_tag(value, repr(value))
+    except Invalid as error:
+        raise click.BadParameter(str(error)) from None
+    return values
+
+
+def tags_of(given: Sequence[str]) -> dict[str, str]:
+    """Return the tags of an option. Raise ``UsageError`` if a name has two values."""
+    tags: dict[str, str] = {}
+    for name, value in map(parse_tag, given):
+        if tags.setdefault(name, value) != value:
+            raise click.UsageError(f"--tag {name} has two values: {tags[name]} and {value}.")
+    return tags
+
+
+def tag_option(
+    text: str = "Only instances that carry this tag. Repeat it for more: all must match.",
+) -> Callable[[F], F]:
+    return click.option(
+        "--tag",
+        "tags",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=read_tags,
+        shell_complete=complete_tags,
+        help=text,
+    )
 
 
 def read_name(

@@ -56,6 +56,13 @@ def show_json(value: Any) -> None:
     click.echo(_json_text(value, indent=2))
 
 
+def data_text(event: Mapping[str, Any]) -> str:
+    """Return the data of an event as JSON on one line; without the right to see it, why there is none."""
+    if "data" not in event:
+        return str(event.get("withheld", ""))
+    return json.dumps(event["data"], ensure_ascii=False)
+
+
 def show_json_line(value: Any) -> None:
     click.echo(_json_text(value))
 

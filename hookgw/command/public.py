@@ -19,4 +19,5 @@ from hookgw.command.output import show_json as show_json
 from hookgw.command.output import show_table as show_table
 from hookgw.command.process import *
 from hookgw.command.profiles import *
+from hookgw.command.repeated import *
 from hookgw.command.target import *

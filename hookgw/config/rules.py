@@ -16,12 +16,14 @@ from urllib.parse import urlsplit
 from hookgw.config.cors_origins import parse_origin
 from hookgw.config.master_keys import CLEAR, parse_master_key
 from hookgw.config.proxy_url import parse_proxy
-from hookgw.config.settings import UNIX, Settings
+from hookgw.config.settings import UNIX, Settings, TagLimits
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.rates import parse_rate
 from hookgw.kernel.rules import check_custom_headers, check_secret, check_url
 from hookgw.kernel.units import DAY, Duration, Size
 from hookgw.records.instances import FOREIGN
 from hookgw.records.operational_kinds import OPERATIONAL_CATALOG
+from hookgw.records.tags import TAG_PART
 
 Rule = Callable[[Any], str | None]
 """Check one value. Return a sentence that says what to write instead, or ``None`` if the value is fine."""
@@ -81,12 +83,28 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:  # noqa: C901
         if 0 < getattr(limits, key) < settings.events.max_data:
             sentence = f"must be at least events.max_data ({settings.events.max_data}), or 0 for no limit."
             yield f"limits.{key}", sentence
+    for name, one in limits.tags.items():
+        yield from _broken_tag_limits(f"limits.tags.{name}", name, one, settings.events.max_data)
     fleet = settings.fleet
     if fleet.url and storage.engine != "postgresql":
         yield "fleet.url", "a data file has one node only: set storage.engine: postgresql, or remove this."
     if fleet.url and not fleet.secret:
         yield "fleet.secret", "fleet.url is set: set a secret, too, the same on all nodes."
     yield from _broken_operations(settings)
+
+
+def _broken_tag_limits(path: str, name: str, one: TagLimits, max_data: Size) -> Iterator[tuple[str, str]]:
+    if not re.fullmatch(TAG_PART, name):
+        yield path, "no tag has this name: write 1 to 64 letters, digits, '.', '_', '@' or '-'."
+    if not 0 <= one.deliveries <= 10**15:
+        yield f"{path}.deliveries", f"must be from 0 to {10**15:,}, not {one.deliveries:,}."
+    if one.bytes and not max_data <= one.bytes <= 2**60:
+        yield f"{path}.bytes", f"must be at least events.max_data ({max_data}), or 0 for none of its own."
+    if one.rate is not None:
+        try:
+            parse_rate(one.rate)
+        except ValueError as error:
+            yield f"{path}.rate", f"{error}."
 
 
 def _broken_operations(settings: Settings) -> Iterator[tuple[str, str]]:

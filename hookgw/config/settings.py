@@ -265,6 +265,17 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     __repr__ = repr_without()
 
 
+class TagLimits(Section, frozen=True, kw_only=True):
+    """Limits of all instances with the same value of a tag together."""
+
+    deliveries: int = 0
+    """Limit of their pending deliveries; 0 for none of its own."""
+    bytes: Size = Size(0)
+    """Limit of the payload bytes of these; 0 for none of its own."""
+    rate: str | None = None
+    """Limit of the attempts of all their deliveries, such as 20/s; null for none."""
+
+
 class LimitsSettings(Section, frozen=True, kw_only=True):
     """Limits of the backlog."""
 
@@ -280,6 +291,8 @@ class LimitsSettings(Section, frozen=True, kw_only=True):
     """Up to this many pending deliveries of its events, only the total limit refuses an instance."""
     instance_reserved_bytes: Size = Size(16 * 2**20)
     """Up to this many payload bytes of them, only the total limit refuses an instance."""
+    tags: dict[str, TagLimits] = {}
+    """Limits of each value of a tag, with deliveries, bytes and rate: its instances share them."""
     on_full: Literal["refuse", "drop_oldest"] = "refuse"
     """At a limit: refuse (producers get 429 or 503) or drop_oldest (the oldest become dead letters)."""
 

@@ -116,6 +116,11 @@ def _read(kind: Any, raw: Any, path: str, report: Report) -> Any:
             _read(get_args(kind)[0], item, join(path, number), report) for number, item in enumerate(raw)
         ]
         return msgspec.UNSET if any(item is msgspec.UNSET for item in items) else tuple(items)
+    if get_origin(kind) is dict and _is_section(get_args(kind)[1]) and isinstance(raw, dict):
+        return {
+            str(name): _read_section(get_args(kind)[1], one, join(path, str(name)), report)
+            for name, one in raw.items()
+        }
     try:
         # Strict, so that true is not 1 and "5" is not 5.
         return msgspec.convert(raw, kind, dec_hook=lambda unit, value: _UNITS[unit](value))

@@ -18,6 +18,8 @@ Only the total limits refuse an instance that holds little (``limits.instance_re
 tenth is for such instances: without it, five instances that come one after the other and never drain would
 leave the next one a 3,000th.
 
+Instances whose tags have limits share as groups first (:mod:`hookgw.core.tag_limits`).
+
 The registrations of the configuration hear every instance. Their own limits are shared in the same way.
 Operational events count towards the total, and towards no instance.
 """
@@ -29,6 +31,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from hookgw.config.settings import LimitsSettings
+from hookgw.core.tag_limits import LAST_PART, SHARE, TagGroup, TagGroups
 from hookgw.fair import share_of
 from hookgw.kernel.errors import TooLarge, TooManyRequests, Unavailable
 from hookgw.records.instances import name_before_retirement
@@ -36,14 +39,8 @@ from hookgw.records.operational_kinds import OPERATIONS_ID
 from hookgw.records.registrations import GLOBAL_INSTANCE, is_global
 from hookgw.store import Append
 
-SHARE = 4
-"""How many times the free amount an instance may hold."""
-
 REPLAY_STEP = (1000, 16 * 2**20)
 """The most deliveries and bytes that a replay takes room for at a time."""
-
-LAST_PART = 10
-"""The last tenth of a limit is for instances that hold little."""
 
 NORMAL_PART = 0.8
 """A high backlog is normal again once it has fallen to this part of the threshold."""
@@ -102,14 +99,15 @@ class ShareFull(TooManyRequests):
 
     Args:
         subject: the holder of the full backlog, for the message.
-        has: how much an instance holds of the shared limit; ``None`` for the limit of a registration.
+        has: how much it holds of a shared limit; ``None`` for a limit of its own.
+        who: what shares that.
     """
 
-    def __init__(self, subject: str, has: int | None, shortage: Shortage) -> None:
+    def __init__(self, subject: str, has: int | None, shortage: Shortage, who: str = "an instance") -> None:
         limit = f"{shortage.limit}: {shortage.value:,}"
         if has is not None:
             held = f"{has:,} {_UNITS[shortage.is_of_bytes]} are pending"
-            limit = f"{held}, and an instance may hold at most {SHARE} times what is free of {limit}"
+            limit = f"{held}, and {who} may hold at most {SHARE} times what is free of {limit}"
         super().__init__(
             f"The backlog {subject} is full ({limit}): receivers are not keeping up. Nothing was stored; "
             "retry later.",
@@ -139,13 +137,15 @@ class InstanceTally(Tally):
 
     Attributes:
         parts: the same by registration id.
+        groups: of the tags that have limits.
         is_held: room is held for it, which counts as pending: whether the backlog is high shows after that.
     """
 
-    __slots__ = ("_sweep_at", "is_held", "parts")
+    __slots__ = ("_sweep_at", "groups", "is_held", "parts")
 
-    def __init__(self) -> None:
+    def __init__(self, groups: tuple[TagGroup, ...] = ()) -> None:
         super().__init__()
+        self.groups = groups
         self.is_held = False
         self.parts: dict[str, Tally] = {}
         self._sweep_at = _LEAST_PARTS_SWEPT
@@ -204,6 +204,7 @@ class Backlog:
         self._observer = observer
         self._registrations: dict[str, Tally] = {}
         self._instances: dict[str, InstanceTally] = {}
+        self._groups = TagGroups(limits.tags, self._most)
         self._sweep_at = LEAST_SWEPT
         self._noted: Need | None = None
         self.is_tight = False
@@ -220,6 +221,24 @@ class Backlog:
         Deliveries of a deleted instance count towards a later one of its name.
         """
         return _amount(self._instances.get(instance))
+
+    def of_tag(self, tag: str, value: str) -> Amount:
+        """Return the number and the payload bytes of what is pending of a value of a tag that has limits."""
+        group = self._groups.find(tag, value)
+        return (0, 0) if group is None else (group.held(0), group.held(1))
+
+    def tags_changed(self, instance: str, tags: Mapping[str, str]) -> None:
+        """Count what is pending of an instance towards the limits of the tags that it has now."""
+        old, new = self._groups.change(instance, tags)
+        holder = self._instances.get(instance)
+        if holder is not None:
+            holder.groups = new
+            for group in old:
+                group.count -= holder.count
+                group.size -= holder.size
+            for group in new:
+                group.count += holder.count
+                group.size += holder.size
 
     def is_high(self, registration: str) -> bool:
         """Return whether a registration's backlog was reported as high, and not as normal again."""
@@ -261,7 +280,11 @@ class Backlog:
             if has + count > self._calm_of_one or has_bytes + size > self._calm_bytes_of_one:
                 break
         else:
-            if self.count + count <= self._calm and self.size + size <= self._calm_bytes:
+            if (
+                self.count + count <= self._calm
+                and self.size + size <= self._calm_bytes
+                and (not self._groups.by_instance or self._groups.are_calm(need))
+            ):
                 return
         if need:  # events without a registration take no room
             self.is_tight = True
@@ -289,6 +312,14 @@ class Backlog:
                 limited = f"four fifths of {limit_of_one} ({most_of_one:,.0f})"
                 _check_alone(amount[unit], share_of_one, limited)
         _check_alone(max(by_instance.values()), share, f"four fifths of {limit} ({most:,.0f})")
+        by_group = self._groups.sums(by_instance)
+        for group, more in by_group.items():
+            limited = f"limits.tags.{group.tag}.{_UNITS[unit]} ({group.most[unit]:,.0f})"
+            _check_alone(more, group.most[unit], limited)
+            for instance, of_one in by_instance.items():
+                if group in self._groups.of(instance):
+                    share_of_group = group.share(group.most[unit], group.most[unit], reserved)
+                    _check_alone(of_one, share_of_group, f"four fifths of {limited}")
 
         def shortage(excess: float, instance: str, registration: str | None) -> Shortage:
             name, value = (limit_of_one, most_of_one) if registration else (limit, most)
@@ -311,6 +342,11 @@ class Backlog:
                 )
         free = most - (self.count, self.size)[unit] - total
         for instance, more in by_instance.items():
+            groups = self._groups.of(instance)
+            for group in groups:
+                self._check_group(group, by_group[group], instance, more, free, unit)
+            if groups:
+                continue
             has = self.of_instance(instance)[unit]
             held = has + more
             excess = held - _share_of(free + held, SHARE, self._last[unit], reserved)
@@ -319,6 +355,39 @@ class Backlog:
         if free < 0:
             largest = max(by_instance, key=lambda name: self.of_instance(name)[unit])
             raise BacklogFull(shortage(-free, largest, None))
+
+    def _check_group(
+        self, group: TagGroup, of_group: int, instance: str, more: int, free: float, unit: int
+    ) -> None:
+        """Check the share of an instance in a group, and that of the group.
+
+        Args:
+            of_group: the need of all instances of the group.
+            free: what stays free of the total limit.
+        """
+        group_held, reserved = group.held(unit) + of_group, self._reserved[unit]
+        most = self._most_of_group(group, group_held, free, unit)
+        is_own = most == group.most[unit]
+        limit = f"limits.tags.{group.tag}.{_UNITS[unit]}" if is_own else f"limits.{_UNITS[unit]}"
+        value = group.most[unit] if is_own else self._most[unit]
+
+        def shortage(excess: float) -> Shortage:
+            return Shortage(limit, int(value), unit == _BYTES, int(excess), instance, None)
+
+        has = self.of_instance(instance)[unit]
+        held, left = has + more, most - group_held
+        excess = held - group.share(most, left + held, reserved)
+        if left >= 0 and excess > 0:
+            subject = f"of instance {instance!r} ({group.name})"
+            raise ShareFull(subject, has, shortage(excess), f"an instance of {group.name}")
+        if left < 0:
+            of_all = None if is_own else group.held(unit)
+            raise ShareFull(f"of {group.name}", of_all, shortage(-left), f"all of {group.name}")
+
+    def _most_of_group(self, group: TagGroup, held: int, free: float, unit: int) -> float:
+        """Return what a group may hold that would hold so much, with so much free of the total limit."""
+        allowed = _share_of(free + held, SHARE, self._last[unit], self._reserved[unit])
+        return min(group.most[unit], allowed)
 
     def replay_room(self, instance: str, registrations: Iterable[str]) -> Amount:
         """Return how much of an instance may be made pending again now, for these registrations together.
@@ -336,6 +405,11 @@ class Backlog:
             free = self._most[unit] - (self.count, self.size)[unit]
             # As much as stays free beside it, not four times as much.
             share = _share_of(has + free - self._last[unit], 1, 0, self._reserved[unit] // 2) - has
+            of_all = free
+            for group in self._groups.of(instance):
+                held = group.held(unit)
+                free = min(free, self._most_of_group(group, held, of_all, unit) - held)
+                share = min(share, _share_of(max(0, has + free), 1) - has)
             most = min(share, free, step)
             for registration in registrations:
                 most = min(most, self._most_of_one[unit] / 2 - self.of(registration)[unit])
@@ -474,9 +548,12 @@ class Backlog:
         if holder is None:
             if len(self._instances) >= self._sweep_at:
                 self._sweep()
-            holder = self._instances[instance] = InstanceTally()
+            holder = self._instances[instance] = InstanceTally(self._groups.of(instance))
         holder.count += count
         holder.size += size
+        for group in holder.groups:
+            group.count += count
+            group.size += size
         if holder.is_high and not self._is_high(holder, HIGH_PART * NORMAL_PART):
             holder.is_high = False
             self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
@@ -511,23 +588,37 @@ class Backlog:
             holder.is_high = True
             self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
 
-    def _is_high(self, holder: Tally, part: float) -> bool:
+    def _is_high(self, holder: InstanceTally, part: float) -> bool:
         """Return whether an instance has more than this part of its allowance; see :meth:`_allowed`."""
         # The cheap check first: this runs for every event of an instance with a backlog.
         reserved, reserved_bytes = self._reserved
         if holder.count <= part * reserved and holder.size <= part * reserved_bytes:
-            return False
+            for group in holder.groups:
+                if group.count > group.low or group.size > group.low_bytes:
+                    break
+            else:
+                return False
         allowed, allowed_bytes = self._allowed(holder)
         return holder.count > part * allowed or holder.size > part * allowed_bytes
 
-    def _allowed(self, holder: Tally) -> tuple[float, float]:
+    def _allowed(self, holder: InstanceTally) -> tuple[float, float]:
         """Return how many deliveries and bytes an instance may hold, if the others stay as they are."""
         (most, most_bytes), (last, last_bytes) = self._most, self._last
         reserved, reserved_bytes = self._reserved
+        if holder.groups:
+            return (self._allowed_in_groups(holder, 0), self._allowed_in_groups(holder, 1))
         return (
             _share_of(most - self.count + holder.count, SHARE, last, reserved),
             _share_of(most_bytes - self.size + holder.size, SHARE, last_bytes, reserved_bytes),
         )
+
+    def _allowed_in_groups(self, holder: InstanceTally, unit: int) -> float:
+        free, has = self._most[unit] - (self.count, self.size)[unit], _amount(holder)[unit]
+        found = math.inf
+        for group in holder.groups:
+            most = self._most_of_group(group, group.held(unit), free, unit)
+            found = min(found, group.share(most, most - group.held(unit) + has, self._reserved[unit]))
+        return found
 
 
 def need_of(appends: Iterable[Append]) -> Need:

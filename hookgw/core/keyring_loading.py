@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,12 +27,19 @@ _SALT = "auth.salt"
 
 
 class GlobalKeys:
-    """The global keys: the stored ones, and ``auth.global_key`` of the configuration, if it is set."""
+    """The keys of no instance: the stored ones, and ``auth.global_key`` of the configuration, if it is set.
+
+    Attributes:
+        stored: those that may do everything. They are stored as earlier versions of hookgw do, which would
+            take any other key among them for one of these.
+        limited: those with a reach or rights, by name; each is a record of its own.
+    """
 
     def __init__(
         self,
         store: Store,
         stored: tuple[Key, ...],
+        limited: dict[str, Key],
         configured: Key | None,
         audit: Audit,
         fields: Sequence[Field],
@@ -41,13 +48,44 @@ class GlobalKeys:
         self._store = store
         self._audit = audit
         self.stored = stored
+        self.limited = limited
         self.configured = configured
+
+    def all(self) -> list[Key]:
+        """Return the stored ones, the oldest first."""
+        return sorted((*self.stored, *self.limited.values()), key=lambda key: key.created_at)
+
+    def find(self, name: str) -> Key | None:
+        return self.limited.get(name) or next((key for key in self.stored if key.name == name), None)
 
     async def put(self, keys: tuple[Key, ...]) -> None:
         """Store these keys instead of the stored ones."""
         audit = keys_changed(self._audit, self._fields, self.stored, keys)
         await self._store.put_value(GLOBAL_KEYS, msgspec.to_builtins(keys), audit=audit)
         self.stored = keys
+
+    async def put_limited(self, key: Key) -> None:
+        audit = keys_changed(self._audit, self._fields, (), (key,))
+        await self._store.put_key(key, audit=audit)
+        self.limited[key.name] = key
+
+    async def remove_limited(self, keys: Iterable[Key]) -> None:
+        removed = list(keys)
+        audit = keys_changed(self._audit, self._fields, removed, ())
+        await self._store.remove_keys([key.name for key in removed], audit=audit)
+        for key in removed:
+            self.limited.pop(key.name, None)
+
+    def apply_limited(self, keys: Mapping[str, Key | None], keyring: Keyring) -> None:
+        """Take over keys that another node has stored, by name; ``None`` for a removed one."""
+        for name, key in keys.items():
+            former = self.limited.pop(name, None)
+            if former is not None and former != key:
+                keyring.remove(None, [former])
+            if key is not None:
+                self.limited[name] = key
+                if former != key:
+                    keyring.add_global(key)
 
     def apply(self, value: Any, keyring: Keyring) -> None:
         """Take over the stored keys as another node has changed them."""
@@ -90,8 +128,9 @@ async def open_keyring(
             logger.warning("weak key", setting="auth.global_key", characters=f"fewer than {WEAK}")
         configured = Key(name=CONFIGURED_KEY, hash=keyring.hash(settings.global_key))
     stored = _read_keys(await store.get_value(GLOBAL_KEYS))
-    found = GlobalKeys(store, stored, configured, audit, fields)
-    for key in (*found.stored, *([configured] if configured else ())):
+    found = GlobalKeys(store, stored, await store.load_keys(), configured, audit, fields)
+    # The configured one last: it can do everything, whatever is stored of the same key.
+    for key in (*found.limited.values(), *found.stored, *([configured] if configured else ())):
         keyring.add_global(key)
     return keyring, found
 

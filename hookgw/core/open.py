@@ -33,10 +33,12 @@ from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.fair import Share
+from hookgw.kernel.rates import parse_rate
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.fetches import Fetches
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
+from hookgw.lanes.tag_rates import TagRates
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import Delivery
 from hookgw.records.events import Catalog
@@ -85,6 +87,7 @@ class Core:
     jobs: Jobs
     pending: PendingDeliveries
     backlog: Backlog
+    tag_rates: TagRates
     disk: DiskSpaceWatch
     outbox: LimitedOutbox
     restarts: PluginRestarts
@@ -196,6 +199,17 @@ async def open_core(
     disk = DiskSpaceWatch(store, settings.storage.min_free)
     outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk, refresh.catch_up)
 
+    tag_rates = TagRates(
+        {name: parse_rate(one.rate) for name, one in settings.limits.tags.items() if one.rate is not None}
+    )
+
+    def tags_changed(instance: str, tags: Mapping[str, str]) -> None:
+        backlog.tags_changed(instance, tags)
+        if tag_rates.changed(instance, tags):
+            for registration in registry.hearing(instance):
+                dispatcher.rate_changed(registration.id)
+
+    registry.watch_tags(tags_changed)
     # Before the first append, which changes these counts. Lanes start with their shards.
     backlog.changed(await store.pending_counts())
     store.subscribe(_CommitListener(dispatcher, backlog))
@@ -233,6 +247,7 @@ async def open_core(
         jobs=jobs,
         pending=pending,
         backlog=backlog,
+        tag_rates=tag_rates,
         disk=disk,
         outbox=outbox,
         restarts=restarts,

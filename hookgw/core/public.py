@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hookgw.core.access import *
 from hookgw.core.audit import *
 from hookgw.core.audited_changes import *
 from hookgw.core.background_output import BackgroundOutput as BackgroundOutput
@@ -35,4 +36,6 @@ from hookgw.core.survey import WORST_INSTANCES as WORST_INSTANCES
 from hookgw.core.survey import WORST_LANES as WORST_LANES
 from hookgw.core.survey import WORST_REGISTRATIONS as WORST_REGISTRATIONS
 from hookgw.core.survey import Sources as Sources
+from hookgw.core.tag_index import *
+from hookgw.core.tag_limits import *
 from hookgw.core.this_node import *

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
@@ -11,6 +11,7 @@ import trio
 from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import AuditedFields, instance_changed, registration_changed
 from hookgw.core.keyed_locks import KeyedLocks
+from hookgw.core.tag_index import TagIndex
 from hookgw.kernel.errors import NotFound
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance, retired_name
@@ -51,6 +52,8 @@ class Registry:
         self._audit = audit
         self._audited = audited
         self._instances: dict[str, Instance] = {}
+        self.tags = TagIndex()
+        self._tag_watchers: list[Callable[[str, Mapping[str, str]], None]] = []
         # Sorted; ``None`` after an instance was added or removed. Lists are asked for again and again.
         self._names: list[str] | None = None
         self._registrations: dict[str, Registration] = {}
@@ -67,7 +70,8 @@ class Registry:
             operations: the registration of ``operations.url``. No event of an instance goes to it: it is
                 found only by its id.
         """
-        self._instances, self._names = await self._store.load_instances(), None
+        for instance in (await self._store.load_instances()).values():
+            self._hold(instance)
         self._registrations = await self._store.load_registrations()
         for registration in self._registrations.values():
             self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
@@ -95,6 +99,39 @@ class Registry:
             raise NotFound(NO_INSTANCE.format(name=name))
         return instance
 
+    def tagged(self, wanted: Iterable[tuple[str, str]]) -> list[Instance]:
+        """Return the instances that carry all of some tags, sorted by name; without tags, all."""
+        wanted = [*wanted]
+        if not wanted:
+            return self.instances()
+        return [self._instances[name] for name in sorted(self.tags.with_all(wanted))]
+
+    def watch_tags(self, changed: Callable[[str, Mapping[str, str]], None]) -> None:
+        """Call with the name and the tags of each instance that has some, now and after every change."""
+        self._tag_watchers.append(changed)
+        for instance in self._instances.values():
+            if instance.tags:
+                changed(instance.name, instance.tags)
+
+    def _hold(self, instance: Instance) -> None:
+        old = self._instances.get(instance.name)
+        if old is None:
+            self._names = None
+        self._instances[instance.name] = instance
+        self._retag(instance.name, {} if old is None else old.tags, instance.tags)
+
+    def _let_go(self, name: str) -> None:
+        instance = self._instances.pop(name, None)
+        if instance is not None:
+            self._names = None
+            self._retag(name, instance.tags, {})
+
+    def _retag(self, name: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        if old != new:
+            self.tags.change(name, old, new)
+            for changed in self._tag_watchers:
+                changed(name, new)
+
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
         """Store an instance, and with it its first registration, if one is given."""
         self.check_owner(instance.name)
@@ -102,9 +139,7 @@ class Registry:
         if first is not None:
             audit += registration_changed(self._audit, self._audited.registrations, None, first, instance)
         await _complete(self._store.put_instance(instance, first, audit=audit))
-        if instance.name not in self._instances:
-            self._names = None
-        self._instances[instance.name] = instance
+        self._hold(instance)
         if first is not None:
             self._remember(first)
 
@@ -116,8 +151,7 @@ class Registry:
         self.check_owner(instance.name)
         registrations = self.of_instance(instance.name)
         # Removed from memory first, so that no event is accepted for it during the write.
-        del self._instances[instance.name]
-        self._names = None
+        self._let_go(instance.name)
         try:
             ids = [registration.id for registration in registrations]
             await _complete(
@@ -130,8 +164,7 @@ class Registry:
                 )
             )
         except BaseException:  # the disk refused: the instance still exists
-            self._instances[instance.name] = instance
-            self._names = None
+            self._hold(instance)
             raise
         # Not before: a lane without its registration makes its head a dead letter.
         for registration in registrations:
@@ -154,14 +187,20 @@ class Registry:
         by_label = self._of_instance.get(instance, {})
         return [by_label[label] for label in sorted(by_label)]
 
-    def page(self, after: tuple[str, str], limit: int) -> list[Registration]:
+    def page(
+        self, after: tuple[str, str], limit: int, among: Collection[str] | None = None
+    ) -> list[Registration]:
         """Return at most ``limit`` registrations, sorted by instance and label, beginning after a place.
 
         Those of the configuration come first: no name of an instance sorts before ``*``.
+
+        Args:
+            among: only registrations of these instances; ``None`` for all.
         """
-        found = [r for r in self._everywhere if (r.instance, r.label) > after]
+        found = [r for r in self._everywhere if (r.instance, r.label) > after and among is None]
         found.sort(key=lambda r: r.label)
-        for instance in sorted(name for name in self._of_instance if name >= after[0]):
+        names = self._of_instance if among is None else among
+        for instance in sorted(name for name in names if name >= after[0]):
             if len(found) >= limit:
                 break
             found += [r for r in self.of_instance(instance) if (r.instance, r.label) > after]
@@ -286,10 +325,9 @@ class Registry:
         """Take over records that another node has stored; ``None`` for a removed record."""
         for name, instance in instances.items():
             if instance is None:
-                self._instances.pop(name, None)
+                self._let_go(name)
             else:
-                self._instances[name] = instance
-        self._names = None
+                self._hold(instance)
         for registration_id, registration in registrations.items():
             former = self._registrations.get(registration_id)
             if former is not None and (registration is None or registration.label != former.label):

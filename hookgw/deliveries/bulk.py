@@ -249,7 +249,16 @@ class BulkJobs:
             running.order(order)
 
     def _names(self, selection: DeliverySelection) -> list[str]:
-        return sorted(one.name for one in self._registry.instances() if selection.names(one.name))
+        # Of a key with a reach it has thousands of names.
+        named = frozenset(selection.instances)
+        beginnings = msgspec.structs.replace(
+            selection, instances=tuple(one for one in selection.instances if one.endswith("*"))
+        )
+        return sorted(
+            one.name
+            for one in self._registry.tagged(selection.tags)
+            if one.name in named or ((beginnings.instances or not named) and beginnings.names(one.name))
+        )
 
     def _entry(self, part: Job) -> AuditEntry:
         details = {"job": part.parent, **details_of(part.replay or part.cancel or DeliverySelection())}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.core.access import check_right
 from hookgw.deliveries import responses
 from hookgw.deliveries.present import present_delivery, present_logged_event
 from hookgw.deliveries.requests import INSTANCES, parse_instances
@@ -18,12 +19,14 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import write_time
 from hookgw.kernel.schema_parts import TIME_SCHEMA
 from hookgw.kernel.times import rfc3339
+from hookgw.records.api_keys import Right
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import EventQuery
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import ShownList, first_of
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes
-from hookgw.web.query import read_limit, read_times
+from hookgw.web.query import TAGS, read_limit, read_tags, read_times
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
 
@@ -69,7 +72,7 @@ class EventLogRoutes:
         blueprint.add_url_rule("/event/find/<instance>/<event_id>", view_func=self.find)
         return blueprint
 
-    @describes(_TAG, {200: event_responses.EventPage}, query=_QUERY, errors=(409,))
+    @describes(_TAG, Right.READ, {200: event_responses.EventPage}, query=_QUERY, errors=(409,))
     async def list_events(self, instance: str) -> Response:
         """List an instance's events, whether a webhook wanted them or not, page by page.
 
@@ -78,7 +81,13 @@ class EventLogRoutes:
         self._gateway.instances.get(instance)
         return await self._list(self._read_query(instance, None))
 
-    @describes(_TAG, {200: event_responses.EventPage}, query=(INSTANCES, *_QUERY), errors=(403, 404, 409))
+    @describes(
+        _TAG,
+        within_reach(Right.READ),
+        {200: event_responses.EventPage},
+        query=(INSTANCES, TAGS, *_QUERY),
+        errors=(403, 404, 409),
+    )
     async def list_all(self) -> Response:
         """List the events of several instances in their common order, page by page.
 
@@ -86,7 +95,9 @@ class EventLogRoutes:
         since which the logs of all of them are complete. It reads the events one by one, whatever the
         filters: a page may end early.
         """
-        selection = DeliverySelection(instances=parse_instances(request.args.get("instances")))
+        selection = DeliverySelection(
+            instances=parse_instances(request.args.get("instances")), tags=read_tags()
+        )
         names = instances_of(self._gateway.registry, current_principal(), selection)
         if names is not None and len(names) == 1:
             return await self._list(self._read_query(names[0], None))
@@ -96,7 +107,8 @@ class EventLogRoutes:
         await reserve(LIST)
         page = await self._gateway.history.list_events(query, is_tenant=not current_principal().is_global)
         shown = ShownList()
-        await shown.add(page.events, lambda one: present_logged_event(one.event, one.accepted_at))
+        present = partial(present_logged_event, shows_data=current_principal().rights.has(Right.PAYLOADS))
+        await shown.add(page.events, lambda one: present(one.event, one.accepted_at))
         return json_response(
             event_responses.EventPage(
                 events=shown.entries,
@@ -114,6 +126,8 @@ class EventLogRoutes:
         if order not in ORDERS:
             raise Invalid(f"order must be one of {', '.join(ORDERS)}, not {order[:64]!r}.")
         for name in ("chat", "sender", "id", "text"):
+            if name in given:  # matches tell what is in the data
+                check_right(current_principal(), Right.PAYLOADS)
             if len(given.get(name, "")) > _MOST_TEXT:
                 raise Invalid(f"{name} must have at most {_MOST_TEXT} characters.")
         kind, times = given.get("kind"), read_times(given)
@@ -132,7 +146,7 @@ class EventLogRoutes:
             limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
         )
 
-    @describes(_TAG, {200: responses.EventReport})
+    @describes(_TAG, Right.READ, {200: responses.EventReport})
     async def find(self, instance: str, event_id: str) -> Response:
         """Return one event by its id, with the deliveries that it made."""
         self._gateway.instances.get(instance)
@@ -145,7 +159,11 @@ class EventLogRoutes:
         )
         return json_response(
             responses.EventReport(
-                event=present_logged_event(report.event, report.accepted_at),
+                event=present_logged_event(
+                    report.event,
+                    report.accepted_at,
+                    shows_data=current_principal().rights.has(Right.PAYLOADS),
+                ),
                 deliveries=deliveries,
                 note=UNSET if deliveries else NOBODY,
             )

@@ -21,6 +21,9 @@ from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.lane_responses import present_attempt
 from hookgw.webhooks.responses import present_registration
 
+WITHHELD = "This key does not have the right 'payloads'."
+"""Why there is no data."""
+
 
 def present_delivery(delivery: DeliverySummary, registration: Registration | None) -> responses.Delivery:
     """Return a delivery as in a list; ``registration`` is ``None`` if it was deleted."""
@@ -54,6 +57,8 @@ def present_report(
     instance_id: str,
     catalog: Catalog,
     secret_options: SecretOptions,
+    *,
+    shows_data: bool,
 ) -> responses.Report:
     """Return a delivery with its event, its registration, and the shown attempts."""
     event = report.event
@@ -65,21 +70,26 @@ def present_report(
         if registration is None
         else present_registration(registration, Showing(instance_id, catalog, secret_options))
     )
-    fields["event"] = event_responses.Event(**_fields_of(event))
+    fields["event"] = event_responses.Event(**_fields_of(event, shows_data=shows_data))
     return responses.Report(**fields)
 
 
-def present_logged_event(event: Event, accepted_at: float) -> event_responses.LoggedEvent:
+def present_logged_event(
+    event: Event, accepted_at: float, *, shows_data: bool
+) -> event_responses.LoggedEvent:
     """Return an event of the log."""
-    return event_responses.LoggedEvent(**_fields_of(event), accepted_at=rfc3339(accepted_at))
+    fields = _fields_of(event, shows_data=shows_data)
+    return event_responses.LoggedEvent(**fields, accepted_at=rfc3339(accepted_at))
 
 
-def _fields_of(event: Event) -> dict[str, Any]:
+def _fields_of(event: Event, *, shows_data: bool) -> dict[str, Any]:
+    # The bytes that were emitted: key order and digits survive.
+    data = {"data": msgspec.Raw(event.data_json)} if shows_data else {"withheld": WITHHELD}
     return {
+        **data,
         "id": event.id,
         "event": event.kind,
         "instance": event.instance,
-        "data": msgspec.Raw(event.data_json),  # the bytes that were emitted: key order and digits survive
         "date_time": event.date_time,
         "sender": event.sender,
         "server_url": event.server_url,

@@ -14,6 +14,7 @@ from hookgw.deliveries import responses
 from hookgw.deliveries.pull import Pulled, Pulls
 from hookgw.deliveries.pull_requests import Pull, parse_acknowledgement, parse_pull
 from hookgw.kernel.errors import HookgwError
+from hookgw.records.api_keys import Right
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import current_exchange, has_body, json_response, read_parsed, reserve
@@ -49,7 +50,7 @@ class PullRoutes:
                 blueprint.add_url_rule(path, name, view, methods=["POST"])
         return blueprint
 
-    @describes(_TAG, {200: responses.PulledDeliveries}, body=_PULL_BODY, errors=(409, 429))
+    @describes(_TAG, Right.RECEIVE, {200: responses.PulledDeliveries}, body=_PULL_BODY, errors=(409, 429))
     async def pull(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Fetch the next deliveries of a webhook whose URL is `pull:`, in order.
 
@@ -83,7 +84,7 @@ class PullRoutes:
         cursor = found[-1].cursor if found else asked.after
         return json_response(responses.PulledDeliveries([_present(one) for one in found], cursor))
 
-    @describes(_TAG, {200: responses.Acknowledged}, body=_ACK_BODY, errors=(409,))
+    @describes(_TAG, Right.RECEIVE, {200: responses.Acknowledged}, body=_ACK_BODY, errors=(409,))
     async def acknowledge(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Acknowledge fetched deliveries, or report failures.
 

@@ -7,8 +7,10 @@ seconds since the epoch.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.host_name import parse_host
@@ -28,6 +30,7 @@ from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import Catalog, Event
 from hookgw.records.instances import check_name
 from hookgw.records.selection import DeliverySelection
+from hookgw.records.tags import check_tags, parse_tags
 from hookgw.web.openapi.describe import Parameter
 
 MAX_TEXT = 255
@@ -97,7 +100,12 @@ def parse_resend(body: Any) -> Resend:
 
 
 def parse_list(
-    query: Mapping[str, str], catalog: Catalog, *, now: float, over_all: bool
+    query: Mapping[str, str],
+    catalog: Catalog,
+    *,
+    now: float,
+    over_all: bool,
+    tags: Sequence[str] = (),
 ) -> DeliverySelection:
     """Read what a list selects. Names are separated by commas; empty means left out."""
     body: dict[str, Any] = {name: value for name, value in query.items() if value}
@@ -114,7 +122,8 @@ def parse_list(
         raise Invalid(f"state must be one of {', '.join(DeliveryState)}, not {state[:64]!r}.")
     if state is None and "failedSince" in body:
         state = DeliveryState.DEAD.value
-    return _parse(Fields(("", body)), catalog, "a list", now, state, over_all=over_all).selection
+    found = _parse(Fields(("", body)), catalog, "a list", now, state, over_all=over_all).selection
+    return msgspec.structs.replace(found, tags=parse_tags(tags)) if tags else found
 
 
 def parse_instances(given: str | None) -> tuple[str, ...]:
@@ -132,6 +141,8 @@ def _parse(
     text = text_up_to(MAX_TEXT)
     selection = DeliverySelection(
         instances=fields.read(list_of(_instances, MAX_INSTANCES), (), "instances") if over_all else (),
+        # Of a query, they are a parameter that may be repeated.
+        tags=fields.read(_tags, (), "tags") if over_all and whole != "a list" else (),
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
         host=fields.pick(_host, "host"),
         kinds=fields.read(kinds, (), "kinds", "events"),
@@ -159,6 +170,10 @@ def _instances(value: Any, where: str) -> str:
     name = as_text(value, where)
     check_name(name.removesuffix("*") or "any", where)
     return name
+
+
+def _tags(value: Any, where: str) -> tuple[tuple[str, str], ...]:
+    return tuple(check_tags(value, where).items())
 
 
 def _host(value: Any, where: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.core.access import check_right, names_within
 from hookgw.deliveries import responses
 from hookgw.deliveries.dry_run import Counted
 from hookgw.deliveries.present import present_delivery, present_of_any, present_report
@@ -34,6 +35,7 @@ from hookgw.deliveries.selection import (
     selected,
 )
 from hookgw.kernel.schema_parts import MOMENT_SCHEMA
+from hookgw.records.api_keys import Right
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
@@ -42,8 +44,9 @@ from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.web.auth import current_principal
 from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.query import read_limit
+from hookgw.web.query import TAGS, read_limit
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -125,6 +128,7 @@ _RESEND_BODY = json_body(
 _REPLAY_ALL_BODY = json_body(
     "ReplayAllRequest",
     how_many_of_some_instances={"instances": ["loja*"], "since": "2h", "dryRun": True},
+    those_of_a_tenant={"tags": {"tenant": "acme"}, "since": "2h"},
     what_a_receiver_refused={"host": "crm.example.com", "status": "5xx", "since": "2h"},
     since_a_delivery_failed={"failedSince": "dlv_17", "label": "crm"},
 )
@@ -162,7 +166,7 @@ class DeliveryRoutes:
         blueprint.add_url_rule("/lane/list", view_func=self.lanes)
         return blueprint
 
-    @describes(_TAG, {200: responses.DeliveryPage}, query=_SELECTION)
+    @describes(_TAG, Right.READ, {200: responses.DeliveryPage}, query=_SELECTION)
     async def list_deliveries(self, instance: str) -> Response:
         """List an instance's deliveries, the newest first, page by page."""
         self._gateway.instances.get(instance)
@@ -176,7 +180,13 @@ class DeliveryRoutes:
         )
         return await self._list(query, self._registrations(instance).get)
 
-    @describes(_TAG, {200: responses.DeliveryOfAnyPage}, query=(INSTANCES, *_SELECTION), errors=(403, 404))
+    @describes(
+        _TAG,
+        within_reach(Right.READ),
+        {200: responses.DeliveryOfAnyPage},
+        query=(INSTANCES, TAGS, *_SELECTION),
+        errors=(403, 404),
+    )
     async def list_all(self) -> Response:
         """List the deliveries of several instances, the newest first, page by page.
 
@@ -199,9 +209,13 @@ class DeliveryRoutes:
         return await self._list(query, self._gateway.registry.registration, names_instances=True)
 
     def _selection(self, *, over_all: bool) -> DeliverySelection:
-        given = {name: value for name, value in request.args.items() if name not in ("cursor", "limit")}
+        elsewhere = ("cursor", "limit", TAGS.name)
+        given = {name: value for name, value in request.args.items() if name not in elsewhere}
         now = self._gateway.clock.wall()
-        selection = parse_list(given, self._gateway.catalog, now=now, over_all=over_all)
+        selection = parse_list(
+            given, self._gateway.catalog, now=now, over_all=over_all, tags=request.args.getlist(TAGS.name)
+        )
+        check_search(selection)
         # They are the operator's: how those receivers answer is none of the tenant's business.
         return limited(selection, without_global=not current_principal().is_global)
 
@@ -232,7 +246,7 @@ class DeliveryRoutes:
                 break
         return json_response(responses.DeliveryPage(deliveries=shown.entries, cursor=cursor))
 
-    @describes(_TAG, {200: responses.Report})
+    @describes(_TAG, Right.READ, {200: responses.Report})
     async def find(self, instance: str, name: str) -> Response:
         """Return one delivery with every attempt, by its own id or its event's id."""
         instance_id = self._gateway.instances.get(instance).id
@@ -250,11 +264,13 @@ class DeliveryRoutes:
                 instance_id,
                 gateway.catalog,
                 gateway.hooks.secret_options,
+                shows_data=current_principal().rights.has(Right.PAYLOADS),
             )
         )
 
     @describes(
         _TAG,
+        Right.REPLAY,
         {200: lane_responses.Attempt, 202: responses.Delivery},
         body=_RESEND_BODY,
         errors=(409,),
@@ -268,6 +284,10 @@ class DeliveryRoutes:
         """
         without_global = not current_principal().is_global
         asked = parse_resend(await read_optional_json(self._limit) or {})
+        if asked.url is not None:  # whoever has that server sees the payload
+            check_right(current_principal(), Right.PAYLOADS)
+        if asked.data_json is not None:
+            check_right(current_principal(), Right.SEND)
         deliveries = self._gateway.deliveries
         if asked.url is not None:
             attempt = await deliveries.send_elsewhere(
@@ -283,7 +303,13 @@ class DeliveryRoutes:
         registration = self._registrations(instance).get(summary.registration)
         return json_response(present_delivery(summary, registration), 202)
 
-    @describes(_TAG, {200: responses.Replayed, 202: responses.Replayed}, body=_REPLAY_BODY, errors=(409,))
+    @describes(
+        _TAG,
+        Right.REPLAY,
+        {200: responses.Replayed, 202: responses.Replayed},
+        body=_REPLAY_BODY,
+        errors=(409,),
+    )
     async def replay(self, instance: str) -> Response:
         """Send many deliveries again, in their original order.
 
@@ -301,7 +327,11 @@ class DeliveryRoutes:
         return _replayed(job)
 
     @describes(
-        _TAG, {200: responses.Replayed, 202: responses.Replayed}, body=_REPLAY_ALL_BODY, errors=(403, 404)
+        _TAG,
+        within_reach(Right.REPLAY),
+        {200: responses.Replayed, 202: responses.Replayed},
+        body=_REPLAY_ALL_BODY,
+        errors=(403, 404),
     )
     async def replay_all(self) -> Response:
         """Send many deliveries of several instances again, each instance's in their original order.
@@ -322,7 +352,7 @@ class DeliveryRoutes:
             return elsewhere
         deliveries, without_global = self._gateway.deliveries, not current_principal().is_global
         if len(names) > 1:
-            return _replayed(await deliveries.replay_all(asked.selection))
+            return _replayed(await deliveries.replay_all(self._within_reach(asked.selection, names)))
         selection = for_one(asked.selection, self._gateway.registry, names[0])
         if selection is None:
             return json_response(responses.Replayed(replayed=0), 202)
@@ -330,7 +360,13 @@ class DeliveryRoutes:
             await deliveries.replay(names[0], selection, without_global=without_global, waits=True)
         )
 
-    @describes(_TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_BODY, errors=(409,))
+    @describes(
+        _TAG,
+        Right.REPLAY,
+        {200: responses.Cancelled, 202: responses.Cancelled},
+        body=_CANCEL_BODY,
+        errors=(409,),
+    )
     async def cancel(self, instance: str) -> Response:
         """Cancel pending deliveries: they become dead letters, which can be replayed.
 
@@ -348,7 +384,11 @@ class DeliveryRoutes:
         return _cancelled(job)
 
     @describes(
-        _TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_ALL_BODY, errors=(403, 404)
+        _TAG,
+        within_reach(Right.REPLAY),
+        {200: responses.Cancelled, 202: responses.Cancelled},
+        body=_CANCEL_ALL_BODY,
+        errors=(403, 404),
     )
     async def cancel_all(self) -> Response:
         """Cancel pending deliveries of several instances: they become dead letters, which can be replayed.
@@ -369,7 +409,7 @@ class DeliveryRoutes:
             return elsewhere
         deliveries, without_global = self._gateway.deliveries, not current_principal().is_global
         if len(names) > 1:
-            return _cancelled(await deliveries.cancel_all(asked.selection))
+            return _cancelled(await deliveries.cancel_all(self._within_reach(asked.selection, names)))
         selection = for_one(asked.selection, self._gateway.registry, names[0])
         if selection is None:
             return json_response(responses.Cancelled(cancelled=0))
@@ -379,15 +419,26 @@ class DeliveryRoutes:
 
     async def _asked(self, parse: Callable[..., Asked], *, over_all: bool) -> Asked:
         catalog, now = self._gateway.catalog, self._gateway.clock.wall()
-        return await read_parsed(
+        asked = await read_parsed(
             self._limit, lambda body: parse(body, catalog, now=now, over_all=over_all), keeps=over_all
         )
+        check_search(asked.selection)
+        return asked
 
     def _named(self, asked: Asked) -> list[str]:
         """Return the instances that a call over several selects, within the reach of its key."""
         principal, registry = current_principal(), self._gateway.registry
         check_names(registry, principal, asked.selection)
-        return selected(registry.instances(), principal, asked.selection)
+        return selected(registry, principal, asked.selection)
+
+    def _within_reach(self, selection: DeliverySelection, names: list[str]) -> DeliverySelection:
+        """Return the selection of a job over several instances: only a key for everything leaves it open.
+
+        The job looks its instances up again later, when there may be more of them.
+        """
+        if current_principal().is_global:
+            return selection
+        return limited(msgspec.structs.replace(selection, instances=tuple(names)), without_global=True)
 
     async def _count_replay(self, names: list[str], asked: Asked) -> Counted:
         return await self._gateway.deliveries.count_replayable(
@@ -399,7 +450,7 @@ class DeliveryRoutes:
             names, asked.selection, without_global=not current_principal().is_global
         )
 
-    @describes(_TAG, {200: responses.Delivery}, errors=(409,))
+    @describes(_TAG, Right.REPLAY, {200: responses.Delivery}, errors=(409,))
     async def cancel_one(self, instance: str, name: str) -> Response:
         """Cancel one pending delivery: it becomes a dead letter, which can be resent.
 
@@ -426,6 +477,7 @@ class DeliveryRoutes:
 
     @describes(
         "Lanes",
+        within_reach(Right.READ),
         {200: list[lane_responses.Lane]},
         query=(CURSOR_QUERY,),
         headers=CURSOR_HEADER | SILENT_HEADER,
@@ -437,7 +489,8 @@ class DeliveryRoutes:
         did not answer, whose lanes are missing. If the list ends early, its cursor is in `hookgw-cursor`.
         """
         await reserve(LIST)
-        found = await self._gateway.views.lanes()
+        names = names_within(self._gateway.registry, current_principal())
+        found = await self._gateway.views.lanes(among=names)
         now = self._gateway.clock.steady()
         response = await array(
             found.lanes,
@@ -445,6 +498,12 @@ class DeliveryRoutes:
             lambda lane: present_lane(lane[1].lane, lane[1].instance, lane[1].label, now, lane[0]),
         )
         return name_silent(response, found.silent)
+
+
+def check_search(selection: DeliverySelection) -> None:
+    """Check that the caller may search in payloads, if a selection does: matches tell what is in them."""
+    if selection.reads_payloads:
+        check_right(current_principal(), Right.PAYLOADS)
 
 
 def _page() -> dict[str, Any]:

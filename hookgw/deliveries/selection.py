@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import trio
 
+from hookgw.core.access import check_reach, reaches, within
 from hookgw.core.registry import Registry
-from hookgw.kernel.errors import ForeignKey, NotFound
+from hookgw.kernel.errors import NotFound
 from hookgw.kernel.target_url import parse_target
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Principal
-from hookgw.records.instances import Instance
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration, is_global
 from hookgw.records.selection import DeliverySelection
 
+_NAMED = 50
+"""Names of instances in an entry of the audit."""
 _AT_ONCE = 200
 """Registrations that are looked at before others take turns."""
 
@@ -67,14 +69,13 @@ def check_names(registry: Registry, principal: Principal, selection: DeliverySel
     """
     for name in selection.instances:
         if not name.endswith("*"):
-            if not principal.may(name):
-                raise ForeignKey("This key belongs to another instance.")
+            check_reach(registry, principal, name)
             registry.instance(name)
 
 
-def selected(instances: Iterable[Instance], principal: Principal, selection: DeliverySelection) -> list[str]:
+def selected(registry: Registry, principal: Principal, selection: DeliverySelection) -> list[str]:
     """Return the names of the instances that a selection has, sorted, within the reach of a key."""
-    return sorted(one.name for one in instances if principal.may(one.name) and selection.names(one.name))
+    return [one.name for one in within(registry, principal) if selection.has(one)]
 
 
 def instances_of(
@@ -86,16 +87,17 @@ def instances_of(
         ForeignKey, NotFound: as :func:`check_names` does.
     """
     check_names(registry, principal, selection)
-    if principal.is_global and not selection.instances:
+    if principal.is_global and not selection.instances and not selection.tags:
         return None
-    return tuple(selected(registry.instances(), principal, selection))
+    return tuple(selected(registry, principal, selection))
 
 
 def details_of(selection: DeliverySelection) -> dict[str, str | None]:
     """Return what the audit says of a selection: not who it is about, nor what they wrote."""
     status = selection.status
     return {
-        "instances": ", ".join(selection.instances) or None,
+        "instances": _some(selection.instances),
+        "tags": ", ".join("=".join(tag) for tag in selection.tags) or None,
         "label": selection.label,
         "host": selection.host,
         "kinds": ", ".join(selection.kinds) or None,
@@ -111,6 +113,11 @@ def details_of(selection: DeliverySelection) -> dict[str, str | None]:
     }
 
 
+def _some(names: Sequence[str]) -> str | None:
+    shown = ", ".join(names[:_NAMED]) or None
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} more"
+
+
 async def all_receivers(
     registry: Registry, principal: Principal, selection: DeliverySelection
 ) -> tuple[str, ...] | None:
@@ -121,7 +128,8 @@ async def all_receivers(
     for number, one in enumerate(registry.registrations()):
         if number % _AT_ONCE == _AT_ONCE - 1:
             await trio.lowlevel.checkpoint()
-        is_own = is_global(one.id) if one.instance == GLOBAL_INSTANCE else principal.may(one.instance)
+        is_everywhere = one.instance == GLOBAL_INSTANCE
+        is_own = is_global(one.id) if is_everywhere else reaches(registry, principal, one.instance)
         if is_own and is_receiver(selection, one) and not (selection.label is not None and is_global(one.id)):
             found.append(one.id)
     return tuple(found)
@@ -131,4 +139,4 @@ def for_one(selection: DeliverySelection, registry: Registry, instance: str) -> 
     """Return a selection for one of the instances that it has; ``None`` if it has no webhook of the label."""
     if selection.label is not None and registry.find(instance, selection.label) is None:
         return None
-    return msgspec.structs.replace(selection, instances=())
+    return msgspec.structs.replace(selection, instances=(), tags=())

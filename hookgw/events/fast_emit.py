@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.events.routes import EMIT_PATH, EMIT_RULE
-from hookgw.web.auth import authenticate, check_access, learn_key
+from hookgw.records.api_keys import Right
+from hookgw.web.auth import authenticate, check_need, learn_key
 from hookgw.web.first_headers import FirstHeaders
+from hookgw.web.needs import Need, Scope
 from hookgw.web.server.errors import JsonResponse, response_to
 from hookgw.web.server.exchange import Gone, RequestResponse
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 
+_NEED = Need(Scope.INSTANCE, Right.SEND)
 _HEADERS = "headers"
 """The note about a head that has its headers."""
 
@@ -46,7 +49,8 @@ class FastEmit:
             instance = scope["path"][len(EMIT_PATH) :]
             await learn_key(self._gateway, exchange)
             # 401 and 403 before the body is read, as on the ordinary path.
-            check_access(authenticate(self._gateway, exchange).principal, instance)
+            principal = authenticate(self._gateway, exchange).principal
+            check_need(self._gateway.registry, principal, _NEED, {"instance": instance})
             body = await self._endpoint.emit(instance, headers, None, exchange)
             response = JsonResponse(EMIT_STATUS, body)
         except Gone:  # the client left: a response would reach no one

@@ -6,13 +6,14 @@ import msgspec
 from quart import Response
 
 from hookgw.site.site import NavEntry, Site
+from hookgw.web.needs import ANY_KEY
 
 
 class KindsPage:
     def __init__(self, site: Site) -> None:
         self._site = site
-        site.nav.append(NavEntry("Event kinds", "/kinds"))
-        site.add("/kinds", self.show)
+        site.nav.append(NavEntry("Event kinds", "/kinds", right=None))
+        site.add("/kinds", self.show, ANY_KEY)
 
     async def show(self) -> Response:
         return await self._site.render(

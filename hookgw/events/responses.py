@@ -75,7 +75,8 @@ class Event(Struct, frozen=True, kw_only=True):
         id: the ``webhook-id`` of its deliveries.
         event: its kind.
         instance: the instance's name.
-        data: the payload.
+        data: the payload; left out for a key without the right ``payloads``.
+        withheld: why there is no ``data``, in a sentence.
         date_time: when the event happened.
         sender: the account, if known.
         server_url: the URL of the gateway that raised it, if known.
@@ -84,7 +85,8 @@ class Event(Struct, frozen=True, kw_only=True):
     id: str
     event: str
     instance: str
-    data: Raw
+    data: Raw | UnsetType = UNSET
+    withheld: str | UnsetType = UNSET
     date_time: Time
     sender: str | None
     server_url: str | None

@@ -12,6 +12,8 @@ from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.events.erasure_request import parse_erasure
 from hookgw.events.present import present_kind
 from hookgw.events.schemas import EMIT, EVENT_ID_SCHEMA
+from hookgw.records.api_keys import Right
+from hookgw.web.needs import ANY_KEY
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.web.request_body import NDJSON, current_exchange, json_response, read_parsed, reserve
 from hookgw.web.server.errors import JSON
@@ -60,7 +62,12 @@ class EventRoutes:
         return blueprint
 
     @describes(
-        "Events", {202: responses.Emitted}, body=_EMIT_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE), errors=(422,)
+        "Events",
+        Right.SEND,
+        {202: responses.Emitted},
+        body=_EMIT_BODY,
+        query=(_IDEMPOTENCY_KEY, _DEDUPE),
+        errors=(422,),
     )
     async def emit(self, instance: str) -> Response:
         """Accept events; the response comes once they are on disk.
@@ -72,7 +79,12 @@ class EventRoutes:
         return Response(body, EMIT_STATUS, content_type=JSON)
 
     @describes(
-        "Events", {202: responses.Emitted}, body=_KIND_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE), errors=(422,)
+        "Events",
+        Right.SEND,
+        {202: responses.Emitted},
+        body=_KIND_BODY,
+        query=(_IDEMPOTENCY_KEY, _DEDUPE),
+        errors=(422,),
     )
     async def emit_kind(self, instance: str, kind: str) -> Response:
         """Accept events of one kind, as a gateway sends them to a URL with `byEvents`.
@@ -83,7 +95,13 @@ class EventRoutes:
         body = await self._endpoint.emit(instance, request.headers, request.body, current_exchange(), kind)
         return Response(body, EMIT_STATUS, content_type=JSON)
 
-    @describes("Events", {200: responses.Erased, 202: responses.Erased}, body=_ERASE_BODY, errors=(409,))
+    @describes(
+        "Events",
+        Right.INSTANCES,
+        {200: responses.Erased, 202: responses.Erased},
+        body=_ERASE_BODY,
+        errors=(409,),
+    )
     async def erase(self, instance: str) -> Response:
         """Erase a person's data: events that concern them, with their deliveries and attempts.
 
@@ -100,7 +118,7 @@ class EventRoutes:
         )
         return json_response(erased, 202 if job.is_running else 200)
 
-    @describes("Events", {200: list[responses.Kind]})
+    @describes("Events", ANY_KEY, {200: list[responses.Kind]})
     async def kinds(self) -> Response:
         """List the catalog of event kinds."""
         await reserve(LIST)

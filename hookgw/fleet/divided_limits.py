@@ -10,6 +10,7 @@ requests with a key                   yes      they come to any node
 wrong keys of an address              yes      they come to any node
 connections to a host                 yes      lanes on all nodes lead to it
 rate of a registration                no       its lanes are on one node
+rate of a tag                         yes      its instances are on any node
 attempts of a registration at once    no       its lanes are on one node
 requests of networks, media           no       an instance is on one node, and they are forwarded there
 requests and bodies in progress       no       the memory is the machine's

@@ -13,6 +13,7 @@ import msgspec
 import trio
 
 from hookgw.core.this_node import KnownRecords, Refresh
+from hookgw.records.api_keys import Key
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
@@ -76,6 +77,7 @@ class RecordRefresh(Refresh):
         registry.apply_disabled(changes.disabled_webhooks)
         if changes.global_keys is not msgspec.UNSET:
             self._global_keys.apply(changes.global_keys, keyring)
+        self._global_keys.apply_limited(changes.keys, keyring)
         self._sessions.apply(changes.sessions)
         if changes.is_whole:
             self._members.known_version = changes.version
@@ -90,9 +92,11 @@ class RecordRefresh(Refresh):
             one.id for one in known if one.instance != GLOBAL_INSTANCE
         )
         sessions: dict[str, BrowserSession | None] = dict.fromkeys(self._sessions.ids())
+        keys: dict[str, Key | None] = dict.fromkeys(self._global_keys.limited)
         return msgspec.structs.replace(
             changes,
             instances=instances | changes.instances,
             registrations=registrations | changes.registrations,
             sessions=sessions | changes.sessions,
+            keys=keys | changes.keys,
         )

@@ -28,6 +28,7 @@ from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, NAME_SCHEMA, Length, Schema, ref
 from hookgw.kernel.units import DAY
 from hookgw.records.instances import CatchUp
+from hookgw.records.tags import MOST_TAGS, TAG_PART, check_tags, tag_texts
 
 BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """Fields of a registration that clients of Evolution API 1 send beside ``webhook``."""
@@ -38,6 +39,23 @@ MAX_SETTING = 4096
 def _text_or_object(value: Any, where: str) -> str | dict[str, Any]:
     return value if isinstance(value, str) else as_object(value, where)
 
+
+TAGS_SCHEMA: Schema = {
+    "type": "object",
+    "description": "Tags of an instance: names with values.",
+    "maxProperties": MOST_TAGS,
+    "propertyNames": {"pattern": f"^{TAG_PART}$"},
+    "additionalProperties": {"type": "string", "pattern": f"^{TAG_PART}$"},
+    "examples": [{"tenant": "acme", "plan": "gold"}],
+}
+TAGS = Field(
+    name="tags",
+    kind=Kind(check_tags, ref("TagsOfInstance"), dict[str, str]),
+    meaning=f"Names with values, at most {MOST_TAGS}: who the instance belongs to, for example.",
+    when_set={},
+    shows="names with values that operators have given it.",
+    audit=lambda tags: " ".join(tag_texts(tags)),
+)
 
 CREATION = (
     Field(
@@ -79,6 +97,7 @@ CREATION = (
         when_set=None,
         option=Option("Also register this URL for its events.", "URL"),
     ),
+    TAGS,
 )
 """The fields of ``create`` alone. Beside them it has options, of every instance and of its connector, and
 settings."""
@@ -188,6 +207,13 @@ OPTIONS_REQUEST: Schema = request_schema(
     "Options of the instance and of its connector; null removes one, and a masked secret keeps its value. "
     "Other fields of `/instance/create` are no options.",
 ) | {"additionalProperties": True}
+TAGS_REQUEST: Schema = {
+    "type": "object",
+    "description": "The tags that the instance has from now on.",
+    "additionalProperties": False,
+    "required": ["tags"],
+    "properties": {"tags": ref("TagsOfInstance") | {"description": "All of them; `{}` removes all."}},
+}
 PRESENCE: Schema = {
     "type": "object",
     "description": "A presence.",

@@ -36,6 +36,7 @@ def present_instance(
         status="connected" if is_new and state is ConnectionState.OPEN else state.value,
         created_at=rfc3339(instance.created_at),
         options=options if instance.integration else UNSET,
+        tags=instance.tags,
     )
 
 
@@ -82,6 +83,7 @@ def present_listed_instance(
         disconnection_at=rfc3339(closing.at) if closing else None,
         created_at=rfc3339(instance.created_at),
         updated_at=rfc3339(instance.updated_at or instance.created_at),
+        tags=instance.tags,
         setting=present_settings(instance.settings),
         count=responses.Counts(),
         disconnection_reason=close_reason or UNSET,

@@ -9,7 +9,15 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from hookgw.instances.fields import ACCOUNT_PRESENCES, BESIDE, CREATE_FIELDS, CREATION, OPTIONS, SETTINGS
+from hookgw.instances.fields import (
+    ACCOUNT_PRESENCES,
+    BESIDE,
+    CREATE_FIELDS,
+    CREATION,
+    OPTIONS,
+    SETTINGS,
+    TAGS,
+)
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import read_fields
 from hookgw.kernel.json_fields import Fields, as_object, one_of
@@ -43,6 +51,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     settings: InstanceSettings
     webhook: RegistrationChange | None
     warnings: list[str]
+    tags: dict[str, str] = {}
     own_options: dict[str, Any] = {}
     requested_integration: str = ""
     connect: bool = False
@@ -64,7 +73,7 @@ def parse_creation(
     """
     body = as_object(body, "The body")
     fields = Fields(("", body))
-    name, token, integration, with_code, registration = read_fields(CREATION, fields).values()
+    name, token, integration, with_code, registration, tags = read_fields(CREATION, fields).values()
     requested = integration if integration in FOREIGN else ""
     # Clients of Evolution API 1 name no integration, and want a code.
     if not integration and with_code and _DEFAULT in integrations:
@@ -115,6 +124,7 @@ def parse_creation(
         requested_integration=requested,
         connect=with_code and bool(integration),
         options=options,
+        tags=tags,
         own_options=own_options,
         settings=InstanceSettings(**settings),
         webhook=webhook,
@@ -158,6 +168,15 @@ def parse_option_changes(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     fields.ignore(*change)
     fields.finish()
     return own, change
+
+
+def parse_tags(body: Any) -> dict[str, str]:
+    """Read the body of ``/instance/tags``. Raise ``Invalid`` with every mistake."""
+    fields = Fields(("", as_object(body, "The body")))
+    tags: dict[str, str] = fields.need(TAGS.kind.check, {}, "tags")
+    fields.refuse_unknown("a change of tags")
+    fields.finish()
+    return tags
 
 
 def parse_presence_of_account(body: Any) -> str:

@@ -25,6 +25,7 @@ class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
         connector: the connector's name; ``null`` if events come only over HTTP.
         status: the state of its connection. In the response to `create`, `open` is called `connected`.
         created_at: when it was created.
+        tags: names with values that operators have given it.
         options: those of its connector, secrets masked; missing without a connector.
     """
 
@@ -34,6 +35,7 @@ class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
     connector: str | None
     status: Literal["open", "connecting", "close", "connected"]
     created_at: Time
+    tags: dict[str, str]
     options: dict[str, Any] | UnsetType = UNSET
 
 
@@ -131,6 +133,7 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
         disconnection_at: when that connection was closed.
         created_at: when it was created.
         updated_at: when its options, settings or connection were changed.
+        tags: names with values that operators have given it.
         setting: how its account behaves; secrets are masked.
         count: what is stored of the account.
         disconnection_reason: why the state is `close`.
@@ -156,6 +159,7 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
     disconnection_at: Time | None
     created_at: Time
     updated_at: Time
+    tags: dict[str, str]
     setting: Settings = field(name="Setting")
     count: Counts = field(name="_count")
     backlog: Backlog
@@ -252,6 +256,18 @@ class Connection(Struct, frozen=True, kw_only=True, rename="camel"):
     pairing_code: str | UnsetType | None = UNSET
     count: int | UnsetType = UNSET
     ingest_url: str | UnsetType = UNSET
+
+
+class TaggedInstance(Struct, frozen=True, rename="camel"):
+    """The tags of an instance.
+
+    Attributes:
+        instance_name: the instance's name.
+        tags: its tags.
+    """
+
+    instance_name: str
+    tags: dict[str, str]
 
 
 class IngestUrl(Struct, frozen=True, rename="camel"):

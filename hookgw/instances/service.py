@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -12,7 +12,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.auth.keyring import Keyring, new_key
+from hookgw.auth.keyring import LIMITED, Keyring, new_key
 from hookgw.concurrency.clock import Clock
 from hookgw.core.ingest_url import new_ingest_token, takes_requests
 from hookgw.core.jobs import Jobs, RunningJob
@@ -27,7 +27,7 @@ from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotSupported, Sto
 from hookgw.kernel.randomness import random_hex
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
-from hookgw.records.api_keys import DEFAULT_KEY, Key
+from hookgw.records.api_keys import DEFAULT_KEY, NO_LIMITS, Key, Limits
 from hookgw.records.connectors import ConnectionState, QRCode
 from hookgw.records.instances import Disconnection, Instance, InstanceSettings, check_name
 from hookgw.records.jobs import Job, JobKind
@@ -80,6 +80,10 @@ class InstanceService:
 
     def all(self) -> list[Instance]:
         return self._registry.instances()
+
+    def tagged(self, wanted: Iterable[tuple[str, str]]) -> list[Instance]:
+        """Return the instances that carry all of some tags, sorted by name; without tags, all."""
+        return self._registry.tagged(wanted)
 
     def count(self) -> int:
         return self._registry.count_instances()
@@ -144,6 +148,9 @@ class InstanceService:
         token: str | None = None,
         options: dict[str, Any] | None = None,
         settings: InstanceSettings | None = None,
+        tags: Mapping[str, str] = MappingProxyType({}),
+        limits: Limits = NO_LIMITS,
+        is_operator: bool = True,
         own_options: Mapping[str, Any] = MappingProxyType({}),
         webhook: RegistrationChange | None = None,
         label: str = DEFAULT_LABEL,
@@ -156,6 +163,8 @@ class InstanceService:
                 clients send fields for Evolution API: options that the connector does not describe are left
                 out.
             token: the key; ``None`` to generate one.
+            limits: of the key.
+            is_operator: whether the caller may set options that are the operator's.
             own_options: those of every instance, by the names of the fields of the record.
             webhook: the first registration, with this label.
 
@@ -178,6 +187,8 @@ class InstanceService:
             options = rules.described(options or {})
         kept_options = rules.changed({}, options or {})
         rules.check(kept_options)
+        if not is_operator and (reserved := rules.reserved({}, kept_options)):
+            raise Forbidden(f"{reserved[0]} can be set only with a global key.")
         await self._connectors.check_options(integration, kept_options)
         if token and not (LEAST_KEY <= len(token) <= 256 and token.isascii() and token.isprintable()):
             raise Invalid(f"token must be {LEAST_KEY} to 256 printable ASCII characters.")
@@ -194,14 +205,22 @@ class InstanceService:
             # Claimed, so that no other instance gets the same chosen token during the write.
             with self._keyring.claiming(key) as key_hash:
                 now = self._clock.wall()
+                is_limited = limits.reach is not None or limits.rights is not None
+                first_key = Key(
+                    name=DEFAULT_KEY,
+                    hash=LIMITED + key_hash if is_limited else key_hash,
+                    created_at=now,
+                    **msgspec.structs.asdict(limits),
+                )
                 instance = Instance(
                     name=name,
                     id=str(uuid.UUID(random_hex(16), version=4)),
                     integration=integration,
                     requested_integration=requested_integration,
-                    keys=(Key(name=DEFAULT_KEY, hash=key_hash, created_at=now),),
+                    keys=(first_key,),
                     options=kept_options,
                     settings=settings or InstanceSettings(),
+                    tags=dict(tags),
                     created_at=now,
                     updated_at=now,
                     **own_options,
@@ -465,6 +484,16 @@ class InstanceService:
                 await self._put(instance)
                 self._connectors.changed(instance)
         return settings
+
+    @completes
+    async def change_tags(self, name: str, tags: Mapping[str, str]) -> Instance:
+        """Replace all tags of an instance by valid ones."""
+        async with self._registry.changing_existing(name) as instance:
+            if tags != instance.tags:
+                instance = msgspec.structs.replace(instance, tags=dict(tags))
+                await self._put(instance)
+                self._connectors.changed(instance)
+        return instance
 
     async def set_presence(self, name: str, presence: str) -> None:
         """Show a presence for an instance's whole account.

@@ -62,7 +62,7 @@ class Forbidden(HookgwError):
 
 
 class ForeignKey(Forbidden):
-    """The key belongs to another instance, or the call requires a global key."""
+    """The key does not reach the instance, or the call requires a global key."""
 
 
 class NotFound(HookgwError):

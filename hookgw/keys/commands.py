@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -13,17 +13,24 @@ from hookgw.command.fields import read_moment
 from hookgw.command.names import complete_instances, read_name
 from hookgw.command.output import Column, json_option, say, show_fields, show_json, show_table, table_options
 from hookgw.keys.fields import FIELDS
+from hookgw.records.api_keys import Right
+from hookgw.records.tags import parse_tag
 
 CREATED = {
     "name": "name",
-    "instance": "instance",
     "key": "key",
-    **{one.json: one.heading for one in FIELDS[1:] if one.shows},
+    "instances": "reach",
+    "rights": "can",
+    "expiresAt": "expires",
 }
 """The headings, by the field of a key."""
+MOST_NAMED = 10
+"""Instances of a key that are named; ``--json`` has all."""
 LISTED = {
     "name": Column("name", least=12),
     "state": Column("state", least=None),
+    "reach": Column("reach", least=16),
+    "rights": Column("can", least=16),
     "createdAt": Column("created", least=None, is_time=True),
     "expiresAt": Column("expires", least=None, is_time=True),
     "origin": Column("created with", drop=2),
@@ -36,7 +43,7 @@ LISTED = {
 def key() -> None:
     """Create, list and revoke API keys.
 
-    With --instance, the commands are about the keys of that instance, otherwise about the global keys.
+    With --instance, the commands are about the keys of that instance, otherwise about those of none.
     """
 
 
@@ -45,27 +52,93 @@ def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--instance",
         callback=read_name,
         shell_complete=complete_instances,
-        help="Keys of this instance.  [default: the global keys]",
+        help="Keys of this instance.  [default: those of no instance]",
     )(command)
+
+
+def _read_tags(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
+    tags: dict[str, str] = {}
+    for one in given:
+        name, value = parse_tag(one, "--tag")
+        if tags.setdefault(name, value) != value:
+            raise click.BadParameter(f"{name} is given twice: an instance has one value of each tag.")
+    return tags or None
+
+
+def _read_rights(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> list[str] | None:
+    return [word.strip() for one in given for word in one.split(",") if word.strip()] or None
 
 
 @key.command()
 @click.argument("name", callback=read_name)
-@instance_option
-@add_options(options_of(FIELDS, {"expires_at": (("--expires-at",), {"callback": read_moment})}).values())
+@click.option(
+    "--instance",
+    "instances",
+    multiple=True,
+    callback=read_name,
+    shell_complete=complete_instances,
+    help="The key belongs to this instance; repeated, it reaches these instances.",
+)
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_read_tags,
+    help="The key reaches the instances with this tag, also those made later; repeated, with all of them.",
+)
+@click.option(
+    "--can",
+    "rights",
+    multiple=True,
+    metavar="RIGHTS",
+    callback=_read_rights,
+    help=f"What the key may do, separated by commas: {', '.join(Right)}, receive:LABEL.  "
+    "[default: what your key may]",
+)
+@add_options(
+    options_of(
+        FIELDS,
+        {
+            "expires_in": (("--expires-in", "--expires"), {}),
+            "expires_at": (("--expires-at",), {"callback": read_moment}),
+        },
+    ).values()
+)
 @server_options
 @json_option
-def create(client: Client, name: str, instance: str | None, as_json: bool, **fields: Any) -> None:
+def create(client: Client, name: str, instances: tuple[str, ...], as_json: bool, **fields: Any) -> None:
     """Create a key and print it.
 
     The key is shown once. Store it now.
+
+    \b
+    For a customer:
+    hookgw key create acme --tag tenant=acme --can read,replay --expires 90d
     """
-    body = body_of(FIELDS, {"name": name, **fields})
-    created = client.call("POST", "key", "create", instance, body=body)
+    if instances and fields["tags"]:
+        raise click.UsageError("Give --instance or --tag, not both.")
+    named = list(dict.fromkeys(instances))
+    # A key that belongs to its instance goes with it; one for several is a key of its own.
+    own = named[0] if len(named) == 1 else None
+    given = {"name": name, "instances": named if len(named) > 1 else None, **fields}
+    created = client.call("POST", "key", "create", own, body=body_of(FIELDS, given))
     if as_json:
         show_json(created)
     else:
-        show_fields({heading: created.get(field) for field, heading in CREATED.items()})
+        shown = {**created, "instances": _reach(created), "rights": ", ".join(created.get("rights", ()))}
+        show_fields({heading: shown.get(field) for field, heading in CREATED.items()})
+
+
+def _reach(one: Mapping[str, Any]) -> str:
+    """Return the reach of a key in words."""
+    tags, instances = one.get("tags"), one.get("instances")
+    words = [f"{name}={value}" for name, value in (tags or {}).items()]
+    if instances is not None:
+        words.append(", ".join(instances[:MOST_NAMED]) or "no instance that exists")
+        if len(instances) > MOST_NAMED:
+            words.append(f"and {len(instances) - MOST_NAMED} more")
+    return " ".join(words) or "everything"
 
 
 @key.command("list")
@@ -73,7 +146,7 @@ def create(client: Client, name: str, instance: str | None, as_json: bool, **fie
 @server_options
 @table_options
 def list_(client: Client, instance: str | None, wide: bool, as_json: bool) -> None:
-    """List the names and states of keys.
+    """List the names, states, reach and rights of keys.
 
     The keys themselves cannot be shown again: hookgw stores only their hashes.
     """
@@ -81,7 +154,8 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool) -> No
     if as_json:
         show_json(found)
     else:
-        rows = ([one.get(field) for field in LISTED] for one in found)
+        shown = ({**one, "reach": _reach(one), "rights": ", ".join(one.get("rights", ()))} for one in found)
+        rows = ([one.get(field) for field in LISTED] for one in shown)
         show_table(tuple(LISTED.values()), rows, wide=wide)
 
 

@@ -5,10 +5,12 @@ A row, and a line in :class:`~hookgw.records.api_keys.Key`, is all that a new fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from msgspec import UNSET
 
+from hookgw.kernel.audited import camel
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import (
     REQUIRED,
@@ -24,21 +26,32 @@ from hookgw.kernel.fields import (
     request_schema,
     write_time,
 )
-from hookgw.kernel.json_fields import Fields, as_object, as_text
-from hookgw.kernel.schema_parts import NAME_SCHEMA, TIME_SCHEMA, Time
+from hookgw.kernel.json_fields import Fields, as_object, as_text, list_of, show_name
+from hookgw.kernel.schema_parts import NAME_SCHEMA, TIME_SCHEMA, Schema, Time, ref
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.kernel.units import DAY, Duration
-from hookgw.records.api_keys import Key
+from hookgw.records.api_keys import MEANINGS, Key, Reach, Right, Rights
+from hookgw.records.instances import check_name
+from hookgw.records.tags import check_tags
 
 LONGEST_LIFE = 3650 * DAY
+MAX_INSTANCES = 1_000
+"""The most instances that a key names."""
 
 
 class Showing(NamedTuple):
-    """What a key is shown with: its instance, or ``None`` if it is global; the caller's key; the time."""
+    """What a key is shown with.
+
+    Attributes:
+        instance: that it belongs to; ``None`` for none.
+        current: the caller's key.
+        names_of: returns the present names of the instances that a reach names; ``None`` for any.
+    """
 
     instance: str | None
     current: Key
     now: float
+    names_of: Callable[[Reach | None], list[str] | None] = lambda _: None
 
 
 def _check_moment(value: Any, where: str, reading: Reading) -> float:
@@ -53,13 +66,96 @@ def _check_moment(value: Any, where: str, reading: Reading) -> float:
     return expires_at
 
 
+def _check_name(value: Any, where: str) -> str:
+    return check_name(value, where)
+
+
+_names = list_of(_check_name, MAX_INSTANCES)
+
+
+def _check_names(value: Any, where: str) -> tuple[str, ...]:
+    names = _names(value, where)
+    if not names:
+        raise Invalid(f"{where} must name an instance.")
+    return tuple(dict.fromkeys(names))
+
+
+def _check_tags(value: Any, where: str) -> dict[str, str]:
+    tags = check_tags(value, where)
+    if not tags:
+        raise Invalid(f"{where} must have a tag.")
+    return tags
+
+
+def _check_right(value: Any, where: str) -> str:
+    right, is_of_label, label = as_text(value, where).partition(":")
+    if right not in list(map(str, Right)) or (is_of_label and right != Right.RECEIVE):
+        raise Invalid(
+            f"{where} must be one of {', '.join(Right)}, or receive:LABEL, not {show_name(str(value))}."
+        )
+    if is_of_label:
+        check_name(label, f"{where}: the label")
+    return str(value)
+
+
+_rights = list_of(_check_right, 2 * len(Right))
+
+
+def _check_rights(value: Any, where: str) -> tuple[str, ...]:
+    words = _rights(value, where)
+    if not words:
+        raise Invalid(f"{where} must name a right.")
+    if len({word for word in words if word.startswith(Right.RECEIVE)}) > 1:
+        raise Invalid(f"{where} must have receive once: with one label, or for all of them.")
+    return Rights.of(words).words
+
+
+_RIGHT_SCHEMA: Schema = {
+    "type": "string",
+    "pattern": f"^({'|'.join(Right)}|receive:[A-Za-z0-9._-]{{1,128}})$",
+}
+
+
 FIELDS = (
     Field(
         name="name",
         kind=Line(as_text, NAME_SCHEMA, str),  # the gateway checks it
         meaning="The name.",
-        shows="unique among the keys of the instance, or among the global keys.",
+        shows="unique among the keys of the instance, or among those of no instance.",
         when_set=REQUIRED,
+    ),
+    Field(
+        name="tags",
+        kind=Kind(_check_tags, ref("TagsOfInstance"), dict[str, str]),
+        meaning="The key reaches the instances that have all of these tags, also those made later.",
+        shows="the tags that an instance must have to be reached.",
+        attribute="reach",
+        audit=lambda reach: ", ".join(f"{name}={value}" for name, value in reach.tags) if reach else "",
+        heading="tags",
+        show=lambda key, _: {} if key.reach is None else dict(key.reach.tags),
+    ),
+    Field(
+        name="instances",
+        kind=Kind(
+            _check_names,
+            {"type": "array", "items": NAME_SCHEMA, "minItems": 1, "maxItems": MAX_INSTANCES},
+            list[str] | None,
+        ),
+        meaning="The key reaches these instances, and no later ones of their names.",
+        shows="the instances that are reached; ``null`` for all that have the tags.",
+        heading="instances",
+        show=lambda key, to: to.names_of(key.reach) if to.instance is None else [to.instance],
+    ),
+    Field(
+        name="rights",
+        kind=Kind(_check_rights, {"type": "array", "items": _RIGHT_SCHEMA, "minItems": 1}, list[str]),
+        meaning="What the key may do, by default what the caller's key may: "
+        + "; ".join(f"`{right}`: {meaning}" for right, meaning in MEANINGS.items())
+        + ".",
+        shows="what the key may do.",
+        audit=lambda words: ", ".join(words) if words else "",
+        heading="rights",
+        show=lambda key, to: list(key.principal(to.instance).rights.words),
     ),
     Field(
         name="expires_in",
@@ -82,7 +178,10 @@ FIELDS = (
 SHOWN = (
     FIELDS[0],
     Shown(
-        "instance", str | None, "the instance's name; ``null`` for a global key.", lambda _, to: to.instance
+        "instance",
+        str | None,
+        "the instance that the key belongs to; ``null`` for none.",
+        lambda _, to: to.instance,
     ),
     Shown(
         "state",
@@ -114,11 +213,15 @@ CREATED = (
 )
 
 KEY = request_schema(
-    FIELDS, "Send expiresIn or expiresAt; with neither, the key lasts as long as the caller's key."
+    FIELDS,
+    "Send expiresIn or expiresAt; with neither, the key lasts as long as the caller's key. Send tags or "
+    "instances; with neither, the key reaches what the caller's key does. A key for an instance has neither.",
 )
 
 
-def parse_key_request(body: Any, *, now: float) -> tuple[dict[str, Any], list[str]]:
+def parse_key_request(
+    body: Any, *, now: float, is_of_instance: bool = False
+) -> tuple[dict[str, Any], list[str]]:
     """Read the body of a key's ``create``; durations count from ``now``, in seconds since the epoch.
 
     Return the fields of the record that it sets, and a warning for each ignored field. Raise ``Invalid`` with
@@ -127,8 +230,11 @@ def parse_key_request(body: Any, *, now: float) -> tuple[dict[str, Any], list[st
     fields = Fields(("", as_object(body, "The body")))
     given = read_fields(FIELDS, fields, now)
     # What was sent, not what was read: two wrong values are two mistakes, and this is a third one.
-    if all(fields.find(*field.spellings) for field in FIELDS[1:3]):
-        fields.problems.append("Send expiresIn or expiresAt, not both.")
+    for one, other in (("expires_in", "expires_at"), ("tags", "instances")):
+        if all(fields.find(*field.spellings) for field in FIELDS if field.name in (one, other)):
+            fields.problems.append(f"Send {camel(one)} or {camel(other)}, not both.")
+    if is_of_instance and (given["tags"] is not UNSET or given["instances"] is not UNSET):
+        fields.problems.append("A key of an instance reaches that one: leave tags and instances out.")
     warnings = fields.finish()
     life = given.pop("expires_in")
     if life is not UNSET:

@@ -1,19 +1,22 @@
-"""The keys of an instance, on its page."""
+"""The keys of an instance, on its page; and the page of all other keys."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 from quart import Response
 
+from hookgw.auth.keyring import CONFIGURED_KEY
 from hookgw.kernel.errors import HookgwError
 from hookgw.keys.fields import FIELDS, parse_key_request
-from hookgw.records.api_keys import Key
+from hookgw.records.api_keys import MEANINGS, Key, Right
 from hookgw.records.instances import check_name
-from hookgw.site.field_form import from_form
-from hookgw.site.site import Form, Site, visitor
+from hookgw.records.tags import parse_tag
+from hookgw.site.field_form import from_form, inputs_of
+from hookgw.site.site import Form, NavEntry, Site, visitor
+from hookgw.web.needs import within_reach
 
 
 class ShowInstance(Protocol):
@@ -32,19 +35,23 @@ class KeyForms:
         self._gateway = site.gateway
         self._show = show
         path, page = "/instances/<instance>/keys", "/instances/{instance}"
-        site.add(f"{path}/create", self.create_key, "POST", page=page)
-        site.add(f"{path}/<key_name>/revoke", self.revoke_key, "POST", page=page)
+        site.add(f"{path}/create", self.create_key, Right.KEYS, "POST", page=page)
+        site.add(f"{path}/<key_name>/revoke", self.revoke_key, Right.KEYS, "POST", page=page)
 
     def rows(self, instance: str) -> list[tuple[Key, bool, bool]]:
         """Return the keys, the oldest first; whether each has expired; whether it is the session's."""
         now, own = self._gateway.clock.steady(), visitor().holder.key.hash
-        return [(key, key.is_expired(now), key.hash == own) for key in self._gateway.keys.list(instance)]
+        return [
+            (key, key.is_expired(now), key.hash == own)
+            for key in self._gateway.keys.list(instance, seen_by=visitor().holder)
+        ]
 
     async def create_key(self, instance: str) -> Response:
         form = await self._site.form()
         now = self._gateway.clock.steady()
         try:
-            asked, _ = parse_key_request({"name": form.get("key_name")} | from_form(FIELDS, form), now=now)
+            body = {"name": form.get("key_name")} | from_form(FIELDS, form)
+            asked, _ = parse_key_request(body, now=now, is_of_instance=True)
             check_name(asked["name"], "The name of the key")
             made, key = await self._gateway.keys.create(instance, **asked, maker=visitor().holder)
         except HookgwError as error:
@@ -66,3 +73,98 @@ class KeyForms:
         except HookgwError as error:
             return await self._show(instance, at="keys", error=error)
         return self._site.redirect(f"/instances/{quote(instance)}", done="revoked")
+
+
+MOST_SHOWN = 200
+"""Keys on the page."""
+
+
+class Row(NamedTuple):
+    """A key in the list; ``is_own`` if the session began with it."""
+
+    key: Key
+    reach: str
+    rights: str
+    is_expired: bool
+    is_own: bool
+
+
+class KeysPage:
+    """``/dashboard/keys``: the keys of no instance."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        site.nav.append(NavEntry("Keys", "/keys", Right.KEYS))
+        needs = within_reach(Right.KEYS)
+        site.add("/keys", self.list_keys, needs)
+        site.add("/keys/create", self.make_key, needs, "POST", page="/keys")
+        site.add("/keys/<key_name>/revoke", self.revoke, needs, "POST", page="/keys")
+
+    async def list_keys(self) -> Response:
+        return await self._page()
+
+    async def _page(self, form: Form | None = None, error: HookgwError | None = None) -> Response:
+        found = self._gateway.keys.list(None, seen_by=visitor().holder)
+        now, own = self._gateway.clock.steady(), visitor().holder.key.hash
+        rows = [
+            Row(
+                key,
+                self._reach(key),
+                ", ".join(key.principal(None).rights.words),
+                key.is_expired(now),
+                key.hash == own,
+            )
+            for key in found[:MOST_SHOWN]
+        ]
+        return await self._site.render(
+            "keys.html",
+            200 if error is None else error.status,
+            rows=rows,
+            left_out=len(found) - len(rows),
+            configured=CONFIGURED_KEY,
+            inputs=[*inputs_of(FIELDS)],
+            rights=[(right, MEANINGS[right]) for right in Right if visitor().has(right)],
+            form=form,
+            alert=error.messages if error else None,
+        )
+
+    def _reach(self, key: Key) -> str:
+        names = self._gateway.keys.names_of(key.reach)
+        words = [f"{name}={value}" for name, value in key.reach.tags] if key.reach else []
+        if names is not None:
+            words.append(", ".join(names[:10]) or "no instance that exists")
+            if len(names) > 10:
+                words.append(f"and {len(names) - 10} more")
+        return " ".join(words) or "everything"
+
+    async def make_key(self) -> Response:
+        form = await self._site.form()
+        now = self._gateway.clock.steady()
+        try:
+            label = form.get("label")
+            tags = dict(parse_tag(one, "The tag") for one in form.get("tags").split())
+            words = [f"{one}:{label}" if one == Right.RECEIVE and label else one for one in form.all("can")]
+            given = {"tags": tags, "instances": form.get("instances").split(), "rights": words}
+            body = {
+                "name": form.get("key_name"),
+                **{name: value for name, value in given.items() if value},
+                **from_form(FIELDS, form),
+            }
+            asked, _ = parse_key_request(body, now=now)
+            check_name(asked["name"], "The name of the key")
+            made, key = await self._gateway.keys.create(None, **asked, maker=visitor().holder)
+        except HookgwError as error:
+            return await self._page(form, error)
+        # Not a redirect: the key is shown in this response, and nowhere else.
+        return await self._site.render(
+            "key_created.html", 201, name=made.name, reach=self._reach(made), path="/keys", key=key
+        )
+
+    async def revoke(self, key_name: str) -> Response:
+        await self._site.form()
+        try:
+            await self._gateway.keys.revoke(None, key_name, by=visitor().holder)
+        except HookgwError as error:
+            return await self._page(error=error)
+        return self._site.redirect("/keys", done="revoked")

@@ -11,19 +11,33 @@ from quart import Blueprint, Response
 from hookgw.keys import responses
 from hookgw.keys.fields import Showing, parse_key_request
 from hookgw.keys.responses import present_created_key, present_key
+from hookgw.records.api_keys import Right
 from hookgw.records.instances import check_name
 from hookgw.web import responses as common
 from hookgw.web.auth import current_holder
+from hookgw.web.lists import first_of
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_done
-from hookgw.web.request_body import json_response, read_json
+from hookgw.web.request_body import json_response, read_json, reserve
+from hookgw.web.server.response_memory import LIST
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 _TAG = "Keys"
+_OWN_BODY = json_body(
+    "KeyRequest",
+    without_expiry={"name": "crm"},
+    for_ninety_days={"name": "n8n", "expiresIn": "90d"},
+    to_send_alone={"name": "shop", "rights": ["send"]},
+)
 _CREATE_BODY = json_body(
-    "KeyRequest", without_expiry={"name": "crm"}, for_ninety_days={"name": "n8n", "expiresIn": "90d"}
+    "KeyRequest",
+    without_expiry={"name": "crm"},
+    for_ninety_days={"name": "n8n", "expiresIn": "90d"},
+    of_a_customer={"name": "acme", "tags": {"tenant": "acme"}, "rights": ["read", "replay", "webhooks"]},
+    to_fetch_from_an_instance={"name": "crm-pull", "instances": ["loja1"], "rights": ["receive:crm"]},
 )
 
 
@@ -46,44 +60,54 @@ class KeyRoutes:
             blueprint.add_url_rule(path, view_func=view, methods=[method])
         return blueprint
 
-    @describes(_TAG, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
+    @describes(_TAG, Right.KEYS, {201: responses.CreatedKey}, body=_OWN_BODY, errors=(409,))
     async def create(self, instance: str) -> Response:
         """Create a key of an instance; it is shown only in this response.
 
-        A key that expires cannot create a key that outlives it.
+        A key that expires cannot create a key that outlives it, and no key one that can do more.
         """
         self._gateway.instances.get(instance)  # 404 before the body is read and found wrong
         return await self._create(instance)
 
-    @describes(_TAG, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
+    @describes(_TAG, within_reach(Right.KEYS), {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
     async def create_global(self) -> Response:
-        """Create a global key; it is shown only in this response."""
+        """Create a key of no instance; it is shown only in this response.
+
+        It reaches `tags` or `instances`, and has `rights`; without them, it can do what the caller's key can,
+        and never more than that.
+        """
         return await self._create(None)
 
     async def _create(self, instance: str | None) -> Response:
         now, holder = self._gateway.clock.steady(), current_holder()
-        asked, warnings = parse_key_request(await read_json(self._limit), now=now)
+        asked, warnings = parse_key_request(
+            await read_json(self._limit), now=now, is_of_instance=instance is not None
+        )
         check_name(asked["name"], "name")  # it becomes a part of paths and log lines
         stored, key = await self._gateway.keys.create(instance, **asked, maker=holder)
-        created = present_created_key(stored, Showing(instance, holder.key, now))
+        created = present_created_key(stored, self._showing(instance, now))
         return json_response(replace(created, key=key, warnings=warnings or UNSET), 201)
 
-    @describes(_TAG, {200: list[responses.Key]})
+    @describes(_TAG, Right.KEYS, {200: list[responses.Key]})
     async def list_keys(self, instance: str) -> Response:
-        """List the keys of an instance, the oldest first."""
-        return self._list(instance)
+        """List the keys of an instance that can do no more than the caller's key, the oldest first."""
+        return await self._list(instance)
 
-    @describes(_TAG, {200: list[responses.Key]})
+    @describes(_TAG, within_reach(Right.KEYS), {200: list[responses.Key]})
     async def list_global_keys(self) -> Response:
-        """List the global keys, the oldest first."""
-        return self._list(None)
+        """List the keys of no instance that can do no more than the caller's key, the oldest first."""
+        return await self._list(None)
 
-    def _list(self, instance: str | None) -> Response:
-        now, current = self._gateway.clock.steady(), current_holder().key
-        showing = Showing(instance, current, now)
-        return json_response([present_key(key, showing) for key in self._gateway.keys.list(instance)])
+    async def _list(self, instance: str | None) -> Response:
+        await reserve(LIST)
+        showing = self._showing(instance, self._gateway.clock.steady())
+        found = self._gateway.keys.list(instance, seen_by=current_holder())
+        return json_response(await first_of(found, lambda key: present_key(key, showing)))
 
-    @describes(_TAG, {200: common.Done}, errors=(409,))
+    def _showing(self, instance: str | None, now: float) -> Showing:
+        return Showing(instance, current_holder().key, now, self._gateway.keys.names_of)
+
+    @describes(_TAG, Right.KEYS, {200: common.Done}, errors=(409,))
     async def delete(self, instance: str, key_name: str) -> Response:
         """Revoke a key of an instance. It is invalid at once.
 
@@ -91,9 +115,9 @@ class KeyRoutes:
         """
         return await self._delete(instance, key_name)
 
-    @describes(_TAG, {200: common.Done}, errors=(404, 409))
+    @describes(_TAG, within_reach(Right.KEYS), {200: common.Done}, errors=(404, 409))
     async def delete_global(self, key_name: str) -> Response:
-        """Revoke a global key. It is invalid at once.
+        """Revoke a key of no instance. It is invalid at once.
 
         At least one global key without expiry must remain, so that the operator is not locked out.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
@@ -11,18 +11,31 @@ import structlog
 
 from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
 from hookgw.concurrency.clock import Clock
+from hookgw.core.access import check_reach
 from hookgw.core.keyring_loading import GlobalKeys
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
-from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from hookgw.kernel.errors import Conflict, Forbidden, ForeignKey, Invalid, NotFound, Unauthorized
 from hookgw.kernel.times import rfc3339
-from hookgw.records.api_keys import DEFAULT_KEY, Key
+from hookgw.records.api_keys import (
+    DEFAULT_KEY,
+    EVERYTHING,
+    RIGHTS_OF_INSTANCE,
+    Key,
+    Principal,
+    Reach,
+    Rights,
+)
 from hookgw.records.registrations import GLOBAL_INSTANCE
 
 logger = structlog.get_logger("hookgw.keys")
 
 MAX_KEYS = 32
-"""The most keys of one instance, and the most global ones."""
+"""The most keys of one instance, and the most of no instance that may do everything."""
+MAX_LIMITED_KEYS = 10_000
+"""The most keys of no instance with a reach or rights."""
+MAX_MADE = 100
+"""The most of these that one of them has made, directly or not: it must not use up the room of others."""
 
 
 class KeyService:
@@ -89,20 +102,45 @@ class KeyService:
             await self._global.put((*stored, key))
             self._keyring.add_global(key)
 
-    def list(self, scope: str | None) -> list[Key]:
-        """Return the keys, the oldest first, including expired keys that have not been removed yet."""
-        first = (self._global.configured,) if scope is None else ()
-        return [*(key for key in first if key is not None), *self._stored(scope)]
+    def names_of(self, reach: Reach | None) -> list[str] | None:
+        """Return the present names of the instances that a reach names, sorted; ``None`` for any."""
+        if reach is None or reach.instances is None:
+            return None
+        return [one.name for one in self._registry.instances() if one.id in reach.instances]
+
+    def list(self, scope: str | None, *, seen_by: KeyHolder | None = None) -> list[Key]:
+        """Return the keys, the oldest first, including expired keys that have not been removed yet.
+
+        Args:
+            seen_by: the caller: keys that can do more than this one are left out.
+        """
+        if scope is not None:
+            found = [*self._registry.instance(scope).keys]
+        else:
+            configured = self._global.configured
+            found = [*([] if configured is None else [configured]), *self._global.all()]
+        return [key for key in found if seen_by is None or _is_under(key, scope, seen_by)]
 
     @completes
     async def create(
-        self, scope: str | None, name: str, *, maker: KeyHolder, expires_at: float | None = None, **given: Any
+        self,
+        scope: str | None,
+        name: str,
+        *,
+        maker: KeyHolder,
+        expires_at: float | None = None,
+        tags: Mapping[str, str] | None = None,
+        instances: Sequence[str] | None = None,
+        rights: Sequence[str] | None = None,
+        **given: Any,
     ) -> tuple[Key, str]:
         """Create a key, and remove the expired keys of the same scope.
 
         Args:
             expires_at: seconds since the epoch; ``None`` for the expiry of the maker's key.
             maker: the holder of the key that makes the request.
+            tags, instances: the reach; with neither, that of the maker's key. It never goes beyond that.
+            rights: as in :meth:`Rights.of`; ``None`` for those of the maker's key.
             given: further fields of the key.
 
         Returns:
@@ -111,32 +149,44 @@ class KeyService:
         Raises:
             Invalid: the key would have expired already.
             Conflict: the name is taken, or there are too many keys.
-            Forbidden: the key would outlive the maker's key.
+            Forbidden: the key would outlive the maker's key, or could do more.
+            ForeignKey: the maker's key does not reach one of the instances.
+            NotFound: one of the instances does not exist.
             Unauthorized: the maker's key was revoked, or has expired, meanwhile.
         """
         async with self._changing(scope):
             self.check_held(maker)
             now, stored = self._clock.steady(), self._stored(scope)
+            reach = self._reach(scope, maker, tags, instances)
+            words = None if rights is None else Rights.of(rights).words
+            if words is None and not (scope is None and maker.principal.is_operator):
+                words = maker.principal.rights.words
+            if scope is not None and words is not None and Rights.of(words) == RIGHTS_OF_INSTANCE:
+                words = None  # all that a key of an instance can have, as in keys of before
             # Expired keys are removed here and nowhere else, so that `list` can show that one has expired.
             kept = tuple(key for key in stored if not key.is_expired(now))
             if scope is None and name == CONFIGURED_KEY:
                 raise Conflict(f"{name!r} is reserved for auth.global_key; choose another name.")
             if any(key.name == name for key in kept):
                 raise Conflict(f"The name {name!r} is taken by another key; choose another.")
-            if len(kept) >= MAX_KEYS:
-                raise Conflict(f"There are {MAX_KEYS} keys, which is the limit; revoke one first.")
-            key = new_key()
+            origin = "" if scope != maker.principal.instance else maker.key.origin or maker.key.name
+            key, is_limited = new_key(), reach is not None or words is not None
+            self._check_room(scope, kept, None if maker.principal.is_operator else origin, is_limited)
             made = Key(
                 name=name,
-                hash=self._keyring.hash(key),
+                hash=self._keyring.hash(key, is_limited=is_limited),
                 created_at=self._clock.wall(),
                 expires_at=maker.key.expires_at if expires_at is None else expires_at,
-                origin="" if scope != maker.principal.instance else maker.key.origin or maker.key.name,
+                origin=origin,
+                reach=reach,
+                rights=words,
                 **given,
             )
             if made.is_expired(now):
                 raise Invalid(f"The key would have expired already: it is {rfc3339(now)} now.")
             _check_lifetime(made, maker.key, "cannot create a key")
+            if not maker.principal.covers(made.principal(scope)):
+                raise Forbidden(_more_than(maker.principal, made.principal(scope)))
             # On disk before it opens anything: a key that worked must not be gone after a crash.
             await self._put(scope, (*kept, made))
             self._keyring.remove(scope, (key for key in stored if key.is_expired(now)))
@@ -170,14 +220,19 @@ class KeyService:
                     )
                 raise NotFound(f"There is no key {name!r}.")
             (revoked,) = (key for key in stored if key.name == name)
+            if not _is_under(revoked, scope, by):
+                raise NotFound(f"There is no key {name!r}.")  # it may be another tenant's
             _check_lifetime(revoked, by.key, "cannot revoke a key")
             now = self._clock.steady()
-            if not by.principal.is_global and all(key.is_expired(now) for key in remaining):
+            is_own = by.principal.instance is not None
+            if is_own and all(key.is_expired(now) for key in remaining):
                 raise Forbidden(
                     "This is the last key of the instance: create another one first, or use the global key."
                 )
-            lasts = self._global.configured is not None or any(key.expires_at is None for key in remaining)
-            if scope is None and not lasts:
+            lasts = self._global.configured is not None or any(
+                key.expires_at is None and not key.is_limited for key in remaining
+            )
+            if scope is None and not revoked.is_limited and not lasts:
                 raise Conflict("This is the last global key that never expires: create another one first.")
             # Here, too: a revoked key must not open anything after a crash.
             await self._put(scope, remaining)
@@ -194,14 +249,77 @@ class KeyService:
                 yield
 
     def _stored(self, scope: str | None) -> tuple[Key, ...]:
-        return self._global.stored if scope is None else self._registry.instance(scope).keys
+        return tuple(self._global.all()) if scope is None else self._registry.instance(scope).keys
 
     async def _put(self, scope: str | None, keys: tuple[Key, ...]) -> None:
+        """Store these keys instead of the stored ones."""
         if scope is None:
-            await self._global.put(keys)
+            plain = tuple(key for key in keys if not key.is_limited)
+            limited = {key.name: key for key in keys if key.is_limited}
+            if plain != self._global.stored:
+                await self._global.put(plain)
+            gone = [key for name, key in self._global.limited.items() if limited.get(name) != key]
+            if gone:
+                await self._global.remove_limited(gone)
+            for name, key in limited.items():
+                if name not in self._global.limited:
+                    await self._global.put_limited(key)
         else:
             instance = self._registry.instance(scope)
             await self._registry.put_instance(msgspec.structs.replace(instance, keys=keys))
+
+    def _reach(
+        self,
+        scope: str | None,
+        maker: KeyHolder,
+        tags: Mapping[str, str] | None,
+        names: Sequence[str] | None,
+    ) -> Reach | None:
+        """Return the reach of a new key, which is within that of its maker; ``None`` for no limit."""
+        asked, outer = EVERYTHING, maker.principal.reach
+        if tags is not None:
+            asked = Reach(tags=tuple(sorted(tags.items())))
+            for tag, value in outer.tags:
+                if tags.get(tag, value) != value:
+                    raise ForeignKey(f"This key does not reach instances with another {tag} than {value}.")
+        if names is not None:
+            for one in names:
+                check_reach(self._registry, maker.principal, one)
+            asked = Reach(frozenset(self._registry.instance(one).id for one in names))
+        elif scope is not None and outer.instances is not None:
+            outer = Reach(tags=outer.tags)  # the key's instance is one of them
+        # By the maker's tags as well: an instance that loses them is lost to its keys, too.
+        found = asked.within(outer)
+        return None if found.is_everything else found
+
+    def _check_room(
+        self, scope: str | None, kept: Sequence[Key], origin: str | None, is_limited: bool
+    ) -> None:
+        """Raise ``Conflict`` if there are as many keys as allowed.
+
+        Args:
+            origin: of a key that an operator does not make.
+        """
+        if scope is not None or not is_limited:
+            most, count = MAX_KEYS, sum(scope is not None or not key.is_limited for key in kept)
+        elif origin:
+            most, count = MAX_MADE, sum(key.origin == origin for key in kept)
+        else:
+            most, count = MAX_LIMITED_KEYS, len(self._global.limited)
+        if count >= most or len(self._global.limited) >= MAX_LIMITED_KEYS:
+            raise Conflict(f"There are {most:,} keys, which is the limit; revoke one first.")
+
+
+def _is_under(key: Key, scope: str | None, holder: KeyHolder) -> bool:
+    """Return whether a holder may see and revoke a key: it is its own, or can do nothing more."""
+    return key.hash == holder.key.hash or holder.principal.covers(key.principal(scope))
+
+
+def _more_than(maker: Principal, made: Principal) -> str:
+    missing = [word for word in made.rights.words if not maker.rights.covers(Rights.of([word]))]
+    if missing:
+        return f"This key does not have {', '.join(missing)}, so it cannot make a key that does."
+    return "This key does not reach that far, so it cannot make a key that does."
 
 
 def _check_lifetime(key: Key, callers: Key, what: str) -> None:

@@ -42,8 +42,9 @@ moment.
 In a fleet, the next attempt also waits until the outcome of the last one is on disk. Another node that takes
 over then repeats one delivery at most.
 
-If the registration has a rate (:mod:`hookgw.lanes.rate_limit`), the lane waits for it first, like for the
-time of a retry. It takes its token with the connection, and waits again if another lane was faster.
+If the registration or a tag of the instance has a rate (:mod:`hookgw.lanes.rate_limit`), the lane waits for
+it first, like for the time of a retry. It takes its token with the connection, and waits again if another
+lane was faster.
 
 A partition by chat looks before each attempt whether an event about several chats comes first, in whichever
 partition (:mod:`hookgw.lanes.chat_order`). If so, it drops its head from memory until its turn has come.
@@ -52,6 +53,7 @@ partition (:mod:`hookgw.lanes.chat_order`). If so, it drops its head from memory
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import NamedTuple
 
 import structlog
@@ -69,9 +71,9 @@ from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane_memory import LaneMemory
 from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
 from hookgw.lanes.late_response import ENDS_DELIVERY, LateResponse, describe_late
-from hookgw.lanes.rate_limit import RateLimit
+from hookgw.lanes.rate_limit import RateLimit, take_all
 from hookgw.lanes.retry_policy import Decision, expiry_reason, is_expired, longest_wait, policy_of
-from hookgw.lanes.services import LEASE_WAIT, LONG_WAIT, DeliveryPlan, LaneServices, plan_for
+from hookgw.lanes.services import LEASE_WAIT, LONG_WAIT, DeliveryPlan, LaneServices, plan_for, rates_of
 from hookgw.records.deliveries import (
     FIRST,
     Attempt,
@@ -125,7 +127,7 @@ class Lane:
         "_attempt_limit",
         "_backlog",
         "_deferred",
-        "_has_waited_for_rate",
+        "_has_waited_for",
         "_head",
         "_idle_lanes",
         "_in_flight",
@@ -199,7 +201,7 @@ class Lane:
         self._read_at = 0.0  # the last reading of the steady clock
         self._deferred: _Deferred | None = None
         self._waited: _Deferred | None = None
-        self._has_waited_for_rate = False
+        self._has_waited_for: RateLimit | None = None
         self._rate_waited_for: RateLimit | None = None
         self._settling = 0
         self._state = LaneState.IDLE
@@ -773,14 +775,16 @@ class Lane:
                 reason = expiry_reason(plan.policy, self._memory.outcome)
                 await self._finish(delivery, registration, DeliveryState.DEAD, reason)
                 return
-        if plan.rate is not None:
-            opens_at = plan.rate.opens_at(has_waited=self._has_waited_for_rate)
-            self._has_waited_for_rate = False
+        if rates := rates_of(plan, delivery.event.instance, self._services):
+            waited, self._has_waited_for = self._has_waited_for, None
+            opens_at, slowest = max(
+                ((rate.opens_at(has_waited=rate is waited), rate) for rate in rates), key=itemgetter(0)
+            )
             if opens_at > self._services.clock.steady():
                 # The head waits as for the time of a retry, but in line for the rate.
-                plan.rate.waiting += 1
-                self._rate_waited_for, self._waits_for = plan.rate, "rate"
-                self._has_waited_for_rate = True
+                slowest.waiting += 1
+                self._rate_waited_for, self._waits_for = slowest, "rate"
+                self._has_waited_for = slowest
                 delivery.next_at = opens_at
                 return
         if self._reported_waiting:
@@ -845,8 +849,9 @@ class Lane:
             pools.give_back(transport)
             delivery.next_at = self._services.clock.steady() + LEASE_WAIT
             return
-        if plan.rate is not None and not plan.rate.take(self._services.clock.steady()):
-            pools.give_back(transport)  # another lane of the registration was faster
+        rates = rates_of(plan, holder, self._services)
+        if rates and not take_all(rates, self._services.clock.steady()):
+            pools.give_back(transport)  # another lane was faster
             return
         self._stop_listening()
         self._must_redirect = False

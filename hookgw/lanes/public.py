@@ -18,6 +18,7 @@ from hookgw.lanes.retired_lanes import *
 from hookgw.lanes.retry_policy import *
 from hookgw.lanes.services import *
 from hookgw.lanes.store_retry import *
+from hookgw.lanes.tag_rates import *
 
 DELIVERY_OVERHEAD = lane_queue.OVERHEAD
 IDLE_GRAIN = idle_lanes.GRAIN

@@ -42,8 +42,9 @@ from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane_memory import LaneMemory
 from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
 from hookgw.lanes.lease import Head, Lease, Leased, Report, attempt_of, head_of, lease_numbers
+from hookgw.lanes.rate_limit import take_all
 from hookgw.lanes.retry_policy import expiry_reason, is_expired, longest_wait, policy_of
-from hookgw.lanes.services import LEASE_WAIT, LONG_WAIT, DeliveryPlan, LaneServices, plan_for
+from hookgw.lanes.services import LEASE_WAIT, LONG_WAIT, DeliveryPlan, LaneServices, plan_for, rates_of
 from hookgw.lanes.store_retry import retry_until_readable
 from hookgw.records.deliveries import (
     FIRST,
@@ -385,8 +386,10 @@ class PulledLane:
                 )
                 await trio.lowlevel.checkpoint()
                 continue
-            if plan.rate is not None and not plan.rate.take(now):
-                self.available_at, self._waits_for = plan.rate.opens_at(has_waited=True), "rate"
+            rates = rates_of(plan, delivery.event.instance, self._services)
+            if rates and not take_all(rates, now):
+                self.available_at = max(rate.opens_at(has_waited=True) for rate in rates)
+                self._waits_for = "rate"
                 self._put_delivery_back(delivery)
                 return None
             self._waits_for = None

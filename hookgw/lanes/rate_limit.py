@@ -10,6 +10,7 @@ up for the same token. A lane that has waited comes before a lane that has not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from hookgw.kernel.rates import Rate
@@ -20,7 +21,7 @@ _FEW = 100
 
 
 class RateLimit:
-    """The limit of one registration.
+    """The limit of one registration, or of one value of a tag.
 
     Attributes:
         waiting: how many lanes wait for it. The lanes count themselves.
@@ -35,6 +36,11 @@ class RateLimit:
         self._tolerance = (rate.burst - 1) * self._interval
         self._pace = 0.0
 
+    def divide(self, nodes: int) -> None:
+        """Let this be one of so many parts of the limit."""
+        self._interval = self.rate.interval * nodes
+        self._tolerance = (max(1, self.rate.burst // nodes) - 1) * self._interval
+
     def opens_at(self, *, has_waited: bool) -> float:
         """Return when a lane may make an attempt; that time may be past.
 
@@ -45,14 +51,26 @@ class RateLimit:
         return self._pace - self._tolerance + before * self._interval
 
     def take(self, now: float) -> bool:
-        if self._pace - self._tolerance > now:
+        if not self.is_open(now):
             return False
         self._pace = max(self._pace, now) + self._interval
         return True
 
+    def is_open(self, now: float) -> bool:
+        return self._pace - self._tolerance <= now
+
     def is_idle(self, now: float) -> bool:
         """Return whether a new limit would be the same."""
         return not self.waiting and self._pace <= now
+
+
+def take_all(limits: Sequence[RateLimit], now: float) -> bool:
+    """Take a token of each limit, or of none; return whether they were taken."""
+    if not all(limit.is_open(now) for limit in limits):
+        return False
+    for limit in limits:
+        limit.take(now)
+    return True
 
 
 class RateLimits:

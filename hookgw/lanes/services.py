@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from hookgw.lanes.fetches import Fetches
 from hookgw.lanes.lane_queue import MemoryClaim
 from hookgw.lanes.rate_limit import RateLimit, RateLimits
 from hookgw.lanes.retry_policy import Policy, policy_of
+from hookgw.lanes.tag_rates import TagRates
 from hookgw.records.deliveries import Attempt, Delivery, LaneState, LaneStatistics, Settlement
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
@@ -121,6 +122,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     is_shared: bool
     history: History | None = None
     rates: RateLimits = msgspec.field(default_factory=RateLimits)
+    tag_rates: TagRates = msgspec.field(default_factory=TagRates)
     fetches: Fetches = msgspec.field(default_factory=Fetches)
 
 
@@ -131,6 +133,12 @@ class DeliveryPlan(msgspec.Struct, frozen=True):
     template: RequestTemplate
     policy: Policy
     rate: RateLimit | None
+
+
+def rates_of(plan: DeliveryPlan, instance: str, services: LaneServices) -> Sequence[RateLimit]:
+    """Return the limits that an attempt must keep: of its registration, and of its instance's tags."""
+    of_tags = services.tag_rates.of(instance)
+    return of_tags if plan.rate is None else (plan.rate, *of_tags)
 
 
 def plan_for(registration: Registration, services: LaneServices) -> DeliveryPlan:

@@ -18,6 +18,7 @@ from hookgw.manual.curl import ADDRESS
 from hookgw.manual.examples import shown_example
 from hookgw.manual.packaged import open_manual
 from hookgw.web.gzipped import Gzipped
+from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import NotJson, describes
 from hookgw.web.openapi.routes import OpenApiRoutes
 from hookgw.web.pages import manual_headers, page_headers
@@ -63,12 +64,12 @@ class ManualRoutes:
         blueprint.add_url_rule("/docs/<path:page>", view_func=self.page)
         return blueprint
 
-    @describes(_TAG, {200: NotJson("text/html", "An HTML page."), 304: None})
+    @describes(_TAG, OPEN, {200: NotJson("text/html", "An HTML page."), 304: None})
     async def home(self) -> Response:
         """Return the first page of the manual."""
         return await self._shown("docs") or Response(_GONE, headers=page_headers(), content_type=_HTML)
 
-    @describes(_TAG, {200: NotJson("text/html", "An HTML page."), 304: None})
+    @describes(_TAG, OPEN, {200: NotJson("text/html", "An HTML page."), 304: None})
     async def reference(self) -> Response:
         """Return the list of all calls, as an HTML page."""
         return await self._reference_page("")

@@ -15,6 +15,7 @@ from hookgw.kernel.json_text import decode_strict
 from hookgw.mcp.loading import load_server
 from hookgw.mcp.tools import Refused
 from hookgw.web.auth import VIA, shown_key
+from hookgw.web.needs import ANY_KEY
 from hookgw.web.openapi.describe import Body, describes
 from hookgw.web.request_body import current_exchange, read_json
 from hookgw.web.server.asgi_client import AsgiClient
@@ -39,7 +40,7 @@ class McpRoutes:
         blueprint.add_url_rule("/mcp", view_func=self.answer, methods=["POST"])
         return blueprint
 
-    @describes("Operation", {200: _MESSAGE, 202: None}, body=_BODY, errors=(501,), other=_MESSAGE)
+    @describes("Operation", ANY_KEY, {200: _MESSAGE, 202: None}, body=_BODY, errors=(501,), other=_MESSAGE)
     async def answer(self) -> Response:
         """Answer a client of the Model Context Protocol: tools for assistants, with the rights of the key.
 
@@ -85,7 +86,8 @@ class OwnApi:
             content = msgspec.json.encode({name: value for name, value in body.items() if value is not None})
             headers.append((b"content-type", JSON.encode()))
         headers.append((b"content-length", b"%d" % len(content)))
-        status, answer = await self._request(method, url, urlencode(given).encode(), headers, content)
+        parameters = urlencode(given, doseq=True).encode()
+        status, answer = await self._request(method, url, parameters, headers, content)
         value = decode_strict(answer)
         if status >= 400:
             messages = value.get("response", {}).get("message", [])

@@ -15,6 +15,7 @@ import jsonschema_rs
 
 from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import parse_duration
+from hookgw.records.tags import tag_texts
 
 MOST_LISTED = 100
 """Items of a list in one answer: an assistant reads all of them."""
@@ -102,7 +103,8 @@ async def _why(api: Api, given: dict[str, Any]) -> Any:
 
 
 async def _instances(api: Api, given: dict[str, Any]) -> Any:
-    found = await api.call("GET", "instance", "fetchInstances")
+    tags = tag_texts(given.get("tags", {}))
+    found = await api.call("GET", "instance", "fetchInstances", query={"tag": tags})
     wanted = given.get("search", "").casefold()
     shown = [
         {
@@ -113,6 +115,7 @@ async def _instances(api: Api, given: dict[str, Any]) -> Any:
             "account": one["ownerJid"],
             "profile": one["profileName"],
             "pending": one["backlog"]["deliveries"],
+            "tags": " ".join(tag_texts(one["tags"])),
         }
         for one in found
         if given.get("state") in (None, one["connectionStatus"])
@@ -226,7 +229,7 @@ TOOLS = (
         "why_is_this_failing",
         "Find out why nothing of an instance arrives: its connection, last event, webhooks, the head of each "
         "lane with the receiver's last answer, DNS, address, certificate; each with what to do. Call this "
-        "first. Without an instance: the problems of all instances, which needs a global key.",
+        "first. Without an instance: the problems of all instances that the key reaches.",
         _object(instance=_INSTANCE),
         _why,
     ),
@@ -235,7 +238,13 @@ TOOLS = (
         f"List the instances that the key can access: at most {MOST_LISTED}, with how many match.",
         _object(
             state={"enum": ["open", "connecting", "close"], "description": "Only with this connection."},
-            search=_text("Only if name, account, profile, connector or reason contains this text."),
+            tags={
+                "type": "object",
+                "additionalProperties": _text("The value of the tag."),
+                "maxProperties": 16,
+                "description": 'Only with all of these tags, such as {"tenant": "acme"}.',
+            },
+            search=_text("Only if name, account, profile, connector, reason or a tag contains this text."),
         ),
         _instances,
     ),

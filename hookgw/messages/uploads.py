@@ -80,7 +80,7 @@ async def read_upload(limit: int, rest_limit: int, file_field: str) -> Upload:
             rest_limit,
             file_field,
         )
-    holder: str | None = g.holder.principal.instance
+    holder: str | None = g.holder.counted_as
     return await parse_in_turns(current_exchange(), holder or "", steps)
 
 

@@ -68,7 +68,7 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
     registrations = gateway.registrations.of_instance(name)
     reaches = await _reaches(gateway, registrations)
     lanes: dict[str, list[LaneStatistics]] = defaultdict(list)
-    for _, reported in (await gateway.views.lanes(instance=name)).lanes:
+    for _, reported in (await gateway.views.lanes(among=(name,))).lanes:
         lanes[reported.lane.registration].append(reported.lane)
     if not registrations:
         checks.append(
@@ -91,9 +91,13 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
     return _as_of_now(gateway, checks)
 
 
-async def diagnose_all(gateway: Gateway) -> Diagnosis:
-    """Return the problems of all nodes, instances and webhooks. Nobody is connected to."""
-    overview = await gateway.views.overview(None, MOST_PROBLEMS)
+async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagnosis:
+    """Return the problems of all nodes, instances and webhooks. Nobody is connected to.
+
+    Args:
+        among: only those of these instances; ``None`` for all.
+    """
+    overview = await gateway.views.overview(among, MOST_PROBLEMS)
     checks = []
     for problem in overview.problems[:MOST_PROBLEMS]:
         is_webhook = bool(problem.label)
@@ -109,8 +113,8 @@ async def diagnose_all(gateway: Gateway) -> Diagnosis:
                 delivery=problem.delivery or UNSET,
             )
         )
-    checks += _of_system(gateway, None, is_operator=True)
-    for node in overview.silent:
+    checks += _of_system(gateway, None, is_operator=among is None)
+    for node in overview.silent if among is None else ():
         checks.append(
             Check(
                 check=CheckName.NODE,

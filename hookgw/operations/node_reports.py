@@ -48,10 +48,12 @@ class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         instance: only lanes of its webhooks.
         most: how many at most, the most urgent first; ``None`` for all, in no order.
+        among: only lanes of these instances' webhooks; ``None`` for all.
     """
 
     instance: str | None = None
     most: int | None = None
+    among: tuple[str, ...] | None = None
 
 
 class LanesPart(msgspec.Struct, frozen=True):
@@ -113,11 +115,19 @@ class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
         instance: ``None`` for everything.
         most: how many problems.
         counts_instances: whether ``held`` and ``open`` are wanted.
+        among: only these instances; ``None`` for everything.
     """
 
     instance: str | None = None
     most: int = 20
     counts_instances: bool = False
+    among: tuple[str, ...] | None = None
+
+
+def among(asked: LanesAsked | OverviewAsked) -> tuple[str, ...] | None:
+    """Return the instances that a question is about; ``None`` for all."""
+    # A node of an earlier version asks with ``instance``.
+    return asked.among if asked.instance is None else (asked.instance,)
 
 
 class OverviewPart(msgspec.Struct, frozen=True):
@@ -294,9 +304,13 @@ class NodeReports:
     async def lanes(self, asked: LanesAsked) -> LanesPart:
         """Report the lanes that have work, or had some recently."""
         found: list[ReportedLane] = []
-        if asked.instance is not None:
-            for registration in self._registry.of_instance(asked.instance):
-                found += map(self._reported, self._dispatcher.each_lane(registration.id))
+        names = among(asked)
+        if names is not None:
+            for number, name in enumerate(names):
+                if number % _AT_ONCE == _AT_ONCE - 1:
+                    await trio.lowlevel.checkpoint()
+                for registration in self._registry.of_instance(name):
+                    found += map(self._reported, self._dispatcher.each_lane(registration.id))
         else:
             for number, lane in enumerate(self._dispatcher.each_lane()):
                 if number % _AT_ONCE == 0:
@@ -342,6 +356,7 @@ class NodeReports:
 
     async def overview(self, asked: OverviewAsked) -> OverviewPart:
         activity, held, is_open = self._activity, 0, 0
+        names = among(asked)
         for number, one in enumerate(self._instances.all() if asked.counts_instances else ()):
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
@@ -351,9 +366,9 @@ class NodeReports:
         return OverviewPart(
             periods=[activity.last_minute(), activity.since(_HOUR), activity.since(DAY)],
             minutes=[(one.delivered, one.dead) for one in activity.by_minute(_MINUTES)],
-            system=self._problems.of_system() if asked.instance is None else [],
-            webhooks=self._problems.of_webhooks(asked.instance, asked.most),
-            instances=await self._problems.of_instances(asked.instance, asked.most),
+            system=self._problems.of_system() if names is None else [],
+            webhooks=self._problems.of_webhooks(names, asked.most),
+            instances=await self._problems.of_instances(names, asked.most),
             version=__version__,
             started=self._started,
             held=held,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 import trio
@@ -88,8 +88,13 @@ class Problems:
             since = held.oldest_queued_at + self._clock.wall() - self._clock.steady()
             yield Problem(ProblemKind.DATABASE, f"{why} {held.culprit}".rstrip(), since)
 
-    def of_webhooks(self, instance: str | None, most: int) -> list[Problem]:
-        """Return at most ``most`` webhooks that fail or are held up, the longest first."""
+    def of_webhooks(self, among: Collection[str] | None, most: int) -> list[Problem]:
+        """Return at most ``most`` webhooks that fail or are held up, the longest first.
+
+        Args:
+            among: only webhooks of these instances; ``None`` for all.
+        """
+        names = None if among is None else frozenset(among)
         wall = self._clock.wall() - self._clock.steady()
         held_up: dict[str, tuple[LaneStatistics | None, str]] = {}
         present = self._stuck.present()
@@ -98,7 +103,7 @@ class Problems:
         failing = [
             (registration, since)
             for registration, since in self._auto_disable.failing()
-            if instance in (None, registration.instance) and self._has(registration)
+            if (names is None or registration.instance in names) and self._has(registration)
         ]
         # Where one lane of many is held up, the others deliver, and the webhook does not count as failing.
         known = {registration.id for registration, _ in failing}
@@ -106,7 +111,7 @@ class Problems:
             registration = self._registry.registration(stuck.registration)
             if registration is None or stuck.registration in known or stuck.tried_since is None:
                 continue
-            if instance in (None, registration.instance) and self._has(registration):
+            if (names is None or registration.instance in names) and self._has(registration):
                 failing.append((registration, stuck.tried_since))
                 known.add(registration.id)
         found = []
@@ -131,13 +136,13 @@ class Problems:
         is_global = registration.instance == GLOBAL_INSTANCE
         return self._holds(registration.id if is_global else registration.instance)
 
-    async def of_instances(self, instance: str | None, most: int) -> list[Problem]:
+    async def of_instances(self, among: Collection[str] | None, most: int) -> list[Problem]:
         """Return disabled webhooks, high backlogs, and lost and quiet connections, sorted by instance.
 
         The search stops once ``most`` are found; the result may have a few more.
         """
         found: list[Problem] = []
-        names = [instance] if instance else [one.name for one in self._instances.all()]
+        names = [one.name for one in self._instances.all()] if among is None else among
         for number, name in enumerate(names):
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait

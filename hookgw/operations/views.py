@@ -171,15 +171,19 @@ class Views:
         self._history = history
         self._clock = clock
 
-    async def lanes(self, *, instance: str | None = None, most: int | None = None) -> Lanes:
+    async def lanes(self, *, among: tuple[str, ...] | None = None, most: int | None = None) -> Lanes:
         """Return the lanes that have work, or had some recently.
 
         Args:
-            instance: only lanes of its webhooks.
+            among: only lanes of these instances' webhooks; ``None`` for all.
             most: how many at most, the most urgent first; ``None`` for all, by node.
         """
-        only = None if instance is None else [instance]
-        gathered = await self.nodes.ask(LANES, LanesAsked(instance, most), instances=only)
+        one = among[0] if among is not None and len(among) == 1 else None
+        gathered = await self.nodes.ask(LANES, LanesAsked(one, most, among), instances=among)
+        if among is not None:  # a node of an earlier version knows one instance, or all
+            names = frozenset(among)
+            for part in gathered.parts.values():
+                part.lanes[:] = [lane for lane in part.lanes if lane.instance in names]
         now = self._clock.steady()
         if most is None:
             found = [(name, lane) for name, part in gathered.parts.items() for lane in _in_time(part, now)]
@@ -202,16 +206,21 @@ class Views:
             found |= part.connections
         return InstanceConnections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
 
-    async def overview(self, instance: str | None, most: int) -> Overview:
+    async def overview(self, among: tuple[str, ...] | None, most: int) -> Overview:
         """Return the overview, with at most ``most`` problems.
 
-        For one instance it has no figures: they are of all instances.
+        Args:
+            among: only these instances: it has no figures then, because they are of all instances. ``None``
+                for everything.
         """
         node = self.nodes.node
-        shows_nodes = node.is_shared and instance is None
-        asked = OverviewAsked(instance, most, counts_instances=shows_nodes)
-        gathered = await self.nodes.ask(OVERVIEW, asked, instances=None if instance is None else [instance])
+        shows_nodes = node.is_shared and among is None
+        one = among[0] if among is not None and len(among) == 1 else None
+        asked = OverviewAsked(one, most, counts_instances=shows_nodes, among=among)
+        gathered = await self.nodes.ask(OVERVIEW, asked, instances=among)
         parts = list(gathered.parts.values())
+        if among is not None:  # a node of an earlier version knows one instance, or all
+            parts = [_about(part, frozenset(among)) for part in parts]
         webhooks = heapq.nsmallest(
             most, chain.from_iterable(part.webhooks for part in parts), key=lambda one: one.since or 0.0
         )
@@ -236,7 +245,11 @@ class Views:
                 (sum(one[0] for one in minute), sum(one[1] for one in minute))
                 for minute in zip(*(part.minutes for part in parts), strict=True)
             ],
-            [(name, problem) for name, part in gathered.parts.items() for problem in part.system],
+            [
+                (name, problem)
+                for name, part in zip(gathered.parts, parts, strict=True)
+                for problem in part.system
+            ],
             [*webhooks, *others],
             nodes,
             gathered.silent,
@@ -333,6 +346,15 @@ class Views:
             signs = await quiet.take_for_others()
             await self.nodes.ask(SIGNS, SignsAsked([*signs.values()]), instances=signs)
             await trio.sleep(PASS_ON_EVERY)
+
+
+def _about(part: OverviewPart, names: Collection[str]) -> OverviewPart:
+    return msgspec.structs.replace(
+        part,
+        system=[],
+        webhooks=[one for one in part.webhooks if one.instance in names],
+        instances=[one for one in part.instances if one.instance in names],
+    )
 
 
 def _in_time(part: LanesPart, now: float) -> Iterable[ReportedLane]:

@@ -24,6 +24,7 @@ class ContainedPage:
         self.title = page.title
         self.path = page.path
         self.of_instance = page.of_instance
+        self.right = page.right
         self.is_form = page.submit is not None
         self._boundary = boundary
         self._call = HookImplementation(

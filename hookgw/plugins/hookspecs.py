@@ -211,8 +211,9 @@ def hookgw_destinations() -> dict[str, Send]:  # type: ignore[empty-body]
 def hookgw_routes(app: QuartTrio, gateway: PluginGateway) -> None:
     """Add routes to the HTTP API, before it starts.
 
-    A route with ``<instance>`` in its path needs that instance's key or a global one, below ``/shared/``
-    any valid key, below ``/public/`` none, and otherwise a global key. See ``docs/plugins.md``.
+    A route needs the right that :func:`~hookgw.describes` declares, on the ``<instance>`` in its path, or
+    over everything. A route that declares none needs any valid key below ``/shared/``, none below
+    ``/public/``, and otherwise ``operate``. See ``docs/plugins.md``.
     """
 
 

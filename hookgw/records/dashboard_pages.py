@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from hookgw.records.api_keys import Right
+
 
 class DashboardPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page that a plugin adds to the dashboard: for global keys, or one for each instance.
@@ -22,6 +24,8 @@ class DashboardPage(msgspec.Struct, frozen=True, kw_only=True):
         submit: ``async submit(gateway, form)`` makes the page a form: it gets the fields of the HTML that
             ``render`` returned, with ``form["instance"]`` as for ``render``. It returns a sentence that the
             page shows, or ``None``. It may raise :class:`~hookgw.Invalid`; the page shows its sentences.
+        needs: the right that a key needs for the page and its form: by default ``operate``, and ``connect``
+            if each instance has such a page.
     """
 
     title: str
@@ -29,3 +33,8 @@ class DashboardPage(msgspec.Struct, frozen=True, kw_only=True):
     render: Callable[[Any, Mapping[str, str]], Awaitable[str]]
     of_instance: bool = False
     submit: Callable[[Any, Mapping[str, str]], Awaitable[str | None]] | None = None
+    needs: Right | None = None
+
+    @property
+    def right(self) -> Right:
+        return self.needs or (Right.CONNECT if self.of_instance else Right.OPERATE)

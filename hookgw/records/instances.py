@@ -90,6 +90,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         keys: the stored keys, expired ones included.
         options: the connector's options.
         settings: how the account behaves.
+        tags: names with values by which operators find instances, and share limits and keys among them.
         quiet_after: the seconds without an event after which it counts as quiet; 0 for never, ``None`` for
             ``instances.quiet_after``.
         catch_up: how much it catches up with after an outage.
@@ -108,6 +109,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Key, ...] = ()
     options: dict[str, Any] = {}
     settings: InstanceSettings = InstanceSettings()
+    tags: dict[str, str] = {}
     quiet_after: float | None = None
     catch_up: CatchUp = CatchUp()
     ingest_token: str = ""

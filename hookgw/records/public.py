@@ -25,4 +25,5 @@ from hookgw.records.registrations import *
 from hookgw.records.selection import *
 from hookgw.records.shards import *
 from hookgw.records.stuck_lanes import *
+from hookgw.records.tags import *
 from hookgw.records.tls_identity import *

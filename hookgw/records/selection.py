@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from hookgw.kernel.masking import repr_without
+from hookgw.records.instances import Instance
+from hookgw.records.tags import has_tags
 
 
 class DeliverySelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -12,6 +14,7 @@ class DeliverySelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     Attributes:
         instances: names, or beginnings of names followed by ``*``.
+        tags: instances that carry all of these names with values, when the work on each of them begins.
         label: deliveries to registrations of that label.
         host: deliveries to registrations with a URL at that host, with or without its port.
         kinds: of the events.
@@ -27,6 +30,7 @@ class DeliverySelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """
 
     instances: tuple[str, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
     label: str | None = None
     host: str | None = None
     kinds: tuple[str, ...] = ()
@@ -47,6 +51,9 @@ class DeliverySelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     @property
     def reads_payloads(self) -> bool:
         return self.person is not None or self.text is not None
+
+    def has(self, instance: Instance) -> bool:
+        return self.names(instance.name) and has_tags(instance.tags, self.tags)
 
     def names(self, instance: str) -> bool:
         """Return whether the selection has an instance, by its name."""

@@ -11,6 +11,7 @@ from hookgw.kernel.errors import Forbidden, HookgwError
 from hookgw.records.browser_sessions import form_token, new_token
 from hookgw.site.cookies import SESSION, VISIT
 from hookgw.site.site import Site, visitor
+from hookgw.web.needs import ANY_KEY, OPEN
 
 _WRONG = "This key is not valid. Check that you copied all of it."
 _NO_KEY = "Enter a key."
@@ -28,10 +29,10 @@ class SignIn:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._gateway = site.gateway
-        site.add("/login", self.login, is_open=True)
-        site.add("/login", self.log_in, "POST", is_open=True)
-        site.add("/enter/<token>", self.enter, is_open=True)
-        site.add("/logout", self.log_out, "POST", page="/")
+        site.add("/login", self.login, OPEN)
+        site.add("/login", self.log_in, OPEN, "POST")
+        site.add("/enter/<token>", self.enter, OPEN)
+        site.add("/logout", self.log_out, ANY_KEY, "POST", page="/")
 
     async def login(self) -> Response:
         return await self._form()

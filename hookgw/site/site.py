@@ -23,14 +23,15 @@ from hookgw.kernel.errors import (
     Unauthorized,
     UnsupportedContentType,
 )
-from hookgw.records.api_keys import Principal
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.browser_sessions import form_token, is_form_token
 from hookgw.site.assets import load_assets
 from hookgw.site.cookies import SESSION, Cookies
 from hookgw.site.formats import install_filters
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
-from hookgw.web.auth import check_access
+from hookgw.web.auth import check_need
+from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
 from hookgw.web.request_body import current_exchange, kept_body, read_body, reserve
 from hookgw.web.server.errors import BUG, response_to
 from hookgw.web.server.response_memory import PAGE
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 View = Callable[..., Awaitable[Response]]
 
+NEED = "__hookgw_need__"
+"""The attribute of a registered view that has what it needs."""
 PREFIX = "/dashboard"
 """The path of the dashboard below the base path."""
 MOST_FIELDS = 1000
@@ -75,18 +78,35 @@ class Visitor(NamedTuple):
     def principal(self) -> Principal:
         return self.signed_in.holder.principal
 
+    @property
+    def title(self) -> str:
+        """Whom the pages name as signed in."""
+        if self.principal.is_operator:
+            return "global key"
+        return self.principal.instance or f"key {self.holder.key.name}"
+
+    def has(self, right: str) -> bool:
+        """Return whether the visitor's key has a right, for templates."""
+        return self.principal.rights.has(Right(right))
+
 
 class NavEntry(NamedTuple):
     """A link of the navigation.
 
     Attributes:
         path: below the dashboard, with a leading slash; empty for the overview.
-        is_global: whether only a global key sees it.
+        right: that a key needs to see it; ``None`` for any key.
+        is_global: whether only a key that reaches everything sees it.
     """
 
     title: str
     path: str
+    right: Right | None = Right.READ
     is_global: bool = False
+
+    def is_for(self, principal: Principal) -> bool:
+        may_read = self.right is None or principal.rights.has(self.right)
+        return may_read and (principal.is_global or not self.is_global)
 
 
 def visitor() -> Visitor:
@@ -118,36 +138,37 @@ class Site:
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)
-        self.add("/assets/<name>", self._asset, is_open=True)
-        self.add("/<path:rest>", self._missing)
+        self.add("/assets/<name>", self._asset, OPEN)
+        self.add("/<path:rest>", self._missing, ANY_KEY)
 
     def _remember_templates(self, state: BlueprintSetupState) -> None:
         self._templates = state.app.jinja_env
 
-    def add(
-        self, path: str, view: View, *methods: str, is_open: bool = False, page: str | None = None
-    ) -> None:
+    def add(self, path: str, view: View, needs: Declared, *methods: str, page: str | None = None) -> None:
         """Register a view.
 
-        For a view that is not open, the session is checked first; without one, the browser is sent to the
-        login. ``<instance>`` in the path opens the page only to keys of that instance and global ones. A view
-        that makes a change has a separate method, ``POST``, and reads the form with :meth:`form`.
+        For a view that is not open, the session is checked first, and then what the view needs; without a
+        session, the browser is sent to the login. A view that makes a change has a separate method, ``POST``,
+        and reads the form with :meth:`form`.
 
         Args:
             path: below the dashboard.
+            needs: as for routes of the API; ``OPEN`` for no session.
             view: takes the path's variables, and returns a response. It may raise errors of
                 :mod:`hookgw.kernel.errors`, which become a page.
             methods: ``GET`` by default.
-            is_open: whether it needs no session.
             page: for a form, the path of its page, with the path's variables in braces. A browser that opens
                 the form's own address, as after a reload, is sent there.
         """
+
+        need = need_of(needs, path, ["instance"] if "<instance>" in path else [])
+        is_open = need.scope is Scope.OPEN
 
         @wraps(view)
         async def checked(**values: Any) -> Response:
             try:
                 if not is_open:
-                    await self._enter(values)
+                    await self._enter(need, values)
                 if request.method == "POST":
                     refusal = refusal_of(request.headers, self.gateway.settings.server.public_url)
                     if refusal is not None:
@@ -162,6 +183,7 @@ class Site:
             response.headers.update(_SECURITY)
             return response
 
+        setattr(checked, NEED, need)  # for the table of all needs
         name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}".replace(".", "_")
         self.blueprint.add_url_rule(path, name, checked, methods=list(methods) or ["GET"])
         if page is not None:
@@ -173,7 +195,7 @@ class Site:
 
             self.blueprint.add_url_rule(path, f"{name}_page", opened, methods=["GET"])
 
-    async def _enter(self, values: Mapping[str, Any]) -> None:
+    async def _enter(self, need: Need, values: Mapping[str, Any]) -> None:
         """Find the session of the current request, and count the request as one with its key."""
         token = self.session_token
         if not token:
@@ -183,8 +205,8 @@ class Site:
         self.gateway.authenticator.admit(holder)
         scope: Any = request.scope
         exchange = current_exchange()
-        if holder.principal.instance is not None:
-            exchange.count_for(holder.principal.instance)
+        if holder.counted_as is not None:
+            exchange.count_for(holder.counted_as)
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, "dashboard"))
         # As the API's authentication does: shared code asks there for the caller.
@@ -192,8 +214,7 @@ class Site:
         exchange.check_key = partial(self.gateway.keys.check_held, holder)
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
-        if "instance" in values:
-            check_access(holder.principal, values["instance"], values.get("label"))
+        check_need(self.gateway.registry, holder.principal, need, values)
 
     async def _find_session(self, token: str) -> SignedIn:
         gateway = self.gateway
@@ -266,7 +287,7 @@ class Site:
             nav=[
                 one
                 for one in (*self.nav, *self.further_nav())
-                if who is not None and (not one.is_global or who.principal.is_global)
+                if who is not None and one.is_for(who.principal)
             ],
             here=request.path.removeprefix(PREFIX).rstrip("/"),
             notice=NOTICES.get(request.args.get("done", "")),

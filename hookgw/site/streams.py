@@ -24,6 +24,7 @@ from quart import Response, request
 from hookgw.core.browser_sessions import BrowserSessions, SignedIn
 from hookgw.fair import Claim, Share
 from hookgw.kernel.errors import HookgwError, TooManyRequests
+from hookgw.records.api_keys import Principal
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.web.request_body import current_exchange
 
@@ -32,10 +33,10 @@ MOST_STREAMS = 100
 MOST_OF_SESSION = 4
 """The most streams of one session at a time; a further one replaces the oldest."""
 MOST_OF_INSTANCE = 25
-"""The most streams at a time of all sessions that began with a key of one instance. A key may have many
-sessions. Those of global keys have no such limit."""
+"""The most streams at a time of all sessions that began with a key of one instance, or with one other key
+that is no operator's. A key may have many sessions. Those of operators' keys have no such limit."""
 RESERVED = 10
-"""Streams that only sessions of global keys can have."""
+"""Streams that only sessions of operators' keys can have."""
 INTERVAL = 1.0
 """Seconds between two renderings of a part, at least."""
 LONGEST_INTERVAL = 10.0
@@ -87,10 +88,17 @@ class Streams:
     Args:
         holds: returns whether this node has an instance, by its name. The stream of an instance that moves to
             another node ends: the browser connects again, and finds the other node.
+        reaches: returns whether a caller reaches an instance now. Tags may change while a page is open.
     """
 
-    def __init__(self, sessions: BrowserSessions, holds: Callable[[str], bool] = lambda _: True) -> None:
+    def __init__(
+        self,
+        sessions: BrowserSessions,
+        holds: Callable[[str], bool] = lambda _: True,
+        reaches: Callable[[Principal, str], bool] = lambda _, __: True,
+    ) -> None:
         self._holds = holds
+        self._reaches = reaches
         self._sessions = sessions
         self._is_closed = False
         self._streams: list[_Stream] = []  # the oldest first
@@ -104,7 +112,15 @@ class Streams:
         for stream in self._streams:
             stream.woken.set()
 
-    def open(self, signed_in: SignedIn, key: Any, render: Render, *, instance: str | None = None) -> Response:
+    def open(
+        self,
+        signed_in: SignedIn,
+        key: Any,
+        render: Render,
+        *,
+        instance: str | None = None,
+        within: str | None = None,
+    ) -> Response:
         """Return the response that streams a part of a page, for the current request.
 
         Args:
@@ -113,11 +129,13 @@ class Streams:
             render: returns the HTML of the part. If it raises an error of :mod:`hookgw.kernel.errors`, the
                 part is left as it is, and rendered again later.
             instance: the page's, if only its node knows the values in the part.
+            within: the instance that the part is about; the same as ``instance`` by default. The stream ends
+                when the caller no longer reaches it.
 
         Raises:
             TooManyRequests: there are too many streams, of the key's instance or in total.
         """
-        session, holder = signed_in.session.id, signed_in.holder.principal.instance or GLOBAL_INSTANCE
+        session, holder = signed_in.session.id, signed_in.holder.counted_as or GLOBAL_INSTANCE
         of_session = [one for one in self._streams if one.session == session and not one.is_replaced]
         replaced = of_session[0] if len(of_session) >= MOST_OF_SESSION else None
         room = min(MOST_OF_INSTANCE - self._share.held(holder), self._share.room(holder))
@@ -151,7 +169,7 @@ class Streams:
         # A proxy that compresses (RFC 9111, 5.2.2.6) or buffers, as nginx does, would hold events back.
         headers = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
         response = Response(
-            self._events(stream, signed_in, part, render, last_seen, instance),
+            self._events(stream, signed_in, part, render, last_seen, instance, within or instance),
             headers=headers,
             content_type="text/event-stream; charset=utf-8",
         )
@@ -166,12 +184,15 @@ class Streams:
         render: Render,
         last_seen: str,
         instance: str | None,
+        within: str | None,
     ) -> AsyncIterator[bytes]:
         yield f"retry: {RETRY}\n\n".encode()
         shown, quiet = last_seen, 0.0
         while not self._is_closed and not stream.is_replaced and self._sessions.is_valid(signed_in):
             if instance is not None and not self._holds(instance):
                 return
+            if within is not None and not self._reaches(signed_in.holder.principal, within):
+                break
             await self._refresh(part, render)
             if part.digest and part.digest != shown:
                 shown, quiet = part.digest, 0.0

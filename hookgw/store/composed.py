@@ -97,6 +97,9 @@ class ComposedStore(Generic[Tx]):
         self.load_sessions = records.load_sessions
         self.put_session = records.put_session
         self.remove_sessions = records.remove_sessions
+        self.load_keys = records.load_keys
+        self.put_key = records.put_key
+        self.remove_keys = records.remove_keys
         self.get_value = records.get_value
         self.put_value = records.put_value
         self.make_due = records.make_due

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.api_keys import Key
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.fleet import FleetView, ShardEpoch
 from hookgw.records.instances import Instance
@@ -39,7 +40,7 @@ class RecordChanges(msgspec.Struct, frozen=True):
 
     Attributes:
         version: of the records with these changes.
-        instances, registrations, sessions: by name or id; ``None`` if it is gone.
+        instances, registrations, sessions, keys: by name or id; ``None`` if it is gone.
         global_keys: what is stored of them, if that has changed.
         disabled_webhooks: why a webhook of the configuration was disabled, by its label; ``None`` if it is no
             longer.
@@ -50,6 +51,7 @@ class RecordChanges(msgspec.Struct, frozen=True):
     instances: dict[str, Instance | None] = {}
     registrations: dict[str, Registration | None] = {}
     sessions: dict[str, BrowserSession | None] = {}
+    keys: dict[str, Key | None] = {}
     global_keys: Any = msgspec.UNSET
     disabled_webhooks: dict[str, str | None] = {}
     is_whole: bool = False

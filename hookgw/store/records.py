@@ -263,12 +263,14 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         instance: the name of the instance that they concern, present or former.
+        among: the ids of the instances that they concern; what concerns no instance is left out then.
         action: entries of that action, or of a whole resource: ``key`` finds ``key.create``.
         cursor: from the page before; ``None`` for the first page.
     """
 
     instance: str | None = None
     instance_id: str | None = None
+    among: frozenset[str] | None = None
     action: str | None = None
     since: float | None = None
     until: float | None = None

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.api_keys import Key
 from hookgw.records.audit import AuditEntry
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
@@ -196,6 +197,25 @@ class ShelvedRecords(Generic[C, Tx]):
 
         await self._commits.call(remove)
 
+    async def load_keys(self) -> dict[str, Key]:
+        return await self._read(lambda shelves: shelves.keys.load())
+
+    async def put_key(self, key: Key, *, audit: Sequence[AuditEntry] = ()) -> None:
+        def put(transaction: Tx) -> None:
+            self._shelves(transaction).keys[key.name] = key
+            self.write_audit(transaction, audit)
+
+        await self._commits.call(put)
+
+    async def remove_keys(self, names: Collection[str], *, audit: Sequence[AuditEntry] = ()) -> None:
+        def remove(transaction: Tx) -> None:
+            keys = self._shelves(transaction).keys
+            for name in names:
+                keys.pop(name, None)
+            self.write_audit(transaction, audit)
+
+        await self._commits.call(remove)
+
     def write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
         self._sql.write_audit(transaction, entries)
 
@@ -273,6 +293,7 @@ class Shelves:
         )
         self.jobs: RecordShelf[Job] = RecordShelf(table("jobs"), Job, cipher)
         self.sessions: RecordShelf[BrowserSession] = RecordShelf(table("sessions"), BrowserSession, cipher)
+        self.keys: RecordShelf[Key] = RecordShelf(table("keys"), Key, cipher)
         self.values: RecordShelf[Any] = RecordShelf(table("values"), object, cipher)
         self.states: RecordShelf[dict[str, Any]] = RecordShelf(table("states"), dict[str, Any], cipher)
         self.coverage: RecordShelf[float] = RecordShelf(table("coverage"), float, cipher)

@@ -1,27 +1,32 @@
 """Authentication and authorization: one check in front of every route, so that no route can forget it.
 
-The checks come in the order 401, 403, 404, 400: a caller without a key for an instance does not learn whether
-the instance exists.
+Each route declares what it needs (:mod:`hookgw.web.needs`). The checks come in the order 401, 403, 404, 400:
+a caller whose key does not reach an instance does not learn whether the instance exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quart import g, request
 from quart_trio import QuartTrio
+from werkzeug.routing import Rule
 
 from hookgw.auth.keyring import KeyHolder
+from hookgw.core.access import check_global, check_reach, check_right
 from hookgw.core.audit import act_as, holder_as_actor
 from hookgw.core.ingest_url import INGEST_PATH
-from hookgw.kernel.errors import ForeignKey, StorageUnavailable, Unauthorized
-from hookgw.records.api_keys import Principal
+from hookgw.core.registry import Registry
+from hookgw.kernel.errors import StorageUnavailable, Unauthorized
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import check_name
+from hookgw.records.registrations import DEFAULT_LABEL
+from hookgw.web.needs import ANY_KEY, OPEN, OPEN_PREFIX, Need, Scope, need_of
+from hookgw.web.openapi.describe import operation_of
 from hookgw.web.request_body import current_exchange
 from hookgw.web.server.exchange import RequestResponse
 
@@ -32,20 +37,6 @@ INGEST_RULE = f"{INGEST_PATH}<instance>/<token>"
 INGEST_BELOW_RULE = f"{INGEST_RULE}/<path:below>"
 MEDIA_RULE = f"{MEDIA_PATH}<instance>/<token>"
 """Networks call the first two, and readers of events the third. The token in the path is the key."""
-OPEN_PATHS = frozenset(
-    {
-        "/",
-        "/healthz",
-        "/readyz",
-        "/openapi.json",
-        "/docs",
-        "/docs/http",
-        "/docs/<path:page>",
-        INGEST_RULE,
-        INGEST_BELOW_RULE,
-        MEDIA_RULE,
-    }
-)
 _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authorization")}
 """By their lengths. WAHA's clients send the second."""
 _KEY = "key"
@@ -54,89 +45,47 @@ VIA = "hookgw.via"
 """Where the scope of a request that hookgw makes itself says for what, for the audit."""
 VERIFY_PATH = "/verify-creds"
 """Tells clients of Evolution API whether their key is a global key."""
-OPEN_PREFIX = "/public/"
-"""Plugins' routes below this path need no key."""
 DASHBOARD_PATH = "/dashboard"
 """The dashboard's pages, at this path and below, check the session of a browser instead of a key."""
-SHARED_PATHS = frozenset(
-    {
-        "/instance/fetchInstances",
-        "/event/kinds",
-        "/event/list",
-        "/delivery/list",
-        "/delivery/replay",
-        "/delivery/cancel",
-        "/job/find/<job_id>",
-        "/job/list",
-        "/job/pause/<job_id>",
-        "/job/resume/<job_id>",
-        "/job/cancel/<job_id>",
-        "/mcp",
-    }
-)
-SHARED_PREFIX = "/shared/"
-"""Plugins' routes below this path accept any key, as hookgw's routes in :data:`SHARED_PATHS` do."""
-
-
-class RequiredKey(StrEnum):
-    """The key that a route requires."""
-
-    NONE = "no key"
-    ANY = "any key"
-    INSTANCE = "the instance's key or a global key"
-    GLOBAL = "a global key"
-
-
-def required_key(rule: str, variables: Collection[str]) -> RequiredKey:
-    """Return the key that a route requires.
-
-    A path with an instance requires that instance's key or a global key. Any other path requires a global key
-    unless it is listed above, so that a new route is closed by default.
-    """
-    # In this order: an instance in the path wins over a shared prefix.
-    if rule in OPEN_PATHS or rule.startswith(OPEN_PREFIX) or is_dashboard(rule):
-        return RequiredKey.NONE
-    if "instance" in variables:
-        return RequiredKey.INSTANCE
-    if rule in SHARED_PATHS or rule.startswith(SHARED_PREFIX):
-        return RequiredKey.ANY
-    return RequiredKey.GLOBAL
 
 
 def is_dashboard(path: str) -> bool:
     return path == DASHBOARD_PATH or path.startswith(f"{DASHBOARD_PATH}/")
 
 
+def need_of_view(app: QuartTrio, rule: Rule) -> Need:
+    """Return what a route needs; the dashboard's pages check their sessions themselves."""
+    if is_dashboard(rule.rule):
+        return OPEN
+    view = app.view_functions.get(rule.endpoint)
+    operation = None if view is None else operation_of(view)
+    return need_of(None if operation is None else operation.needs, rule.rule, rule.arguments)
+
+
 def install_auth(app: QuartTrio, gateway: Gateway) -> None:
-    """Check the key before every route, as :func:`required_key` says."""
+    """Check before every route what its declaration says that it needs."""
 
     @app.before_request
     async def check_key() -> None:
-        rule = request.url_rule
+        rule: Any = request.url_rule
         scope: Any = request.scope
         exchange = current_exchange()
         # Before any refusal, so that refused requests are counted by route, too.
         exchange.route = rule.rule if rule is not None else None
         if rule is not None:
-            required = required_key(rule.rule, rule.arguments)
-        elif required_key(request.path, ()) is RequiredKey.NONE:
-            required = RequiredKey.NONE
+            need = need_of_view(app, rule)
+        elif is_dashboard(request.path) or request.path.startswith(OPEN_PREFIX):
+            need = OPEN  # so that a plugin's path says no less when the plugin is off
         else:
-            required = RequiredKey.ANY  # any caller with a key may learn that a route does not exist
-        if required is RequiredKey.NONE:
+            need = ANY_KEY  # any caller with a key may learn that a route does not exist
+        if need.scope is Scope.OPEN:
             return
         await learn_key(gateway, exchange)
         holder = g.holder = authenticate(gateway, exchange)
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, scope.get(VIA, "")))
         # The names that the route matched, not the raw path: another spelling of it must not open anything.
-        if required is RequiredKey.INSTANCE:
-            variables = request.view_args or {}
-            check_access(holder.principal, variables["instance"], variables.get("label"))
-        elif required is RequiredKey.GLOBAL and not holder.principal.is_global:
-            if request.path == VERIFY_PATH:
-                raise Unauthorized("This key is not a global key.")
-            raise ForeignKey("This call requires a global key.")
+        check_need(gateway.registry, holder.principal, need, request.view_args or {})
 
 
 async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
@@ -178,8 +127,8 @@ def authenticate(gateway: Gateway, exchange: RequestResponse) -> KeyHolder:
     notes[_KEY] = key, holder
     exchange.holder = holder
     exchange.check_key = partial(gateway.keys.check_held, holder)
-    if holder.principal.instance is not None:
-        exchange.count_for(holder.principal.instance)
+    if holder.counted_as is not None:
+        exchange.count_for(holder.counted_as)
     return holder
 
 
@@ -211,19 +160,35 @@ def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return next(iter(shown.values()), "")
 
 
-def check_access(principal: Principal, instance: str, label: str | None = None) -> None:
-    """Check that a caller may access an instance, and then that the names in the path are valid.
+def check_need(registry: Registry, principal: Principal, need: Need, variables: Mapping[str, Any]) -> None:
+    """Check that a caller may call a route, and then that the names in the path are valid.
 
     Raises:
-        ForeignKey: the key belongs to another instance.
+        Forbidden: the key lacks a right.
+        ForeignKey: the instance is out of the key's reach, or the call is about everything.
         Invalid: the name of the instance or the label breaks the rules.
     """
-    # The name is checked last: its 400 must not tell another instance's key anything that 403 does not.
-    if not principal.may(instance):
-        raise ForeignKey("This key belongs to another instance.")
-    check_name(instance, "The name of the instance")
+    label = variables.get("label")
+    if need.scope is Scope.EVERYTHING:
+        check_global(principal)
+    if need.right is not None:
+        is_of_label = need.right is Right.RECEIVE
+        check_right(principal, need.right, (label or DEFAULT_LABEL) if is_of_label else None)
+    if need.scope is Scope.INSTANCE:
+        check_reach(registry, principal, variables["instance"])
+    # The names are checked last: a 400 must not tell another instance's key anything that 403 does not.
+    if "instance" in variables:
+        check_name(variables["instance"], "The name of the instance")
     if label is not None:
         check_name(label, "The label")
+
+
+def check_named(
+    registry: Registry, principal: Principal, right: Right, instance: str, label: str | None = None
+) -> None:
+    """Check a right on an instance that a form or a body names, as :func:`check_need` does for paths."""
+    names = {"instance": instance} if label is None else {"instance": instance, "label": label}
+    check_need(registry, principal, Need(Scope.INSTANCE, right), names)
 
 
 def current_principal() -> Principal:

@@ -72,7 +72,7 @@ async def read_form(limit: int) -> dict[str, Any]:
     """Return the fields of the form in the current request's body; see :func:`read_send`."""
     exchange = current_exchange()
     body = await read_body(request.headers, request.body, limit, exchange)
-    holder: str | None = g.holder.principal.instance
+    holder: str | None = g.holder.counted_as
     return await parse_in_turns(exchange, holder or "", _fields_of(body))
 
 

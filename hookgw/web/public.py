@@ -10,6 +10,7 @@ from hookgw.web.cors import *
 from hookgw.web.first_headers import *
 from hookgw.web.gzipped import *
 from hookgw.web.lists import *
+from hookgw.web.needs import *
 from hookgw.web.openapi.components import *
 from hookgw.web.openapi.describe import *
 from hookgw.web.openapi.document import *

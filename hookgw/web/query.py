@@ -10,11 +10,19 @@ from quart_trio import QuartTrio
 from hookgw.config.typed import nearest
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.times import parse_rfc3339
-from hookgw.web.openapi.describe import operation_of
+from hookgw.records.tags import TAG_PART, parse_tags
+from hookgw.web.openapi.describe import Parameter, operation_of
 
 _LISTS = ("/list", "/list/<instance>")
 """How the routes of lists end."""
 _MOST_PROBLEMS = 10
+TAGS = Parameter(
+    "tag",
+    "Only instances that carry this tag, as `name=value`. Repeat it for more: all must match.",
+    {"type": "array", "items": {"type": "string", "pattern": f"^({TAG_PART}={TAG_PART})?$"}},
+    "query",
+    may_be_empty=True,
+)
 
 
 def install_query_check(app: QuartTrio) -> None:
@@ -31,12 +39,14 @@ def install_query_check(app: QuartTrio) -> None:
         operation = operation_of(app.view_functions[rule.endpoint])
         if operation is None:  # a plugin's list, which may read what it likes
             return
-        known = [parameter.name for parameter in operation.query if parameter.place == "query"]
+        parameters = [parameter for parameter in operation.query if parameter.place == "query"]
+        known = [parameter.name for parameter in parameters]
+        several = {parameter.name for parameter in parameters if parameter.schema.get("type") == "array"}
         problems = []
         for name, values in request.args.lists():
             if name not in known:
                 problems.append(_unknown(name, known))
-            elif len(values) > 1:
+            elif len(values) > 1 and name not in several:
                 problems.append(f"{name} is given {len(values)} times in the query; give it once.")
         if problems:
             raise Invalid(*problems[:_MOST_PROBLEMS])
@@ -61,6 +71,11 @@ def read_limit(given: Mapping[str, str], default: int, most: int) -> int:
     if not 1 <= number <= most:
         raise Invalid(f"limit must be a whole number from 1 to {most}.")
     return number
+
+
+def read_tags() -> tuple[tuple[str, str], ...]:
+    """Return the tags that the query of the request asks for; raise ``Invalid`` if one is none."""
+    return parse_tags(request.args.getlist(TAGS.name))
 
 
 def read_times(given: Mapping[str, str], names: Iterable[str] = ("since", "until")) -> dict[str, float]:

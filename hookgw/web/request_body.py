@@ -247,7 +247,7 @@ async def read_parsed(limit: int, parse: Callable[[Any], T], *, keeps: bool = Fa
 
     if len(body) <= _SHORT:
         return finish(steps())
-    holder: str | None = g.holder.principal.instance
+    holder: str | None = g.holder.counted_as
     return await parse_in_turns(exchange, holder or "", steps())
 
 

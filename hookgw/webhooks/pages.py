@@ -10,12 +10,14 @@ import msgspec
 from msgspec import UNSET
 from quart import Response
 
+from hookgw.core.access import check_right
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.fields import Field, Input
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.keys.pages import ShowInstance
 from hookgw.lanes.fetches import LastFetch
+from hookgw.records.api_keys import Right
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Registration, RetryOptions
 from hookgw.records.selection import DeliverySelection
@@ -80,25 +82,25 @@ class WebhookForms:
         self._streams = streams
         self._show = show
         path = "/instances/<instance>/webhooks"
-        site.add(path, self.set_webhook, "POST", page="/instances/{instance}")
+        site.add(path, self.set_webhook, Right.WEBHOOKS, "POST", page="/instances/{instance}")
         path += "/<label>"
-        site.add(path, self.show_webhook)
-        site.add("/live/webhook/<instance>/<label>", self.live)
-        for name, view in (
-            ("enable", self.enable),
-            ("disable", self.disable),
-            ("pause", self.pause),
-            ("resume", self.resume),
-            ("cancel", self.cancel),
-            ("backfill", self.backfill),
-            ("backfill/cancel", self.cancel_backfill),
-            ("test", self.test),
-            ("rotate", self.rotate),
-            ("secret", self.secret),
-            ("delete", self.delete_webhook),
+        site.add(path, self.show_webhook, Right.READ)
+        site.add("/live/webhook/<instance>/<label>", self.live, Right.READ)
+        for name, view, right in (
+            ("enable", self.enable, Right.WEBHOOKS),
+            ("disable", self.disable, Right.WEBHOOKS),
+            ("pause", self.pause, Right.WEBHOOKS),
+            ("resume", self.resume, Right.WEBHOOKS),
+            ("cancel", self.cancel, Right.REPLAY),
+            ("backfill", self.backfill, Right.REPLAY),
+            ("backfill/cancel", self.cancel_backfill, Right.REPLAY),
+            ("test", self.test, Right.WEBHOOKS),
+            ("rotate", self.rotate, Right.WEBHOOKS),
+            ("secret", self.secret, Right.WEBHOOKS),
+            ("delete", self.delete_webhook, Right.WEBHOOKS),
         ):
             page = "/instances/{instance}/webhooks/{label}"
-            site.add(f"{path}/{name}", view, "POST", page=page)
+            site.add(f"{path}/{name}", view, right, "POST", page=page)
 
     def rows(self, instance: str) -> list[Row]:
         """Return the registrations of an instance, sorted by label."""
@@ -263,6 +265,7 @@ class WebhookForms:
             if registration.enabled:
                 is_running = (await gateway.backfills.backfill_missed(instance, label)).is_running
             else:
+                check_right(visitor().principal, Right.WEBHOOKS)
                 change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
                 stored = await gateway.registrations.update(instance, label, change, backfill=True)
                 is_running = stored.job is not None

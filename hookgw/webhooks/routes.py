@@ -8,14 +8,17 @@ import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.core.access import check_right, names_within
 from hookgw.kernel.errors import Conflict
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.kernel.times import rfc3339
+from hookgw.records.api_keys import Right
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
 from hookgw.web import responses as common
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import first_of, make_cursor, read_cursor, wrong_cursor
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.present import present_done, present_started
 from hookgw.web.query import read_limit
@@ -114,7 +117,11 @@ class WebhookRoutes:
         return blueprint
 
     @describes(
-        _TAG, {201: responses.Registration, 202: responses.Registration}, body=_SET_BODY, errors=(409,)
+        _TAG,
+        Right.WEBHOOKS,
+        {201: responses.Registration, 202: responses.Registration},
+        body=_SET_BODY,
+        errors=(409,),
     )
     async def set(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Store a registration.
@@ -123,7 +130,9 @@ class WebhookRoutes:
         not while a former instance of that name is being deleted (409). The status is 202 if it was disabled,
         and a job is still making its pending deliveries dead letters.
         """
-        creates = current_principal().is_global and self._gateway.settings.instances.auto_create
+        principal = current_principal()
+        may_create = principal.is_global and principal.rights.has(Right.INSTANCES)
+        creates = may_create and self._gateway.settings.instances.auto_create
         if not creates:
             self._gateway.instances.get(instance)
         change, warnings = await read_parsed(
@@ -137,7 +146,11 @@ class WebhookRoutes:
         return self._answer(stored, warnings, 201)
 
     @describes(
-        _TAG, {200: responses.Registration, 202: responses.Registration}, body=_UPDATE_BODY, errors=(409,)
+        _TAG,
+        Right.WEBHOOKS,
+        {200: responses.Registration, 202: responses.Registration},
+        body=_UPDATE_BODY,
+        errors=(409,),
     )
     async def update(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Change the given fields of a registration, and nothing else.
@@ -157,12 +170,18 @@ class WebhookRoutes:
             return change, warnings, backfill
 
         change, warnings, backfill = await read_parsed(self._limit, parse)
+        if backfill:
+            check_right(current_principal(), Right.REPLAY)
         change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)
         stored = await self._gateway.registrations.update(instance, label, change, backfill=backfill)
         return self._answer(stored, warnings, 200)
 
     @describes(
-        _TAG, {200: responses.MissedEvents, 202: responses.Backfilled}, body=_BACKFILL_BODY, errors=(409,)
+        _TAG,
+        Right.REPLAY,
+        {200: responses.MissedEvents, 202: responses.Backfilled},
+        body=_BACKFILL_BODY,
+        errors=(409,),
     )
     async def backfill(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Send the registration the events that it has missed, in order, before anything newer.
@@ -175,6 +194,8 @@ class WebhookRoutes:
         registration = self._get(instance, label)  # 404 comes before any error of the body
         catalog, now = self._gateway.catalog, self._gateway.clock.wall()
         asked = await read_parsed(self._limit, lambda body: parse_backfill(body, catalog, now=now))
+        if asked.filter:  # counts tell what is in the data
+            check_right(current_principal(), Right.PAYLOADS)
         backfills = self._gateway.backfills
         if asked.dry_run:
             found = await backfills.find(registration, asked)
@@ -182,13 +203,13 @@ class WebhookRoutes:
             return json_response(responses.MissedEvents(count=found.count, first=first, last=last))
         return json_response(_backfilled(await backfills.backfill(instance, label, asked)), 202)
 
-    @describes(_TAG, {200: responses.Backfilled}, errors=(409,))
+    @describes(_TAG, Right.REPLAY, {200: responses.Backfilled}, errors=(409,))
     async def cancel_backfill(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's backfill: what it has made so far is sent, and then what is newer."""
         self._get(instance, label)
         return json_response(_backfilled(await self._gateway.backfills.cancel(instance, label)))
 
-    @describes(_TAG, {200: responses.RegistrationPage}, query=_LIST_QUERY[:1])
+    @describes(_TAG, Right.READ, {200: responses.RegistrationPage}, query=_LIST_QUERY[:1])
     async def list_of_instance(self, instance: str) -> Response:
         """List the instance's registrations, sorted by label."""
         self._gateway.instances.get(instance)
@@ -197,16 +218,18 @@ class WebhookRoutes:
         found = self._gateway.registrations.of_instance(instance)
         return await self._page([one for one in found if one.label > label], len(found))
 
-    @describes(_TAG, {200: responses.RegistrationPage}, query=_LIST_QUERY)
+    @describes(_TAG, within_reach(Right.READ), {200: responses.RegistrationPage}, query=_LIST_QUERY)
     async def list_all(self) -> Response:
-        """List the registrations of all instances, sorted by instance and label, page by page.
+        """List the registrations within the key's reach, sorted by instance and label, page by page.
 
-        Those of the configuration (`global_webhooks`) come first; their instance is `*`.
+        For a key that reaches everything, those of the configuration (`global_webhooks`) come first; their
+        instance is `*`.
         """
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
         limit, after = read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), _after()
         await reserve(LIST)
-        return await self._page(self._gateway.registrations.page(after, limit + 1), limit)
+        names = names_within(self._gateway.registry, current_principal())
+        return await self._page(self._gateway.registrations.page(after, limit + 1, names), limit)
 
     async def _page(self, found: list[Registration], limit: int) -> Response:
         shown = await first_of(found[:limit], self._present_listed)
@@ -214,7 +237,7 @@ class WebhookRoutes:
         cursor = None if last is None else make_cursor((last.instance, last.label))
         return json_response(responses.RegistrationPage(shown, cursor))
 
-    @describes(_TAG, {200: responses.Registration | None})
+    @describes(_TAG, Right.READ, {200: responses.Registration | None})
     async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Return the stored registration, or `null` if none is set."""
         self._gateway.instances.get(instance)
@@ -225,7 +248,7 @@ class WebhookRoutes:
             return json_response(None)
         return json_response(self._present(stored, self._gateway.registrations.refusals(stored)))
 
-    @describes(_TAG, {200: common.Done, 202: common.Started})
+    @describes(_TAG, Right.WEBHOOKS, {200: common.Done, 202: common.Started})
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration; pending deliveries become dead letters."""
         self._gateway.instances.get(instance)
@@ -234,7 +257,7 @@ class WebhookRoutes:
             return json_response(present_started(job, "Webhook deleted"), 202)
         return json_response(present_done("Webhook deleted"))
 
-    @describes(_TAG, {200: responses.Secret})
+    @describes(_TAG, Right.WEBHOOKS, {200: responses.Secret})
     async def secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Return the newest signing secret.
 
@@ -242,7 +265,7 @@ class WebhookRoutes:
         """
         return json_response(present_secret(self._get(instance, label)))
 
-    @describes(_TAG, {200: responses.PublicKey}, errors=(409,))
+    @describes(_TAG, Right.READ, {200: responses.PublicKey}, errors=(409,))
     async def public_key(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Return the newest public key of a registration with signatures `v1a`."""
         newest = self._get(instance, label).secrets[0]
@@ -252,7 +275,7 @@ class WebhookRoutes:
             )
         return json_response(responses.PublicKey(public_key_of(newest.value)))
 
-    @describes(_TAG, {200: responses.Secret}, body=_ROTATE_BODY)
+    @describes(_TAG, Right.WEBHOOKS, {200: responses.Secret}, body=_ROTATE_BODY)
     async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Create a new signing secret; the old secret keeps signing beside it for a grace period."""
         self._get(instance, label)  # 404 comes before any error of the body
@@ -261,7 +284,7 @@ class WebhookRoutes:
             present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
         )
 
-    @describes(_TAG, {200: lane_responses.Attempt}, body=_TEST_BODY, errors=(409,))
+    @describes(_TAG, Right.WEBHOOKS, {200: lane_responses.Attempt}, body=_TEST_BODY, errors=(409,))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Send an event now, outside the lane: an example, or `event` and `data` of the body."""
         self._get(instance, label)
@@ -269,13 +292,13 @@ class WebhookRoutes:
         attempt = await self._gateway.registrations.test(instance, label, kind=kind, data_json=data)
         return json_response(present_attempt(attempt))
 
-    @describes(_TAG, {200: responses.Registration}, errors=(409,))
+    @describes(_TAG, Right.WEBHOOKS, {200: responses.Registration}, errors=(409,))
     async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Let the registration's deliveries wait, in order, until it is resumed."""
         self._get(instance, label)
         return json_response(self._present(await self._gateway.registrations.pause(instance, label), []))
 
-    @describes(_TAG, {200: list[lane_responses.Lane]}, errors=(409,))
+    @describes(_TAG, Right.WEBHOOKS, {200: list[lane_responses.Lane]}, errors=(409,))
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
         self._get(instance, label)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -120,14 +120,16 @@ class RegistrationService:
         """Return an instance's registrations, sorted by label."""
         return self._registry.of_instance(instance)
 
-    def page(self, after: tuple[str, str], limit: int) -> list[Registration]:
+    def page(
+        self, after: tuple[str, str], limit: int, among: Collection[str] | None = None
+    ) -> list[Registration]:
         """Return registrations of all instances and of the configuration, sorted by instance and label.
 
         Those of the configuration come first: their instance is
         :data:`~hookgw.records.registrations.GLOBAL_INSTANCE`. ``after`` is the instance and label before the
-        first one.
+        first one. With ``among``, return only those of these instances.
         """
-        return self._registry.page(after, limit)
+        return self._registry.page(after, limit, among)
 
     async def set(
         self, instance: str, label: str, change: RegistrationChange, *, create: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime, time, tzinfo
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -12,8 +13,9 @@ import httpx
 import msgspec
 from msgspec import Meta
 
-from hookgw import Problem
+from hookgw import Invalid, Problem
 from hookgw.kernel.units import Duration, parse_duration
+from hookgw.records.tags import check_tags
 
 On = Literal[
     "instance_closed",
@@ -104,6 +106,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         on: kinds of problems.
         wait: how long a problem lasts before somebody is told.
         instances: names, or patterns with ``*``; empty for all, and for what is of no instance.
+        tags: only instances that carry all of these; empty for all, and for what is of no instance.
         to: names of channels: the first, and if that fails the next one.
         count, within: how many dead letters, within which time.
         quiet: the time of day without messages, such as ``22:00-07:00``.
@@ -114,6 +117,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     to: Annotated[tuple[Text, ...], Meta(min_length=1)]
     wait: Duration = msgspec.field(name="for", default=Duration(60))
     instances: tuple[Text, ...] = ()
+    tags: dict[Text, Text] = {}
     count: Annotated[int, Meta(ge=1)] = 1
     within: Duration = Duration(3600)
     quiet: str | None = None
@@ -128,8 +132,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return what tells this rule from others, whatever their order in the file."""
         return hashlib.sha256(msgspec.json.encode(self, enc_hook=float, order="sorted")).hexdigest()[:16]
 
-    def concerns(self, problem: Problem) -> bool:
-        if problem.kind not in self.kinds:
+    def concerns(self, problem: Problem, tags: Mapping[str, str]) -> bool:
+        """Return whether the rule is about a problem, whose instance carries these tags."""
+        if problem.kind not in self.kinds or self.tags.items() - tags.items():
             return False
         return not self.instances or any(fnmatch.fnmatchcase(problem.instance, one) for one in self.instances)
 
@@ -202,6 +207,10 @@ def check_rule(rule: Rule, options: Options, where: str) -> None:
         if name not in options.channels:
             known = ", ".join(options.channels) or "none"
             raise ValueError(f"{where}to: there is no channel {name!r}; the channels are: {known}")
+    try:
+        check_tags(rule.tags, f"{where}tags")
+    except Invalid as error:
+        raise ValueError(str(error).removesuffix(".")) from None
     if not rule.kinds:
         raise ValueError(f"{where}on: name at least one kind of problem")
     if rule.remind is not None and rule.remind < 60:

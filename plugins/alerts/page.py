@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import get_args
+from typing import Any, get_args
 
 from markupsafe import Markup
 
@@ -43,12 +43,13 @@ class Page:
         )
         mine = {rule.id for rule in options.rules}
         rules = _table(
-            ("On", "For", "Instances", "To", ""),
+            ("On", "For", "Instances", "Tags", "To", ""),
             (
                 (
                     ", ".join(rule.kinds),
                     in_words(rule.wait),
                     ", ".join(rule.instances) or "all",
+                    " ".join(f"{name}={value}" for name, value in rule.tags.items()) or "any",
                     ", ".join(rule.to),
                     "in the file" if rule.id in mine else _button(f"remove:{rule.id}", "Remove"),
                 )
@@ -62,6 +63,7 @@ class Page:
             "<h3>Add a rule</h3><p><label>On <select name='on'>{}</select></label> "
             "<label>for <input name='for' value='5m' size='6'></label> "
             "<label>of instances <input name='instances' placeholder='all, or loja*, crm'></label> "
+            "<label>with tags <input name='tags' placeholder='any, or tenant=acme'></label> "
             "<label>tell <select name='to'>{}</select></label> "
             "<label>quiet <input name='quiet' placeholder='22:00-07:00' size='12'></label> "
             "<label>remind <input name='remind' placeholder='4h' size='6'></label> {}</p>"
@@ -82,10 +84,16 @@ class Page:
             return "The rule is removed."
         if what != "add":
             raise Invalid("Choose a button of the page.")
-        rule = {"on": form.get("on", ""), "to": [form.get("to", "")], "for": form.get("for") or "1m"}
+        rule: dict[str, Any] = {
+            "on": form.get("on", ""),
+            "to": [form.get("to", "")],
+            "for": form.get("for") or "1m",
+        }
         rule |= {name: form[name].strip() for name in ("quiet", "remind") if form.get(name, "").strip()}
         if wanted := [part.strip() for part in form.get("instances", "").split(",") if part.strip()]:
             rule["instances"] = wanted
+        if tags := form.get("tags", "").replace(",", " ").split():
+            rule["tags"] = dict(tag.partition("=")[::2] for tag in tags)
         try:
             read_rule(rule, alerts.options)
         except ValueError as error:

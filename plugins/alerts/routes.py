@@ -7,7 +7,7 @@ from typing import Any
 from quart import request
 from quart_trio import QuartTrio
 
-from hookgw import Invalid, PluginGateway, describes
+from hookgw import Invalid, PluginGateway, Right, describes
 from hookgw.web.openapi.describe import Body
 
 from .service import Alerts, state_of
@@ -26,7 +26,7 @@ TEST = Body(
 
 def add_routes(app: QuartTrio, gateway: PluginGateway, alerts: Alerts) -> None:
     @app.get("/alerts/list")
-    @describes("Alerts", {200: dict[str, Any]})
+    @describes("Alerts", {200: dict[str, Any]}, needs=Right.READ)
     async def list_alerts() -> dict[str, Any]:
         """List the open alerts, and the channels."""
         state = state_of(await gateway.records.load())

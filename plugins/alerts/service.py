@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -110,8 +110,9 @@ class Alerts:
         problems = [*report.problems, *lost_nodes(state, report.nodes, now)]
         found = {
             rule.id: [
-                *(problem for problem in problems if rule.concerns(problem)),
-                *_dead_letters(rule, records, now),
+                problem
+                for problem in (*problems, *_dead_letters(rule, records, now))
+                if rule.concerns(problem, tags_of(gateway, problem))
             ]
             for rule in rules
         }
@@ -206,7 +207,7 @@ def _dead_letters(rule: Rule, records: dict[str, Any], now: float) -> list[Probl
     for key, counted in records.items():
         if key.startswith(DEAD) and int(key.split()[1]) * 60 > now - rule.within - 60:
             counts += Counter(counted)
-    problems = [
+    return [
         Problem(
             ProblemKind.DEAD_LETTERS,
             f"{count:,} deliveries became dead letters within {in_words(rule.within)}.",
@@ -215,7 +216,12 @@ def _dead_letters(rule: Rule, records: dict[str, Any], now: float) -> list[Probl
         for instance, count in counts.items()
         if count >= rule.count
     ]
-    return [problem for problem in problems if rule.concerns(problem)]
+
+
+def tags_of(gateway: PluginGateway, problem: Problem) -> Mapping[str, str]:
+    """Return the tags of the instance that has a problem; none if it is no instance's."""
+    instance = gateway.instances.find(problem.instance)
+    return {} if instance is None else instance.tags
 
 
 def _test_notice(channel: str) -> Notice:

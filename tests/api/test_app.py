@@ -35,7 +35,7 @@ async def test_an_instance_key_finds_its_own_webhook(client: httpx.AsyncClient, 
     assert (response.status_code, response.json()) == (200, None)
 
 
-@pytest.mark.parametrize("path", ["/lane/list", "/metrics"])
+@pytest.mark.parametrize("path", ["/node/list", "/metrics"])
 async def test_some_routes_need_the_global_key(
     path: str, client: httpx.AsyncClient, gateway: Gateway
 ) -> None:

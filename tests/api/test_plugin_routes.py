@@ -9,10 +9,12 @@ import trio
 from quart import Response, abort, request
 
 import hookgw
+from hookgw import Right
 from hookgw.app import create_app
 from hookgw.kernel import StartError
 from hookgw.testing import GatewayKit, open_kit
 from hookgw.web import AppApplication as Application
+from hookgw.web import NotJson
 from hookgw.web.server import response_memory
 from tests.api.conftest import open_client, slow_request
 from tests.support.exceptions import stray_cancelled
@@ -151,6 +153,7 @@ async def test_a_former_tenant_cannot_finish_a_request_to_a_plugin_for_a_later_i
 ) -> None:
     received: list[object] = []
 
+    @hookgw.describes("CRM", {200: NotJson("text/html", "A name.")}, needs=Right.SEND)
     async def take(instance: str) -> str:
         if way == "json":
             received.append(await request.get_json())

@@ -1,26 +1,30 @@
-"""Every route, with every method, called without permission: no route can be forgotten.
+"""Every route, with every method, called with and without permission: no route can be forgotten.
 
-The path alone determines the key that a route requires. A new route without an instance is closed to instance
-keys until it is added to one of the lists here and in :mod:`hookgw.web.auth`.
+What each route needs is read from its declaration (:mod:`hookgw.web.needs`), and every right and every reach
+is tried on it.
 """
 
 import inspect
 import re
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import httpx
 import pytest
 from quart_trio import QuartTrio
 
-from hookgw import Gateway
+from hookgw import Gateway, Right, describes
 from hookgw.app import Dashboard, create_app
-from hookgw.web import PLACES, VERIFY_PATH, CallPlace, place_of
+from hookgw.auth import new_key
+from hookgw.core import OUT_OF_REACH
+from hookgw.records import Key, Reach
+from hookgw.web import PLACES, VERIFY_PATH, CallPlace, Need, NotJson, Scope, need_of_view, place_of
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.test_app import shape_of
 
 OWN_KEY = "the-key-of-loja1"
-OPEN = {"/", "/healthz", "/readyz", "/openapi.json", "/public/hello"}
-OPEN |= {"/docs", "/docs/http", "/docs/<path:page>"}
+LACKS_OPERATE = "This key does not have the right 'operate'."
 TOKEN_IN_PATH = {
     "/ingest/<instance>/<token>",
     "/ingest/<instance>/<token>/<path:below>",
@@ -29,10 +33,6 @@ TOKEN_IN_PATH = {
 """Networks and readers of events call these: no key is needed, and none helps."""
 FAST = ("/event/emit/", "/ingest/")
 """The routes with a fast path. All others are the same routes without fast paths, and walked once."""
-ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/shared/colours"}
-ANY_KEY |= {f"/job/{order}/<job_id>" for order in ("pause", "resume", "cancel")}
-ANY_KEY |= {f"/delivery/{call}" for call in ("list", "replay", "cancel")}
-ANY_KEY |= {"/mcp", "/event/list"}
 FILLED = {
     "token": "wrong",
     "label": "crm",
@@ -48,8 +48,18 @@ FILLED = {
 }
 """Values for the variables in paths other than the instance. Add every new variable here."""
 
-Route = tuple[str, str, str]
-"""The method, the path with its variables filled in, and its rule."""
+
+class Route(NamedTuple):
+    """A method of a route, with the variables in its path filled in."""
+
+    method: str
+    path: str
+    rule: str
+    need: Need
+
+    @property
+    def is_open(self) -> bool:
+        return self.need.scope is Scope.OPEN
 
 
 class RoutesOfAPlugin:
@@ -65,6 +75,7 @@ class RoutesOfAPlugin:
             return "red"
 
         @app.route("/crm/contacts/<instance>", methods=["GET", "PUT", "PATCH", "TRACE"])
+        @describes("CRM", {200: NotJson("text/html", "A name.")}, needs=Right.READ)
         async def contacts(instance: str) -> str:
             return instance
 
@@ -95,16 +106,28 @@ def app(request: pytest.FixtureRequest, gateway: Gateway, monkeypatch: pytest.Mo
 @pytest.fixture
 async def client(stranger: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
     """Without a key."""
-    await gateway.instances.create("loja1", token=OWN_KEY)
+    await gateway.instances.create("loja1", token=OWN_KEY, tags={"tenant": "acme"})
     await gateway.instances.create("loja2")
     return stranger
+
+
+def add_key(gateway: Gateway, reach: Reach, rights: Iterable[str]) -> str:
+    """Add a key to the ring, and return it."""
+    key, ring = new_key(), gateway.authenticator.keyring
+    ring.add_global(Key(name=key[:8], hash=ring.hash(key), reach=reach, rights=tuple(rights)))
+    return key
 
 
 def walk(app: Application, instance: str = "loja1") -> list[Route]:
     """Return every route; in an application without fast paths, the routes that have one otherwise."""
     filled = {**FILLED, "instance": instance}
     return [
-        (method, re.sub(r"<(?:\w+:)?(\w+)>", lambda found: filled[found[1]], rule.rule), rule.rule)
+        Route(
+            method,
+            re.sub(r"<(?:\w+:)?(\w+)>", lambda found: filled[found[1]], rule.rule),
+            rule.rule,
+            need_of_view(app, rule),
+        )
         for rule in app.url_map.iter_rules()
         for method in sorted(rule.methods or ())
         if app.uses_fast_paths or rule.rule.startswith(FAST)
@@ -113,7 +136,7 @@ def walk(app: Application, instance: str = "loja1") -> list[Route]:
 
 def scoped(routes: list[Route]) -> list[Route]:
     """Return the routes that name an instance."""
-    return [route for route in routes if "<instance>" in route[2] and route[2] not in TOKEN_IN_PATH]
+    return [route for route in routes if "<instance>" in route.rule and not route.is_open]
 
 
 def told(response: httpx.Response) -> tuple[object, ...]:
@@ -123,13 +146,31 @@ def told(response: httpx.Response) -> tuple[object, ...]:
 
 
 async def test_the_walk_sees_everything(app: Application) -> None:
-    rules = {rule for _, _, rule in walk(app)}
+    rules = {route.rule for route in walk(app)}
     if not app.uses_fast_paths:
         assert rules == {rule.rule for rule in app.url_map.iter_rules() if rule.rule.startswith(FAST)}
         return
     assert rules == {rule.rule for rule in app.url_map.iter_rules()}
     assert len(scoped(walk(app))) >= 60
-    assert rules >= OPEN | ANY_KEY | {"/crm/export", "/key/delete/<instance>/<key_name>"}
+    assert rules >= {"/crm/export", "/key/delete/<instance>/<key_name>", "/mcp"}
+    assert {route.need.right for route in walk(app)} == {*Right, None}
+    assert {route.need.scope for route in walk(app)} == {*Scope}
+    # What anybody may call, with a key or without, is written down here, too.
+    assert {route.rule for route in walk(app) if route.is_open} == {
+        "/",
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+        "/docs",
+        "/public/hello",
+        *TOKEN_IN_PATH,
+    }
+    assert {route.rule for route in walk(app) if route.need.scope is Scope.ANY_KEY} == {
+        "/event/kinds",
+        "/mcp",
+        VERIFY_PATH,
+        "/shared/colours",
+    }
 
 
 @pytest.mark.parametrize("key", [None, "", "wrong", KEY + "x", KEY.upper(), OWN_KEY + " x", OWN_KEY[:-1]])
@@ -137,8 +178,8 @@ async def test_no_route_responds_without_a_key(
     key: str | None, app: Application, client: httpx.AsyncClient
 ) -> None:
     headers = {} if key is None else {"apikey": key}
-    for method, path, rule in walk(app):
-        if rule in OPEN | TOKEN_IN_PATH:
+    for method, path, _, need in walk(app):
+        if need.scope is Scope.OPEN:
             continue
         response = await client.request(method, path, headers=headers)
         assert response.status_code == 401, (method, path)
@@ -154,12 +195,12 @@ async def test_no_route_lets_an_instance_key_access_another_instance(
     routes = zip(
         scoped(walk(app, "loja2")), scoped(walk(app, "nobody")), scoped(walk(app, "a b")), strict=True
     )
-    for (method, path, _), (_, elsewhere, _), (_, impossible, _) in routes:
+    for (method, path, _, need), (_, elsewhere, _, _), (_, impossible, _, _) in routes:
         response = await client.request(method, path)
         assert response.status_code == 403, (method, path)
         others = [await client.request(method, other) for other in (elsewhere, impossible)]
         assert told(response) == told(others[0]) == told(others[1])
-        assert method == "HEAD" or shape_of(response) == ["This key belongs to another instance."]
+        assert method == "HEAD" or shape_of(response) == [refusal(need)]
 
 
 async def test_a_refusal_looks_nothing_up(
@@ -179,35 +220,85 @@ async def test_a_refusal_looks_nothing_up(
                 if not name.startswith("_") and not is_of_key:
                     patched.setattr(part, name, look)
         for key, status in ((OWN_KEY, 403), ("wrong", 401)):
-            for method, path, _ in scoped(walk(app, "loja2")):
+            for method, path, _, _ in scoped(walk(app, "loja2")):
                 response = await client.request(method, path, headers={"apikey": key}, json={})
                 assert response.status_code == status, (method, path)
 
 
-async def test_other_routes_require_a_global_key_unless_they_are_listed(
+def refusal(need: Need) -> str:
+    """Return what a key of another instance, which has all rights but one, is told."""
+    return LACKS_OPERATE if need.right is Right.OPERATE else OUT_OF_REACH
+
+
+async def test_routes_about_everything_require_a_global_key(
     app: Application, client: httpx.AsyncClient
 ) -> None:
     client.headers["apikey"] = OWN_KEY
-    for method, path, rule in walk(app):
-        if "<instance>" in rule or rule in OPEN:
+    for method, path, _, need in walk(app):
+        if need.scope is Scope.EVERYTHING:
+            response = await client.request(method, path)
+            assert response.status_code == 403, (method, path)
+            assert method == "HEAD" or shape_of(response) == ["This call requires a global key."]
+
+
+@pytest.mark.parametrize("right", list(Right))
+async def test_a_key_without_a_right_is_refused_where_it_is_needed(
+    right: Right, app: Application, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    """Everywhere, whatever the key reaches, and whether or not the instance exists."""
+    others = tuple(map(str, frozenset(Right) - {right}))
+    message = [f"This key does not have the right '{right}'."]
+    for reach in (Reach(), Reach(tags=(("tenant", "acme"),)), Reach(tags=(("tenant", "none"),))):
+        client.headers["apikey"] = add_key(gateway, reach, others)
+        routes = zip(walk(app, "loja1"), walk(app, "nobody"), strict=True)
+        for (method, path, _, need), (_, elsewhere, _, _) in routes:
+            is_asked = need.scope is not Scope.EVERYTHING or reach.is_everything
+            if need.right is right and is_asked and method != "OPTIONS":
+                response = await client.request(method, path)
+                assert response.status_code == 403, (method, path)
+                assert method == "HEAD" or shape_of(response) == message, (method, path)
+                assert told(response) == told(await client.request(method, elsewhere))
+
+
+@pytest.mark.parametrize("right", list(Right))
+async def test_a_right_is_enough_within_reach_and_nothing_outside(
+    right: Right, app: Application, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    within = add_key(gateway, Reach(tags=(("tenant", "acme"),)), [right])
+    by_id = add_key(gateway, Reach(instances=frozenset({gateway.instances.get("loja1").id})), [right])
+    everything = add_key(gateway, Reach(), [right])
+    routes = zip(walk(app, "loja1"), walk(app, "loja2"), walk(app, "nobody"), walk(app, "a b"), strict=True)
+    for (method, path, rule, need), *elsewhere in routes:
+        # What OPTIONS tells is in the document, and the first of the routes of a path answers it.
+        if need.right is not right or method == "OPTIONS":
             continue
-        response = await client.request(method, path)
-        if rule == VERIFY_PATH:
-            assert response.status_code == 401  # to its clients, it is a wrong key
-            continue
-        assert (response.status_code == 403) is (rule not in ANY_KEY), (method, path)
-        assert (
-            method == "HEAD" or rule in ANY_KEY or shape_of(response) == ["This call requires a global key."]
-        )
+        for key in (within, by_id):
+            client.headers["apikey"] = key
+            response = await client.request(method, path)
+            if need.scope is Scope.EVERYTHING or (key is by_id and rule == "/instance/create"):
+                assert response.status_code == 403, (method, path)
+                continue
+            # A key manages only keys that can no more than itself.
+            refusals = (401,) if rule == "/key/delete/<instance>/<key_name>" else (401, 403)
+            assert response.status_code not in refusals, (method, path)
+            if need.scope is Scope.INSTANCE:
+                refused = [await client.request(method, other.path) for other in elsewhere]
+                assert [one.status_code for one in refused] == [403] * 3, (method, path)
+                assert told(refused[0]) == told(refused[1]) == told(refused[2])
+                assert method == "HEAD" or shape_of(refused[0]) == [OUT_OF_REACH]
+            if gateway.instances.find("loja1") is None:
+                return  # deleted: the rest of this right is walked with another instance
+        client.headers["apikey"] = everything
+        assert (await client.request(method, path)).status_code not in (401, 403), (method, path)
 
 
 async def test_no_key_helps_where_the_path_has_a_token(app: Application, client: httpx.AsyncClient) -> None:
     """The response is the same for every instance, and for none."""
-    for rule in TOKEN_IN_PATH & {rule for _, _, rule in walk(app)}:
+    for rule in TOKEN_IN_PATH & {route.rule for route in walk(app)}:
         responses = [
             await client.request(method, path, headers=headers)
             for instance in ("loja1", "loja2", "nobody", "a b")
-            for method, path, found in walk(app, instance)
+            for method, path, found, _ in walk(app, instance)
             for headers in ({}, {"apikey": "wrong"}, {"apikey": OWN_KEY}, {"apikey": KEY})
             if found == rule and method in ("GET", "POST")
         ]
@@ -219,7 +310,7 @@ async def test_a_name_in_the_body_or_query_gives_no_access(
     app: Application, client: httpx.AsyncClient
 ) -> None:
     client.headers["apikey"] = OWN_KEY
-    for method, path, _ in scoped(walk(app, "loja2")):
+    for method, path, _, _ in scoped(walk(app, "loja2")):
         named = {"instance": "loja1", "instanceName": "loja1"}
         response = await client.request(method, path, params=named, json=named)
         assert response.status_code == 403, (method, path)
@@ -228,8 +319,8 @@ async def test_a_name_in_the_body_or_query_gives_no_access(
 async def test_an_instance_key_accesses_its_own_instance(app: Application, client: httpx.AsyncClient) -> None:
     """This shows that the refusals above have the reason that they name."""
     client.headers["apikey"] = OWN_KEY
-    for method, path, rule in scoped(walk(app)):
-        if method in ("GET", "OPTIONS"):
+    for method, path, rule, need in scoped(walk(app)):
+        if method in ("GET", "OPTIONS") and need.right is not Right.OPERATE:
             response = await client.request(method, path)
             needs_more = rule.startswith("/group/findGroupInfos/")  # the group, in the query
             assert response.status_code in (200, 404, 409, *[400] * needs_more), (method, rule)

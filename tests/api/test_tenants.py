@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
+from hookgw.core import NO_NEW_INSTANCE
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
@@ -78,4 +79,4 @@ async def test_other_instances_cannot_be_discovered(name: str, client: httpx.Asy
     assert (await client.get(f"/instance/fetchInstances?instanceName={name}")).json() == []
     created = await client.post("/instance/create", json={"instanceName": name, "token": "the-key-of-shop"})
     assert created.status_code == 403
-    assert created.json()["response"]["message"] == ["This call requires a global key."]
+    assert created.json()["response"]["message"] == [NO_NEW_INSTANCE]

@@ -50,12 +50,12 @@ def test_the_owner_of_a_key(ring: Ring, key: str | None, owner: Principal | None
     assert ring.owner(key) == owner
 
 
-def test_the_rights_of_a_principal() -> None:
+def test_the_reach_of_a_principal() -> None:
     assert GLOBAL.is_global
-    assert GLOBAL.may("shop")
+    assert GLOBAL.reaches("shop", None)
     assert not Principal("shop").is_global
-    assert Principal("shop").may("shop")
-    assert not Principal("shop").may("Shop")
+    assert Principal("shop").reaches("shop", None)
+    assert not Principal("shop").reaches("Shop", None)
     assert not Principal("").is_global
 
 

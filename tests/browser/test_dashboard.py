@@ -190,7 +190,7 @@ def test_a_tenant_its_logout_and_a_revoked_key(page: Page, new_page: NewPage, se
     expect(tenant.get_by_role("link", name=mine)).to_be_visible()
     expect(tenant.get_by_text(theirs)).to_have_count(0)
     tenant.goto(f"/dashboard/instances/{theirs}")
-    expect(tenant.get_by_role("alert")).to_contain_text("belongs to another instance")
+    expect(tenant.get_by_role("alert")).to_contain_text("does not reach that instance")
     tenant.get_by_role("button", name="Log out").click()
     expect(tenant.get_by_role("heading", level=1)).to_have_text("Log in")
     log_in(tenant, key)

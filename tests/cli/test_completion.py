@@ -45,7 +45,13 @@ def test_pressing_tab_runs_no_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 async def test_names_are_those_of_the_gateway(server: Receiver) -> None:
     answers = {
-        "/instance/fetchInstances": [{"name": "loja2"}, {"name": "loja1"}, {"name": "bot"}, {"id": 1}, "x"],
+        "/instance/fetchInstances": [
+            {"name": "loja2", "tags": {"tenant": "acme"}},
+            {"name": "loja1", "tags": {"plan": "x"}},
+            {"name": "bot"},
+            {"id": 1},
+            "x",
+        ],
         "/webhook/list/loja1": {"registrations": [{"label": "default"}, {"label": "n8n"}]},
         "/event/kinds": KINDS,
     }
@@ -58,6 +64,7 @@ async def test_names_are_those_of_the_gateway(server: Receiver) -> None:
     assert await ask("instance", "delete", incomplete="b") == ["bot"]
     assert await ask("webhook", "find", "loja1", "--label", incomplete="n") == ["n8n"]
     assert await ask("delivery", "list", "loja1", "--kind", incomplete="c") == ["CALL", "CONNECTION_UPDATE"]
+    assert await ask("instance", "list", "--tag", incomplete="ten") == ["tenant=acme"]
     assert await ask("emit", "loja1", incomplete="MES") == ["MESSAGES_UPSERT"]
     assert {request.header("apikey") for request in server.requests} == {"k-1"}
 

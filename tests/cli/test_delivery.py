@@ -122,7 +122,20 @@ async def test_several_instances_are_listed_and_cancelled(invoke: Invoke, server
     ]
     asks = await invoke("delivery", "cancel", "--instances", "loja*")
     assert "Cancel 3 pending deliveries of the instances 'loja*'?" in asks.stderr
-    for args in (["cancel"], ["cancel", "loja1", "--instances", "x"], ["list", "loja1", "--instances", "x"]):
+    server.default = says(counted)
+    asks = await invoke("delivery", "cancel", "--tag", "tenant=acme", "--tag", "plan=gold")
+    assert "of the instances with tenant=acme, plan=gold?" in asks.stderr
+    assert server.requests[-1].json == {"tags": {"tenant": "acme", "plan": "gold"}, "dryRun": True}
+    server.default = says({"deliveries": [], "cursor": None})
+    await invoke("delivery", "dead", "--tag", "tenant=acme", "--tag", "plan=gold")
+    assert server.requests[-1].target == "/delivery/list?state=dead&tag=tenant%3Dacme&tag=plan%3Dgold"
+    two = ["--tag", "a=b", "--tag", "a=c"]
+    tagged = (["cancel", "loja1", *two[:2]], ["list", "loja1", *two[:2]], ["cancel", *two])
+    for args in (
+        *tagged,
+        ["cancel"],
+        *(["list", "loja1", "--instances", "x"], ["cancel", "x", "--instances", "x"]),
+    ):
         assert (await invoke("delivery", *args)).exit_code == 2
 
 

@@ -90,7 +90,7 @@ async def test_list_of_several_instances(invoke: Invoke, server: Receiver) -> No
     assert server.requests[1].target == "/event/list"
     result = await invoke("event", "list", "loja1", "--instances", "shop")
     assert (result.exit_code, len(server.requests)) == (2, 2)
-    assert "Name an INSTANCE, or several with --instances." in result.stderr
+    assert "Name an INSTANCE, or several with --instances or --tag." in result.stderr
 
 
 async def test_list_says_what_is_missing(invoke: Invoke, server: Receiver) -> None:

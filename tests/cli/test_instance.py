@@ -256,6 +256,7 @@ CLOSED = LISTED | {
     "connectionStatus": "close",
     "ownerJid": "5511987654321:12@s.whatsapp.net",
     "profileName": "Padaria Sol",
+    "tags": {"tenant": "Bolt"},
     "disconnectionAt": "2026-11-20T12:00:00.000Z",
     "disconnectionReason": "Logged out at the phone.",
 }
@@ -268,9 +269,58 @@ async def test_list_has_number_profile_since_when_and_why(invoke: Invoke, server
         assert text in line
 
 
+async def test_tags_are_given_shown_and_replaced(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"hash": "the-key"}, 201)
+    await invoke("instance", "create", "loja1", "--tag", "tenant=acme", "--tag", "plan=gold")
+    assert server.requests[-1].json == {
+        "instanceName": "loja1",
+        "tags": {"tenant": "acme", "plan": "gold"},
+    }
+    server.default = says([LISTED | {"tags": {"plan": "gold", "tenant": "acme"}}])
+    assert "plan=gold tenant=acme" in (await invoke("instance", "list")).stdout
+    shown = await invoke("instance", "tags", "loja1")
+    assert [line.split() for line in shown.stdout.splitlines()] == [["plan", "gold"], ["tenant", "acme"]]
+    server.default = says({"instanceName": "loja1", "tags": {"tenant": "bolt"}})
+    changed = await invoke("instance", "tags", "loja1", "--tag", "tenant=bolt", "--json")
+    assert (server.requests[-1].method, server.requests[-1].target) == ("PATCH", "/instance/tags/loja1")
+    assert server.requests[-1].json == {"tags": {"tenant": "bolt"}}
+    assert json.loads(changed.stdout) == {"tenant": "bolt"}
+    server.default = says({"instanceName": "loja1", "tags": {}})
+    assert (await invoke("instance", "tags", "loja1", "--none")).stderr == "It has no tags.\n"
+    assert server.requests[-1].json == {"tags": {}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("create", "loja1", "--tag", "acme"), "'acme' must be NAME=VALUE, as in tenant=acme"),
+        (("list", "--tag", "a b=c"), "'a b=c' must be NAME=VALUE"),
+        (("tags", "loja1", "--tag", "a=b", "--none"), "Use --tag or --none, not both."),
+        (("tags", "loja1", "--tag", "a=b", "--tag", "a=c"), "--tag a has two values: b and c."),
+        (("connect", "loja1", "--tag", "a=b"), "Name instances, or choose them"),
+    ],
+)
+async def test_wrong_tags_are_not_sent(
+    invoke: Invoke, server: Receiver, arguments: tuple[str, ...], message: str
+) -> None:
+    refused = await invoke("instance", *arguments)
+    assert refused.exit_code == 2
+    assert message in " ".join(refused.stderr.split())
+    assert not server.requests
+
+
+async def test_list_and_connect_ask_for_tags(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([])
+    for command in ("list", "connect"):
+        await invoke("instance", command, "--tag", "tenant=acme", "--tag", "plan=gold")
+        target = "/instance/fetchInstances?tag=tenant%3Dacme&tag=plan%3Dgold"
+        assert server.requests[-1].target == target
+
+
 @pytest.mark.parametrize(
     ("options", "names"),
     [
+        (("--search", "bolt"), ["loja2"]),
         (("--state", "close"), ["loja2"]),
         (("--state", "open"), ["loja1"]),
         (("--search", "55119"), ["loja2"]),

@@ -3,12 +3,23 @@ import json
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
-MADE = {"name": "crm", "instance": "loja1", "key": "the-key", "expiresAt": "2026-12-20T12:00:00.000Z"}
+MADE = {
+    "name": "crm",
+    "instance": "loja1",
+    "key": "the-key",
+    "tags": None,
+    "instances": ["loja1"],
+    "rights": ["read"],
+    "expiresAt": "2026-12-20T12:00:00.000Z",
+}
 LISTED = {
     "name": "crm",
     "instance": "loja1",
     "state": "active",
     "createdAt": "2026-11-20T12:00:00.000Z",
+    "tags": None,
+    "instances": ["loja1"],
+    "rights": ["read"],
     "expiresAt": None,
     "origin": "default",
     "current": True,
@@ -23,8 +34,9 @@ async def test_create_prints_the_key(invoke: Invoke, server: Receiver) -> None:
     assert request.json == {"name": "crm", "expiresIn": "30d"}
     assert [line.split() for line in result.stdout.splitlines()] == [
         ["name", "crm"],
-        ["instance", "loja1"],
         ["key", "the-key"],
+        ["reach", "loja1"],
+        ["can", "read"],
         ["expires", "2026-12-20T12:00:00.000Z"],
     ]
 
@@ -42,7 +54,7 @@ async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
     result = await invoke("key", "list", "--instance", "loja1")
     assert server.requests[0].target == "/key/list/loja1"
     row = result.stdout.splitlines()[-1].split()
-    assert row == ["crm", "active", "2026-11-20T12:00:00.000Z", "default", "yes"]
+    assert row == ["crm", "active", "loja1", "read", "2026-11-20T12:00:00.000Z", "default", "yes"]
     assert json.loads((await invoke("key", "list", "--json")).stdout) == [LISTED]
     assert server.requests[1].target == "/key/list"
 
@@ -55,3 +67,46 @@ async def test_revoke(invoke: Invoke, server: Receiver) -> None:
         ("DELETE", "/key/delete/loja1/crm"),
         ("DELETE", "/key/delete/a%3Fb"),
     ]
+
+
+async def test_create_a_key_of_a_customer(invoke: Invoke, server: Receiver) -> None:
+    made = {
+        **MADE,
+        "instance": None,
+        "tags": {"tenant": "acme"},
+        "instances": None,
+        "rights": ["read", "send"],
+    }
+    server.default = says(made, 201)
+    result = await invoke(
+        *("key", "create", "acme", "--tag", "tenant=acme", "--can", "read,replay", "--can", "webhooks"),
+        *("--expires", "90d"),
+    )
+    assert server.requests[0].target == "/key/create"
+    assert server.requests[0].json == {
+        "name": "acme",
+        "tags": {"tenant": "acme"},
+        "rights": ["read", "replay", "webhooks"],
+        "expiresIn": "90d",
+    }
+    assert [line.split(maxsplit=1) for line in result.stdout.splitlines()][:4] == [
+        ["name", "crm"],
+        ["key", "the-key"],
+        ["reach", "tenant=acme"],
+        ["can", "read, send"],
+    ]
+
+
+async def test_a_repeated_instance_is_a_list(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(MADE, 201)
+    await invoke("key", "create", "crm", "--instance", "loja1", "--instance", "loja2")
+    assert server.requests[0].target == "/key/create"
+    assert server.requests[0].json == {"name": "crm", "instances": ["loja1", "loja2"]}
+
+
+async def test_reach_is_by_instances_or_tags(invoke: Invoke, server: Receiver) -> None:
+    result = await invoke("key", "create", "crm", "--instance", "loja1", "--tag", "a=b")
+    assert (result.exit_code, "not both" in result.stderr) == (2, True)
+    result = await invoke("key", "create", "crm", "--tag", "a=b", "--tag", "a=c")
+    assert "a is given twice" in result.stderr
+    assert not server.requests

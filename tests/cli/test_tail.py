@@ -468,3 +468,13 @@ async def test_one_kind_is_asked_for(
     server.default = says({"deliveries": [], "cursor": None})
     assert (await invoke("tail", "loja1", "--kind", "messages.upsert")).exit_code == 0
     assert all("kind=MESSAGES_UPSERT" in request.target for request in server.requests)
+
+
+async def test_the_instances_of_a_tag_are_followed(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([])
+    result = await invoke("tail", "--tag", "tenant=acme")
+    assert server.requests[-1].target == "/instance/fetchInstances?tag=tenant%3Dacme"
+    assert result.stderr == "Error: There is no instance to follow.\n"
+    refused = await invoke("tail", "loja1", "--tag", "tenant=acme")
+    assert refused.exit_code == 2
+    assert "Name instances, or choose them with --tag, not both." in refused.stderr

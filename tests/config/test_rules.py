@@ -5,7 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.config import InstancesSettings, Settings, StorageSettings, TlsSettings, broken_rules, known_keys
+from hookgw.config import (
+    InstancesSettings,
+    Settings,
+    StorageSettings,
+    TagLimits,
+    TlsSettings,
+    broken_rules,
+    known_keys,
+)
 from hookgw.kernel import Duration, Size
 
 
@@ -99,6 +107,10 @@ def test_only_durations_that_may_be_none_may_be_zero(path: str) -> None:
         ("limits.bytes", Size(2**20)),
         ("limits.registration_bytes", Size(2**60)),
         ("limits.registration_deliveries", 1),
+        (
+            "limits.tags",
+            {"tenant": TagLimits(deliveries=1, bytes=Size(2**20), rate="20/s"), "a@b": TagLimits()},
+        ),
         ("operations.url", "https://user:password@ops.example/hook?a=1"),
         ("operations.events", ("LANE_FAILING", "delivery.dead")),
         ("operations.headers", {"X-Token": "abc"}),
@@ -211,6 +223,10 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("limits.bytes", Size(2**20 - 1), "", "must be at least events.max_data (1MiB), or 0 for no limit"),
         ("limits.registration_bytes", Size(2**60 + 1), "", "or 0 for no limit, not 1152921504606846977B."),
         ("limits.registration_deliveries", -1, "", "must be from 0 to"),
+        ("limits.tags", {"a b": TagLimits()}, ".a b", "no tag has this name"),
+        ("limits.tags", {"tenant": TagLimits(deliveries=-1)}, ".tenant.deliveries", "must be from 0 to"),
+        ("limits.tags", {"tenant": TagLimits(bytes=Size(1))}, ".tenant.bytes", "must be at least events.max"),
+        ("limits.tags", {"tenant": TagLimits(rate="fast")}, ".tenant.rate", "expected a rate such as 20/s"),
         ("operations.url", "ops.example", "", "The URL must begin with http"),
         ("operations.events", ("LANE_FAILING", "LANE_FALING"), "[1]", "Did you mean LANE_FAILING?"),
         ("operations.events", ("MESSAGES_UPSERT",), "[0]", "is not an operational kind."),

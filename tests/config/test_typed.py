@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
-from hookgw.config import DeliverySettings, Settings, known_keys, read_settings, wanted
+from hookgw.config import DeliverySettings, Settings, TagLimits, known_keys, read_settings, wanted
 from hookgw.config import nearest_key as nearest
 from hookgw.kernel import Duration, Size
 
@@ -85,6 +85,7 @@ def test_every_type_is_read() -> None:
             "global_webhooks[0]",
             "expected a mapping, got 'https://a'.",
         ),
+        ({"limits": {"tags": []}}, "limits.tags", "expected a mapping, got a list."),
         ({"storge": {}}, "storge", "this key is unknown. Did you mean storage?"),
         ({"server": {"bnd": 1}}, "server.bnd", "this key is unknown. Did you mean server.bind?"),
         ({"timeout": "5s"}, "timeout", "this key is unknown here. Did you mean delivery.timeout?"),
@@ -98,6 +99,23 @@ def test_every_type_is_read() -> None:
 )
 def test_a_mistake_is_reported_and_the_default_stays(raw: Any, path: str, sentence: str) -> None:
     assert read(raw) == (Settings(), [(path, sentence)])
+
+
+def test_limits_of_tags_are_sections_with_names_of_their_own() -> None:
+    settings, reports = read(
+        {"limits": {"tags": {"tenant": {"bytes": "1MiB", "rate": "20/s"}, "plan": None}}}
+    )
+    assert reports == []
+    assert settings.limits.tags["tenant"] == TagLimits(bytes=Size(2**20), rate="20/s")
+    assert settings.limits.tags["plan"] == TagLimits()
+    for wrong, path, sentence in (
+        ({"deliverys": 5}, "tenant.deliverys", "Did you mean limits.tags.tenant.deliveries?"),
+        ({"bytes": 5}, "tenant.bytes", "expected a size"),
+        (5, "tenant", "expected a mapping of keys"),
+    ):
+        ((where, said),) = read({"limits": {"tags": {"tenant": wrong}}})[1]
+        assert where == f"limits.tags.{path}"
+        assert sentence in said
 
 
 def test_a_number_in_the_place_of_a_key_is_never_shown() -> None:

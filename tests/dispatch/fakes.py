@@ -25,7 +25,7 @@ from hookgw.fair import Share
 from hookgw.kernel import PluginFailed, StorageUnavailable
 from hookgw.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
 from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
-from hookgw.lanes import Dispatcher, EveryLane, Fetches, HeldShards, LaneServices, MemoryClaim
+from hookgw.lanes import Dispatcher, EveryLane, Fetches, HeldShards, LaneServices, MemoryClaim, TagRates
 from hookgw.records import LaneStatistics, Page, Position, Settlement, ShardEpoch, registration_of
 from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
 
@@ -414,6 +414,7 @@ class World:
         self.memory: Share[MemoryClaim] = Share(self.settings.memory, MEMORY_RATIO, MEMORY_RESERVED)
         # Nothing is connected: the fake sender does not use what it gets.
         self.fetches = Fetches(BEGAN)
+        self.tag_rates = TagRates()
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
 
     @property
@@ -430,6 +431,7 @@ class World:
             may_send=self.may_send,
             is_shared=self.is_shared,
             fetches=self.fetches,
+            tag_rates=self.tag_rates,
         )
 
     def change(self, registration_id: str = "reg_1", **changes: Any) -> None:

@@ -165,6 +165,13 @@ async def test_a_rule_of_the_dashboard_lasts(
         ({"channels": {"a": {"type": "fax"}}}, "Invalid value 'fax'"),
         ({"rules": [{"on": "disk", "to": ["b"]}]}, r"rules\[0\].to: there is no channel 'b'"),
         ({"rules": [{"on": "rain", "to": ["b"]}]}, "Invalid enum value 'rain'"),
+        (
+            {
+                "channels": {"b": {"type": "url", "url": "http://b"}},
+                "rules": [{"on": "disk", "to": ["b"], "tags": {"a b": "x"}}],
+            },
+            r"rules\[0\].tags: the name",
+        ),
         ({"zone": "Mars/Base"}, "zone: there is no time zone"),
     ],
 )
@@ -172,6 +179,29 @@ async def test_a_wrong_block_stops_the_start(tmp_path: Path, block: dict[str, An
     with pytest.raises(ConfigError, match=message):
         async with open_kit(tmp_path, settings={"alerts": block}):
             pass
+
+
+async def test_a_rule_for_the_instances_of_a_tag(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(400)
+    rules: list[dict[str, Any]] = [
+        {"on": "dead_letters", "for": "0s", "tags": {"tenant": name}} for name in ("acme", "bolt")
+    ]
+    async with alerting(tmp_path, phone, *rules) as kit:
+        await kit.register(hookgw_receiver.url, retry={"schedule": []})
+        await kit.gateway.instances.change_tags("shop", {"tenant": "acme", "plan": "gold"})
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+        await looks(kit, 60)
+        assert told(phone) == [("raised", "shop has dead letters")]
+        # It changes hands: the new tenant's rule tells, and the former one's is over.
+        await kit.gateway.instances.change_tags("shop", {"tenant": "bolt"})
+        await until(kit, lambda: len(phone.requests) == 3)
+    assert sorted(told(phone)[1:]) == [
+        ("over", "Over: shop has dead letters"),
+        ("raised", "shop has dead letters"),
+    ]
 
 
 async def test_a_kill_while_a_notice_is_sent_sends_it_again(

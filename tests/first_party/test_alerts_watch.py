@@ -28,7 +28,7 @@ class Clockwork:
         self, now: float, problems: Sequence[Problem] = (), nodes: Sequence[str] = (), *, takes: bool = True
     ) -> None:
         problems = [*problems, *self.watch.lost_nodes(self.state, nodes, now)]
-        found = {rule.id: [one for one in problems if rule.concerns(one)] for rule in self.options.rules}
+        found = {rule.id: [one for one in problems if rule.concerns(one, {})] for rule in self.options.rules}
         self.watch.advance(self.state, self.options.rules, found, self.options, now)
         for notice in [*self.state.notices.values()]:
             if takes:

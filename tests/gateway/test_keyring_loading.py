@@ -7,12 +7,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw.app import AUDITED
-from hookgw.auth import CONFIGURED_KEY, Keyring, RateLimits
+from hookgw.auth import CONFIGURED_KEY, LIMITED, Keyring, RateLimits
 from hookgw.concurrency import Clock
 from hookgw.config import AuthSettings
 from hookgw.core import Audit, GlobalKeys, open_keyring
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import Instance, Key, Principal
+from hookgw.records import Instance, Key, Principal, Rights
 from hookgw.store import open_store
 
 SALT = "the-salt"
@@ -72,3 +72,33 @@ async def test_damaged_records_stop_the_start(damaged: Any, tmp_path: Path) -> N
     with pytest.raises(BaseException) as caught:
         await opened(tmp_path)
     assert caught.group_contains(StorageUnavailable) or isinstance(caught.value, StorageUnavailable)
+
+
+async def test_earlier_versions_do_not_find_limited_keys(tmp_path: Path) -> None:
+    """They look for the plain hash, and would take a key with few rights for one that may do everything."""
+    await put(tmp_path)
+    ring, _ = await opened(tmp_path, key="g")
+    plain, limited = ring.hash("the-key"), ring.hash("the-key", is_limited=True)
+    assert limited == LIMITED + plain
+    shop = Instance(name="shop", id="1", keys=(Key(name="few", hash=limited, rights=("read",)),))
+    ring, _ = await opened(tmp_path, shop, key="g")
+    assert ring.holder_of(plain) is None
+    assert owner(ring, "the-key") == Principal("shop", rights=Rights.of(["read"]))
+    # A node of such a version that stores the record again drops the rights, and the key opens nothing then.
+    rewritten = Instance(name="shop", id="1", keys=(Key(name="few", hash=limited),))
+    ring, _ = await opened(tmp_path, rewritten, key="g")
+    assert owner(ring, "the-key") is None
+
+
+async def test_the_keys_of_no_instance_are_taken_over_from_other_nodes(tmp_path: Path) -> None:
+    await put(tmp_path)
+    ring, keys = await opened(tmp_path, key="g")
+    acme = Key(name="acme", hash=ring.hash("acme-key", is_limited=True), rights=("read",))
+    keys.apply_limited({"acme": acme}, ring)
+    first = ring.find("acme-key")
+    assert first is not None
+    keys.apply_limited({"acme": acme}, ring)
+    assert ring.find("acme-key") is first  # nothing has changed: its sessions and buckets stay
+    keys.apply_limited({"acme": None}, ring)
+    assert ring.find("acme-key") is None
+    assert not ring.is_held(first)

@@ -39,8 +39,10 @@ async def test_log_lane_and_overview_name_both_remedies(
         assert f"skip it: hookgw delivery cancel shop {dead}" in text
         assert "retry.maxAge" in text
     assert "502" in problem.why
-    assert [one.delivery for one in (await gateway.views.overview("shop", 20)).problems] == [f"shop/{dead}"]
-    assert (await gateway.views.overview("bar", 20)).problems == []
+    assert [one.delivery for one in (await gateway.views.overview(("shop",), 20)).problems] == [
+        f"shop/{dead}"
+    ]
+    assert (await gateway.views.overview(("bar",), 20)).problems == []
     await gateway.deliveries.cancel_one("shop", dead)
     await hookgw_gateway.settled()
     assert (await gateway.views.overview(None, 20)).problems == []

@@ -114,9 +114,13 @@ async def test_instances_are_chosen_and_short() -> None:
         "profileName": "Sol",
         "backlog": {"deliveries": 3},
         "token": "secret",
+        "tags": {"tenant": "acme"},
     }
     api = Answers(instance_fetchInstances=[one, one | {"name": "loja2", "connectionStatus": "open"}])
     found = await run_tool(api, "list_instances", {"state": "close", "search": "SOL"})
     assert found["matching"] == 1
     assert found["instances"][0]["reason"] == "Logged out."
+    assert found["instances"][0]["tags"] == "tenant=acme"
     assert "secret" not in str(found)
+    await run_tool(api, "list_instances", {"tags": {"tenant": "acme", "plan": "gold"}})
+    assert api.calls[-1][1] == {"tag": ["tenant=acme", "plan=gold"]}

@@ -56,6 +56,7 @@ PARSERS: dict[str, Callable[[Any], object]] = {
     "OptionsRequest": instance_requests.parse_option_changes,
     "SettingsRequest": instance_requests.parse_settings,
     "PresenceRequest": instance_requests.parse_presence_of_account,
+    "TagsRequest": instance_requests.parse_tags,
     "ReplayRequest": lambda body: parse_replay(body, CATALOG, now=1_800_000_000.0),
     "EmitRequest": lambda body: parse_events(msgspec.json.encode(body), "loja1", CATALOG, now=0.0),
 }
@@ -167,6 +168,8 @@ MESSAGES: list[tuple[str, Any]] = [
     ("SettingsRequest", {"rejectCall": True, "msg_call": "", "unknown": 1}),
     ("SettingsRequest", {"rejectCall": None, "wavoipToken": "********", "msgCall": "x" * 4096}),
     *(("PresenceRequest", {"presence": word}) for word in ("available", "unavailable")),
+    *(("TagsRequest", body) for body in each("tags", {}, {"tenant": "acme"}, {"a" * 64: "._@-"})),
+    *(("CreateRequest", {"instanceName": "loja1"} | body) for body in each("tags", None, {}, {"a": "b"})),
     *(
         ("ChatQueryRequest", body)
         for body in (None, {}, {"where": None, "page": None, "offset": 0, "take": 5})
@@ -176,6 +179,8 @@ MESSAGES: list[tuple[str, Any]] = [
 WORDS: tuple[Any, ...] = (None, "typing", 1)
 NO_KEYS: tuple[Any, ...] = (None, [], [{}], [KEY] * 501, KEY)
 BAD_QUERIES: tuple[Any, ...] = (1, [], {"where": 1}, {"page": -1}, {"offset": 1.5}, {"limit": "1"})
+BAD_TAGS: tuple[Any, ...] = (None, [], "a=b", {"a": 1}, {"": "x"}, {"a b": "x"}, {"a": "x" * 65})
+BAD_TAGS += ({f"n{n}": "x" for n in range(17)},)
 BAD_MESSAGES: list[tuple[str, Any]] = [
     *(
         (name, body | quoted)
@@ -227,6 +232,8 @@ BAD_MESSAGES: list[tuple[str, Any]] = [
     *(("SettingsRequest", {name: 1}) for name in ("rejectCall", "read_status", "msgCall", "wavoip_token")),
     ("SettingsRequest", {"msgCall": "x" * 4097}),
     *(("PresenceRequest", body) for body in ({}, *each("presence", None, "composing", 1))),
+    *(("TagsRequest", body) for body in ({"tags": {}, "more": 1}, *each("tags", *BAD_TAGS))),
+    *(("CreateRequest", {"instanceName": "loja1"} | body) for body in each("tags", *BAD_TAGS[1:])),
     *(("CreateRequest", {"instanceName": "loja1"} | body) for body in each("readStatus", "x", 1)),
     *(("NumbersRequest", body) for body in each("numbers", None, [], [None], ["55"] * 501, "55")),
     *(("ChatQueryRequest", body) for body in BAD_QUERIES),

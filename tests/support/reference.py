@@ -69,6 +69,7 @@ PAGES = {
             "Plugins": [
                 "hookimpl",
                 "describes",
+                "Right",
                 "Body",
                 "NotJson",
                 "Parameter",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
     counted,
+    data_text,
     json_option,
     printable,
     say,
@@ -93,33 +93,48 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @page_options
 @server_options
 @table_options
-def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
+def list_(
+    client: Client,
+    instance: str | None,
+    tags: tuple[str, ...],
+    wide: bool,
+    as_json: bool,
+    **query: str | int | None,
+) -> None:
     """List deliveries of INSTANCE, or of several, newest first."""
-    _list(client, instance, query, LISTED, wide, as_json)
+    _list(client, instance, tags, query, LISTED, wide, as_json)
 
 
 @delivery.command()
 @page_options
 @server_options
 @table_options
-def dead(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
+def dead(
+    client: Client,
+    instance: str | None,
+    tags: tuple[str, ...],
+    wide: bool,
+    as_json: bool,
+    **query: str | int | None,
+) -> None:
     """List dead letters with the reason, newest first."""
-    _list(client, instance, {"state": "dead", **query}, LISTED_DEAD, wide, as_json)
+    _list(client, instance, tags, {"state": "dead", **query}, LISTED_DEAD, wide, as_json)
 
 
 def _list(
     client: Client,
     instance: str | None,
+    tags: tuple[str, ...],
     query: Mapping[str, str | int | None],
     columns: Mapping[str, Column],
     wide: bool,
     as_json: bool,
 ) -> None:
-    if instance is not None and query["instances"] is not None:
-        raise click.UsageError("Name an INSTANCE, or several with --instances.")
+    if instance is not None and (query["instances"] is not None or tags):
+        raise click.UsageError("Name an INSTANCE, or several with --instances or --tag.")
     if instance is None:
         columns = {"instance": Column("instance", least=8), **columns}
-    page = client.page("deliveries", "delivery", "list", instance, query=query)
+    page = client.page("deliveries", "delivery", "list", instance, query={**query, "tag": tags})
     if as_json:
         show_json(page)
         return
@@ -166,7 +181,7 @@ def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: b
             "finished": found["finishedAt"],
             "next attempt": found["nextAttemptAt"],
             # As JSON on one line, so that it can be copied into `hookgw emit --data`.
-            "data": json.dumps(found["event"]["data"], ensure_ascii=False),
+            "data": data_text(found["event"]),
         }
     )
     if found["attempts"]:
@@ -262,6 +277,7 @@ def cancel(
         hookgw delivery cancel loja1 --label crm --until 1h
         hookgw delivery cancel loja1 --kind PRESENCE_UPDATE
         hookgw delivery cancel --instances 'loja*' --host crm.example.com
+        hookgw delivery cancel --tag tenant=acme --dry-run
 
     Attempts in flight are not cut off. To send cancelled deliveries after all, use resend or replay.
 
@@ -293,7 +309,7 @@ def cancel(
             say("Nothing that is pending matches.")
             return
         click.confirm(
-            f"Cancel {count_of(asked, 'pending ')} of {named(instance, instances)}?", abort=True, err=True
+            f"Cancel {count_of(asked, 'pending ')} of {named(instance, body)}?", abort=True, err=True
         )
     response = client.call("POST", "delivery", "cancel", instance, body=body)
     cancelled = response["cancelled"]

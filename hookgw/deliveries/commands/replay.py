@@ -68,6 +68,7 @@ def replay(
         hookgw delivery replay loja1 --since 2h
         hookgw delivery replay loja1 --since 3d --until 1d --state all
         hookgw delivery replay --instances 'loja*' --since 2h --dry-run
+        hookgw delivery replay --tag tenant=acme --since 2h
 
     Ctrl-C stops the replay of one instance, and prints how to continue it. One of several goes on; see
     hookgw job pause and hookgw job cancel.

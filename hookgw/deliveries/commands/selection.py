@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
-from hookgw.command.names import complete_kinds, complete_labels, instance_argument
+from hookgw.command.names import complete_kinds, complete_labels, instance_argument, tag_option, tags_of
 from hookgw.command.output import Column, counted, say, show_table
+from hookgw.records.tags import tag_texts
 
 MOST_COUNTED = 100_000
 """The highest number that the server counts to."""
@@ -29,6 +30,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAMES",
             help="Without INSTANCE: only these, separated by commas; 'loja*' for all that begin so.",
         ),
+        tag_option("Without INSTANCE: only instances that carry this tag; repeatable, all must match."),
         click.option(
             "--label",
             shell_complete=complete_labels,
@@ -69,14 +71,20 @@ def body_of(instance: str | None, instances: str | None, choice: dict[str, Any])
     Raises:
         click.UsageError: neither an instance nor several are named, or both are.
     """
-    if (instance is None) is (instances is None):
-        raise click.UsageError("Name an INSTANCE, or several with --instances ('*' for all).")
-    body = {name: value for name, value in choice.items() if value}
+    tags = tags_of(choice.pop("tags"))
+    if (instance is None) is (instances is None and not tags):
+        raise click.UsageError("Name an INSTANCE, or several with --instances ('*' for all) or --tag.")
+    body = {name: value for name, value in choice.items() if value} | ({"tags": tags} if tags else {})
     return body if instances is None else {"instances": instances.split(",")} | body
 
 
-def named(instance: str | None, instances: str | None) -> str:
-    return repr(instance) if instances is None else f"the instances {instances!r}"
+def named(instance: str | None, body: Mapping[str, Any]) -> str:
+    """Return the instances that a call is for, in a sentence."""
+    if instance is not None:
+        return repr(instance)
+    which = f"the instances {','.join(body['instances'])!r}" if "instances" in body else "the instances"
+    tags = ", ".join(tag_texts(body.get("tags", {})))
+    return f"{which} with {tags}" if tags else which
 
 
 def count_of(found: dict[str, Any], what: str = "") -> str:

@@ -13,7 +13,7 @@ import msgspec
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.fields import read_interval
-from hookgw.command.names import RenamedOption, complete_kinds, complete_labels, instance_argument
+from hookgw.command.names import RenamedOption, complete_kinds, complete_labels, instance_argument, tag_option
 from hookgw.command.output import EVERYTHING, available_width, cut, printable, say, show_json_line
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.records.deliveries import parse_delivery_id
@@ -103,6 +103,7 @@ def _read_kinds(_ctx: click.Context, _param: click.Parameter, values: tuple[str,
     shell_complete=complete_labels,
     help="Only deliveries to the registration with this label; repeatable.",
 )
+@tag_option("Without INSTANCE: only instances that carry this tag; repeatable, all must match.")
 @click.option("--error", default="", metavar="TEXT", help="Only deliveries with this text in their error.")
 @click.option(
     "--interval",
@@ -118,6 +119,7 @@ def _read_kinds(_ctx: click.Context, _param: click.Parameter, values: tuple[str,
 def tail(
     client: Client,
     instances: tuple[str, ...],
+    tags: tuple[str, ...],
     lines: int,
     interval: float,
     wide: bool,
@@ -131,10 +133,13 @@ def tail(
 
     \b
         hookgw tail loja1 --state dead
+        hookgw tail --tag tenant=acme
         hookgw tail loja1 loja2 --kind MESSAGES_UPSERT --error 404
     """
     wanted = Filters(**filters)
-    names = list(dict.fromkeys(instances)) or _all_instances(client)
+    if instances and tags:
+        raise click.UsageError("Name instances, or choose them with --tag, not both.")
+    names = list(dict.fromkeys(instances)) or _all_instances(client, tags)
 
     def feed_of(instance: str) -> DeliveryFeed:
         def fetch(cursor: str | None, limit: int, finished_since: float | None) -> dict[str, Any]:
@@ -165,8 +170,8 @@ def tail(
         return
 
 
-def _all_instances(client: Client) -> list[str]:
-    names = [one["name"] for one in client.call("GET", "instance", "fetchInstances")]
+def _all_instances(client: Client, tags: tuple[str, ...]) -> list[str]:
+    names = [one["name"] for one in client.call("GET", "instance", "fetchInstances", query={"tag": tags})]
     if not names:
         raise Failed("There is no instance to follow.")
     if len(names) > MAX_INSTANCES:

@@ -8,18 +8,22 @@ from urllib.parse import quote, urlencode
 
 from quart import Response, request
 
+from hookgw.core.access import check_reach, names_within
 from hookgw.deliveries.requests import parse_replay
-from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound
+from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.selection import DeliverySelection
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.store import DeliveryQuery, DeliverySummary
+from hookgw.store import DeliveryPage, DeliveryQuery, DeliverySummary
+from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -68,10 +72,10 @@ class DeliveriesPage:
         self._gateway = site.gateway
         self._streams = streams
         site.nav.append(NavEntry("Deliveries", "/deliveries"))
-        site.add("/deliveries", self.list)
-        site.add("/live/deliveries", self.live)
-        site.add("/deliveries/resend", self.resend, "POST", page="/deliveries")
-        site.add("/deliveries/replay", self.replay, "POST", page="/deliveries")
+        site.add("/deliveries", self.list, within_reach(Right.READ))
+        site.add("/live/deliveries", self.live, within_reach(Right.READ))
+        site.add("/deliveries/resend", self.resend, within_reach(Right.REPLAY), "POST", page="/deliveries")
+        site.add("/deliveries/replay", self.replay, within_reach(Right.REPLAY), "POST", page="/deliveries")
 
     async def list(self) -> Response:
         return await self._page(self._asked(), request.args.get("cursor") or None)
@@ -88,7 +92,7 @@ class DeliveriesPage:
         gateway, principal = self._gateway, visitor().principal
         alert = error.messages if error else None
         try:
-            table = await self._table(filters, cursor, principal.is_global)
+            table = await self._table(filters, cursor, principal)
         except (Invalid, NotFound) as wrong:
             error, alert, table = wrong, wrong.messages, ""
         instance = principal.instance or filters.instance
@@ -102,7 +106,7 @@ class DeliveriesPage:
             states=list(DeliveryState),
             kinds=[kind.name for kind in gateway.catalog if not kind.operational],
             labels=[one.label for one in gateway.registrations.of_instance(instance)] if known else [],
-            names_instances=principal.is_global,
+            names_instances=principal.instance is None,
             may_replay=known,
             instance=instance,
             replay=replay,
@@ -112,13 +116,15 @@ class DeliveriesPage:
 
     async def live(self) -> Response:
         filters = self._asked()
-        sees_global = _sees_global()
-        self._query(filters, None, sees_global)  # refused here, not once a second
+        principal = visitor().principal
+        self._query(filters, None, principal)  # refused here, not once a second
 
         async def render() -> str:
-            return await self._table(filters, None, sees_global)
+            return await self._table(filters, None, principal)
 
-        return self._streams.open(visitor().signed_in, ("deliveries", filters, sees_global), render)
+        return self._streams.open(
+            visitor().signed_in, ("deliveries", filters, principal), render, within=filters.instance or None
+        )
 
     def _asked(self) -> Filters:
         given = {name: request.args.get(name, "").strip()[:200] for name in Filters._fields}
@@ -126,25 +132,27 @@ class DeliveriesPage:
 
     def _within(self, filters: Filters) -> Filters:
         """Return filters limited to the rights of the session."""
-        own = visitor().principal.instance
-        if own is None:
-            return filters
-        if filters.instance not in ("", own):
-            raise Forbidden("This key belongs to another instance.")
+        principal = visitor().principal
+        own = filters.instance or principal.instance or ""
+        if own:
+            check_reach(self._gateway.registry, principal, own)
         return filters._replace(instance=own)
 
-    def _query(self, filters: Filters, cursor: str | None, sees_global: bool) -> DeliveryQuery:
-        gateway = self._gateway
+    def _query(self, filters: Filters, cursor: str | None, principal: Principal) -> DeliveryQuery:
+        gateway, among = self._gateway, None
         if filters.state and filters.state not in list(DeliveryState):
             raise Invalid(f"There is no state {filters.state!r}.")
         kind = gateway.catalog.resolve(filters.kind, "The kind").name if filters.kind else None
         if filters.instance:
             gateway.instances.get(filters.instance)
+        else:
+            among = names_within(gateway.registry, principal)
         registration = None
         if filters.label and filters.instance:
             registration = gateway.registrations.get(filters.instance, filters.label).id
         return DeliveryQuery(
             instance=filters.instance or None,
+            among=among,
             state=DeliveryState(filters.state) if filters.state else None,
             kinds=() if kind is None else (kind,),
             registrations=None if registration is None else (registration,),
@@ -153,12 +161,12 @@ class DeliveriesPage:
             until=_moment(filters.until, "Until", gateway.clock.wall()),
             cursor=cursor,
             limit=PAGE,
-            without_global=not sees_global,
+            without_global=not principal.is_global,
         )
 
-    async def _table(self, filters: Filters, cursor: str | None, sees_global: bool) -> str:
-        query = self._query(filters, cursor, sees_global)
-        page = await self._gateway.history.list(query)
+    async def _table(self, filters: Filters, cursor: str | None, principal: Principal) -> str:
+        query = self._query(filters, cursor, principal)
+        page = DeliveryPage([]) if query.among == () else await self._gateway.history.list(query)
         found = page.deliveries
         if filters.text and filters.instance and not cursor:
             # An id finds its delivery, whatever its texts.
@@ -189,8 +197,7 @@ class DeliveriesPage:
         deliveries = []
         for one in reversed(chosen[:PAGE]):  # the oldest first, as they were
             instance, _, name = one.partition("/")
-            if not visitor().principal.may(instance):
-                raise Forbidden("This key belongs to another instance.")
+            check_named(self._gateway.registry, visitor().principal, Right.REPLAY, instance)
             deliveries.append((instance, name))
         refused = await self._gateway.views.resend(deliveries, without_global=not _sees_global())
         if refused:

@@ -9,20 +9,24 @@ from urllib.parse import quote
 import msgspec
 from quart import Response
 
+from hookgw.core.access import check_right
 from hookgw.deliveries.pages.deliveries import why_of
+from hookgw.deliveries.present import WITHHELD
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.kernel.errors import HookgwError, NotFound
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.rules import check_url
+from hookgw.records.api_keys import Right
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
 from hookgw.records.registrations import Registration
 from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_json
 from hookgw.site.site import Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryReport, DeliverySummary
-from hookgw.web.auth import check_access
+from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
 from hookgw.web.lists import first_of
+from hookgw.web.needs import within_reach
 from hookgw.web.request_body import reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.webhooks.lane_responses import present_attempt
@@ -45,16 +49,17 @@ class DeliveryPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        site.add("/deliveries/<instance>/<name>", self.show)
-        site.add("/live/delivery/<instance>/<name>", self.live)
-        site.add("/deliveries/<instance>/<name>/<part>.json", self.download)
+        site.add("/deliveries/<instance>/<name>", self.show, Right.READ)
+        site.add("/live/delivery/<instance>/<name>", self.live, Right.READ)
+        site.add("/deliveries/<instance>/<name>/<part>.json", self.download, Right.READ)
         site.add(
             "/deliveries/<instance>/<name>/resend",
             self.resend,
+            Right.REPLAY,
             "POST",
             page="/deliveries/{instance}/{name}",
         )
-        site.add("/deliveries/skip", self.skip, "POST", page="/deliveries")
+        site.add("/deliveries/skip", self.skip, within_reach(Right.REPLAY), "POST", page="/deliveries")
 
     async def show(self, instance: str, name: str) -> Response:
         return await self._page(instance, name)
@@ -65,13 +70,17 @@ class DeliveryPage:
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
         event = report.event
-        data, curl = shown_json(event.data_json), _curl(registration, report) if registration else None
+        data = curl = None
+        if visitor().has(Right.PAYLOADS):
+            data = shown_json(event.data_json)
+            curl = _curl(registration, report) if registration else None
         return await self._site.render(
             "delivery.html",
             200 if error is None else error.status,
             delivery=report.summary,
             event=event,
             data=data,
+            withheld=WITHHELD,
             registration=registration,
             receiver=with_masked_user(registration.url) if registration else None,
             headers=_headers(registration),
@@ -142,6 +151,8 @@ class DeliveryPage:
         await reserve(LIST)
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
+        if part in ("data", "body"):
+            check_right(visitor().principal, Right.PAYLOADS)
         if part == "data":
             content = report.event.data_json
         elif part == "body" and registration is not None:
@@ -161,11 +172,13 @@ class DeliveryPage:
         data, url = form.get("data"), form.get("url")
         try:
             if url:
+                check_right(visitor().principal, Right.PAYLOADS)  # whoever has that server sees the data
                 attempt = await deliveries.send_elsewhere(
                     instance, name, check_url(url, "The URL"), without_global=without_global
                 )
                 return await self._page(instance, name, attempt=attempt, other_url=url)
             if data:
+                check_right(visitor().principal, Right.SEND)
                 edited = json_of(data, "The data")
                 found = await deliveries.resend_edited(instance, name, edited, without_global=without_global)
                 name = found.id
@@ -179,7 +192,7 @@ class DeliveryPage:
         """Cancel a delivery that its lane tries in vain, for this page and for lists of lanes."""
         form = await self._site.form()
         instance, _, name = form.get("delivery").partition("/")
-        check_access(visitor().principal, instance)
+        check_named(self._gateway.registry, visitor().principal, Right.REPLAY, instance)
         elsewhere = await forward_form(instance)
         if elsewhere is not None:
             return elsewhere

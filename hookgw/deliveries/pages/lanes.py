@@ -7,14 +7,16 @@ from urllib.parse import quote
 
 from quart import Response
 
-from hookgw.records.api_keys import Principal
+from hookgw.core.access import names_within
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import LaneStatistics, ReportedLane
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.web.auth import check_access
+from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
 
 MOST_LANES = 200
 """The most lanes on the page: those with the largest backlogs."""
@@ -51,9 +53,9 @@ class LanesPage:
         self._gateway = site.gateway
         self._streams = streams
         site.nav.append(NavEntry("Lanes", "/lanes"))
-        site.add("/lanes", self.show)
-        site.add("/live/lanes", self.live)
-        site.add("/lanes/resume", self.resume, "POST", page="/lanes")
+        site.add("/lanes", self.show, within_reach(Right.READ))
+        site.add("/live/lanes", self.live, within_reach(Right.READ))
+        site.add("/lanes/resume", self.resume, within_reach(Right.WEBHOOKS), "POST", page="/lanes")
 
     async def show(self) -> Response:
         return await self._site.render("lanes.html", table=await self._table(visitor().principal))
@@ -64,13 +66,13 @@ class LanesPage:
         async def render() -> str:
             return await self._table(principal)
 
-        return self._streams.open(visitor().signed_in, ("lanes", principal.instance), render)
+        return self._streams.open(visitor().signed_in, ("lanes", principal), render)
 
     async def resume(self) -> Response:
         """End the pause of a registration, and try its waiting lanes now."""
         form = await self._site.form()
         instance, _, label = form.get("webhook").partition("/")
-        check_access(visitor().principal, instance, label)
+        check_named(self._gateway.registry, visitor().principal, Right.WEBHOOKS, instance, label)
         elsewhere = await forward_form(instance)
         if elsewhere is not None:
             return elsewhere
@@ -78,7 +80,8 @@ class LanesPage:
         return self._site.redirect("/lanes", done="resumed")
 
     async def _table(self, principal: Principal) -> str:
-        found = await self._gateway.views.lanes(instance=principal.instance, most=MOST_LANES)
+        names = names_within(self._gateway.registry, principal)
+        found = await self._gateway.views.lanes(among=names, most=MOST_LANES)
         return await self._site.fragment(
             "lanes_table.html",
             rows=[self._row(lane, node) for node, lane in found.lanes],

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.fields import PAGE, read_time
 from hookgw.command.job import follow_aloud
-from hookgw.command.names import complete_kinds, instance_argument
+from hookgw.command.names import complete_kinds, instance_argument, tag_option
 from hookgw.command.output import (
     Column,
     counted,
+    data_text,
     json_option,
     say,
     show_fields,
@@ -83,6 +82,7 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
     metavar="NAMES",
     help="Without INSTANCE: only these, separated by commas; 'loja*' for all that begin so.",
 )
+@tag_option("Without INSTANCE: only instances that carry this tag; repeatable, all must match.")
 @click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind.")
 @click.option(
     "--since",
@@ -100,18 +100,24 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
 @click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
 @server_options
 @table_options
-def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
+def list_(
+    client: Client,
+    instance: str | None,
+    tags: tuple[str, ...],
+    wide: bool,
+    as_json: bool,
+    **query: str | int | None,
+) -> None:
     """List events, whether a webhook wanted them or not."""
-    if instance is not None and query["instances"] is not None:
-        raise click.UsageError("Name an INSTANCE, or several with --instances.")
+    if instance is not None and (query["instances"] is not None or tags):
+        raise click.UsageError("Name an INSTANCE, or several with --instances or --tag.")
     columns = _LISTED if instance is not None else {"instance": Column("instance", least=8), **_LISTED}
-    page = client.page("events", "event", "list", instance, query=query)
+    page = client.page("events", "event", "list", instance, query={**query, "tag": tags})
     if as_json:
         show_json(page)
         return
     rows = (
-        [json.dumps(found[name], ensure_ascii=False) if name == "data" else found[name] for name in columns]
-        for found in page["events"]
+        [data_text(found) if name == "data" else found[name] for name in columns] for found in page["events"]
     )
     show_table(tuple(columns.values()), rows, wide=wide)
     # To standard error, so that a pipe gets only the table.
@@ -145,7 +151,7 @@ def find(client: Client, instance: str, event_id: str, wide: bool, as_json: bool
             "accepted": one["acceptedAt"],
             "sender": one["sender"],
             # As JSON on one line, so that it can be copied into `hookgw emit --data`.
-            "data": json.dumps(one["data"], ensure_ascii=False),
+            "data": data_text(one),
         }
     )
     say("")

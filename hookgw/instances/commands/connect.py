@@ -11,10 +11,11 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
-from hookgw.command.names import instance_argument
+from hookgw.command.names import instance_argument, tag_option
 from hookgw.command.output import counted, json_option, say, show_drawing, show_fields, show_json
 from hookgw.instances.commands.qr_code import qr_blocks
 from hookgw.records.connectors import ConnectionState
+from hookgw.records.tags import tag_texts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,9 +32,9 @@ def choice_options(command: F) -> F:
         help="Only instances whose connection has this state.",
     )
     search = click.option(
-        "--search", metavar="TEXT", help="Only if name, number, profile or reason has TEXT."
+        "--search", metavar="TEXT", help="Only if name, number, profile, reason or a tag has TEXT."
     )
-    return state(search(command))
+    return state(tag_option()(search(command)))
 
 
 def choose(
@@ -57,6 +58,7 @@ def _texts(one: dict[str, Any]) -> tuple[object, ...]:
         one.get("profileName"),
         one.get("connector"),
         one.get("disconnectionReason"),
+        *tag_texts(one.get("tags", {})),
     )
 
 
@@ -72,25 +74,30 @@ def number_of(one: dict[str, Any]) -> str | None:
 @server_options
 @json_option
 def connect(
-    client: Client, names: tuple[str, ...], state: str | None, search: str | None, as_json: bool
+    client: Client,
+    names: tuple[str, ...],
+    state: str | None,
+    tags: tuple[str, ...],
+    search: str | None,
+    as_json: bool,
 ) -> None:
     """Start the connections of instances.
 
     Prints the state, and the code to scan or to type, if the network wants one. With several instances, or
-    with --state or --search, the next code follows once the one before it is scanned, or after 90 seconds;
-    Ctrl-C goes on with the next.
+    with --state, --tag or --search, the next code follows once the one before it is scanned, or after 90
+    seconds; Ctrl-C goes on with the next.
 
     \b
         hookgw instance connect loja1
         hookgw instance connect --state close
     """
-    by_choice = state is not None or search is not None
+    by_choice = state is not None or search is not None or bool(tags)
     if names and by_choice:
-        raise click.UsageError("Name instances, or choose them with --state or --search, not both.")
+        raise click.UsageError("Name instances, or choose them with --state, --tag or --search, not both.")
     if not names and not by_choice:
-        raise click.UsageError("Name an instance, or choose some with --state or --search.")
+        raise click.UsageError("Name an instance, or choose some with --state, --tag or --search.")
     if by_choice:
-        listed = choose(client.call("GET", "instance", "fetchInstances"), state, search)
+        listed = choose(client.call("GET", "instance", "fetchInstances", query={"tag": tags}), state, search)
         # Without a connector, there is nothing to start.
         names = tuple(one["name"] for one in listed if one["connector"] is not None)
     if len(names) == 1 and not by_choice:

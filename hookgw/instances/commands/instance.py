@@ -13,7 +13,7 @@ from hookgw.command.failure import Failed
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_secret
 from hookgw.command.job import follow_aloud
-from hookgw.command.names import complete_connectors, instance_argument
+from hookgw.command.names import complete_connectors, instance_argument, tag_option, tags_of
 from hookgw.command.output import (
     Column,
     json_option,
@@ -27,6 +27,7 @@ from hookgw.command.output import (
 )
 from hookgw.instances.commands.connect import choice_options, choose, connect, number_of
 from hookgw.instances.fields import CREATION, OPTIONS
+from hookgw.records.tags import tag_texts
 
 
 def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -52,7 +53,8 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
 
 _CREATION = (*CREATION, *OPTIONS)
 _GIVEN_ELSEWHERE = {one.json: f"--{one.name.replace('_', '-')}" for one in _CREATION if one.option} | {
-    "instanceName": "the argument INSTANCE"
+    "instanceName": "the argument INSTANCE",
+    "tags": "--tag",
 }
 """How ``create`` takes the fields that no connector can have as an option, by their names in the API."""
 
@@ -87,11 +89,18 @@ instance.add_command(connect)
         },
     ).values()
 )
+@tag_option("Tag of the instance, for example tenant=acme. Repeat it for more.")
 @option_values
 @server_options
 @json_option
 def create(
-    client: Client, name: str, webhook: str | None, options: dict[str, Any], as_json: bool, **fields: Any
+    client: Client,
+    name: str,
+    webhook: str | None,
+    tags: tuple[str, ...],
+    options: dict[str, Any],
+    as_json: bool,
+    **fields: Any,
 ) -> None:
     """Create an instance and print its key.
 
@@ -100,7 +109,7 @@ def create(
     for option, place in _GIVEN_ELSEWHERE.items():
         if option in options:
             raise click.UsageError(f"{option} is not an option of a connector. Use {place} instead.")
-    fields |= {"name": name, "webhook": {"url": webhook} if webhook else None}
+    fields |= {"name": name, "webhook": {"url": webhook} if webhook else None, "tags": tags_of(tags) or None}
     body = {**options, **body_of(_CREATION, fields)}
     created = client.call("POST", "instance", "create", body=body)
     if as_json:
@@ -124,13 +133,13 @@ def create(
 @choice_options
 @server_options
 @table_options
-def list_(client: Client, wide: bool, as_json: bool, **choice: str | None) -> None:
+def list_(client: Client, tags: tuple[str, ...], wide: bool, as_json: bool, **choice: str | None) -> None:
     """List the instances of the key, with accounts and backlogs.
 
     \b
-        hookgw instance list --state close --search 5511
+        hookgw instance list --state close --tag tenant=acme --search 5511
     """
-    found = choose(client.call("GET", "instance", "fetchInstances"), **choice)
+    found = choose(client.call("GET", "instance", "fetchInstances", query={"tag": tags}), **choice)
     show_silent_nodes(client.silent_nodes)
     if as_json:
         show_json(found)
@@ -145,6 +154,7 @@ def list_(client: Client, wide: bool, as_json: bool, **choice: str | None) -> No
             Column("pending", least=None, right=True),
             Column("bytes", least=None, drop=6, right=True),
             Column("since", least=None, drop=3, is_time=True),
+            Column("tags", least=12, drop=7, wraps=True),
             Column("reason", drop=1, wraps=True),
         ),
         (
@@ -157,6 +167,7 @@ def list_(client: Client, wide: bool, as_json: bool, **choice: str | None) -> No
                 f"{one['backlog']['deliveries']:,}",
                 f"{one['backlog']['bytes']:,}",
                 one.get("disconnectionAt") if one["connectionStatus"] == "close" else None,
+                " ".join(tag_texts(one.get("tags", {}))) or None,
                 one.get("disconnectionReason"),
             )
             for one in found
@@ -240,6 +251,37 @@ def options(
         }
     )
     show_warnings(found)
+
+
+@instance.command()
+@instance_argument("name")
+@tag_option("Tag that it has from now on, for example tenant=acme. Repeat it for more.")
+@click.option("--none", "removes", is_flag=True, help="Remove all tags.")
+@server_options
+@json_option
+def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool, as_json: bool) -> None:
+    """Print the instance's tags, or replace all of them.
+
+    A change needs a global key.
+
+    \b
+        hookgw instance tags loja1 --tag tenant=acme --tag plan=gold
+    """
+    if tags and removes:
+        raise click.UsageError("Use --tag or --none, not both.")
+    if tags or removes:
+        found = client.call("PATCH", "instance", "tags", name, body={"tags": tags_of(tags)})["tags"]
+    else:
+        listed = client.call("GET", "instance", "fetchInstances", query={"instanceName": name})
+        if not listed:
+            raise Failed(f"The instance {name!r} does not exist.")
+        found = listed[0].get("tags", {})
+    if as_json:
+        show_json(found)
+    elif not found:
+        say("It has no tags.", err=True)
+    else:
+        show_fields(found)
 
 
 @instance.command()

@@ -21,8 +21,10 @@ from hookgw.kernel.errors import (
 from hookgw.keys.fields import FIELDS
 from hookgw.keys.pages import KeyForms
 from hookgw.messages.requests import parse_text_message
+from hookgw.records.api_keys import Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
+from hookgw.records.tags import tag_texts
 from hookgw.site.field_form import inputs_of
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, Site, visitor
@@ -43,18 +45,18 @@ class InstancePage:
         self._webhooks = WebhookForms(site, streams, self.page)
         self._keys = KeyForms(site, self.page)
         path = "/instances/<instance>"
-        site.add(path, self.show)
-        site.add("/live/instance/<instance>", self.live)
-        for name, view in (
-            ("connect", self.connect),
-            ("restart", self.restart),
-            ("end", self.end_connection),
-            ("options", self.change_options),
-            ("emit", self.emit),
-            ("send", self.send),
-            ("delete", self.delete),
+        site.add(path, self.show, Right.READ)
+        site.add("/live/instance/<instance>", self.live, Right.READ)
+        for name, view, right in (
+            ("connect", self.connect, Right.CONNECT),
+            ("restart", self.restart, Right.CONNECT),
+            ("end", self.end_connection, Right.CONNECT),
+            ("options", self.change_options, Right.CONNECT),
+            ("emit", self.emit, Right.SEND),
+            ("send", self.send, Right.SEND),
+            ("delete", self.delete, Right.INSTANCES),
         ):
-            site.add(f"{path}/{name}", view, "POST", page="/instances/{instance}")
+            site.add(f"{path}/{name}", view, right, "POST", page="/instances/{instance}")
 
     async def show(self, instance: str) -> Response:
         return await self.page(instance)
@@ -79,7 +81,11 @@ class InstancePage:
             200 if error is None else error.status,
             instance=found,
             path=f"/instances/{quote(instance)}",
-            now=await self._now(instance, without_global=not visitor().principal.is_global),
+            now=await self._now(
+                instance,
+                without_global=not visitor().principal.is_global,
+                may_connect=visitor().has(Right.CONNECT),
+            ),
             is_open=gateway.instances.connection_state(instance) is ConnectionState.OPEN,
             has_calls=bool(found.integration),
             may_send="sendText" in calls,
@@ -99,17 +105,19 @@ class InstancePage:
     async def live(self, instance: str) -> Response:
         self._gateway.instances.get(instance)
         without_global = not visitor().principal.is_global
+        may_connect = visitor().has(Right.CONNECT)
 
         async def render() -> str:
-            return await self._now(instance, without_global=without_global)
+            return await self._now(instance, without_global=without_global, may_connect=may_connect)
 
-        return self._streams.open(
-            visitor().signed_in, ("instance", instance, without_global), render, instance=instance
-        )
+        key = ("instance", instance, without_global, may_connect)
+        return self._streams.open(visitor().signed_in, key, render, instance=instance)
 
-    async def _now(self, instance: str, *, without_global: bool) -> str:
+    async def _now(self, instance: str, *, without_global: bool, may_connect: bool) -> str:
         instances = self._gateway.instances
-        found, code = instances.get(instance), instances.qr_code(instance)
+        found = instances.get(instance)
+        # Who scans the code connects an account, and who has the URL sends events as the network does.
+        code = instances.qr_code(instance) if may_connect else None
         picture = None
         if code is not None:
             # White around and below the code, whatever the page's colours: scanners need the contrast.
@@ -129,12 +137,13 @@ class InstancePage:
             instance=instance,
             path=f"/instances/{quote(instance)}",
             account=instances.account(instance),
-            ingest_url=instances.ingest_url(found),
+            ingest_url=instances.ingest_url(found) if may_connect else None,
             lacks=[call for call in CALLS if call not in calls] if found.integration else [],
             webhooks=self._webhooks.rows(instance),
             rows=[row_of(self._gateway, one) for one in newest],
             unread=unread,
             integration=found.integration,
+            tags=tag_texts(found.tags),
             state=instances.connection_state(instance),
             reason=instances.close_reason(instance),
             picture=picture,
@@ -168,7 +177,7 @@ class InstancePage:
         try:
             schema = instances.options_schema(instances.get(instance))
             change = read_options(form, schema, for_change=True)
-            await instances.change_options(instance, change, is_operator=visitor().principal.is_global)
+            await instances.change_options(instance, change, is_operator=visitor().principal.is_operator)
         except (Conflict, Forbidden, Invalid) as error:
             return await self.page(instance, form=form, at="options", error=error)
         return self._site.redirect(f"/instances/{quote(instance)}", done="saved")

@@ -8,15 +8,17 @@ from urllib.parse import quote
 
 from quart import Response, request
 
+from hookgw.core.access import check_creation, may_create, tags_of_new, within
 from hookgw.instances.connectors.server_search import FoundServer
-from hookgw.kernel.errors import Forbidden, HookgwError
-from hookgw.records.api_keys import Principal
+from hookgw.kernel.errors import HookgwError
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.instances import check_name
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.web.forwarding import forward_form
+from hookgw.web.needs import within_reach
 
 PAGE = 50
 """Instances on a page."""
@@ -47,12 +49,12 @@ class InstancesPage:
         self._gateway = site.gateway
         self._streams = streams
         site.nav.append(NavEntry("Instances", "/instances"))
-        site.add("/instances", self.list)
+        site.add("/instances", self.list, within_reach(Right.READ))
         # Not below /instances/: every name there may be an instance's.
-        site.add("/live/instances", self.live)
-        site.add("/new-instance", self.create, "POST", page="/instances")
-        site.add("/new-instance/options", self.options)
-        site.add("/find-servers", self.find_servers, "POST", page="/instances")
+        site.add("/live/instances", self.live, within_reach(Right.READ))
+        site.add("/new-instance", self.create, within_reach(Right.INSTANCES), "POST", page="/instances")
+        site.add("/new-instance/options", self.options, Right.INSTANCES)
+        site.add("/find-servers", self.find_servers, Right.OPERATE, "POST", page="/instances")
 
     async def list(self) -> Response:
         """Show a page of the instances that the key may see."""
@@ -61,8 +63,6 @@ class InstancesPage:
     async def find_servers(self) -> Response:
         """Show the servers of connectors beside the gateway."""
         await self._site.form()
-        if not visitor().principal.is_global:
-            raise Forbidden("Only a global key can look for servers.")
         return await self._page(servers=await self._gateway.server_search.find())
 
     async def _page(
@@ -81,7 +81,7 @@ class InstancesPage:
             table=await self._table(visitor().principal, search, number),
             search=search,
             live=f"/live/instances?{request.query_string.decode('latin-1')}",
-            may_create=visitor().principal.is_global,
+            may_create=may_create(visitor().principal),
             integrations=self._gateway.instances.connectors,
             chosen=chosen,
             options=await self._options(chosen, form),
@@ -97,9 +97,7 @@ class InstancesPage:
         async def render() -> str:
             return await self._table(principal, search, number)
 
-        return self._streams.open(
-            visitor().signed_in, ("instances", principal.instance, search, number), render
-        )
+        return self._streams.open(visitor().signed_in, ("instances", principal, search, number), render)
 
     def _asked(self) -> tuple[str, int]:
         page = request.args.get("page", "1")
@@ -110,11 +108,7 @@ class InstancesPage:
     async def _table(self, principal: Principal, search: str, number: int) -> str:
         gateway, wanted = self._gateway, search.casefold()
         # Once for ten thousand names: 2 ms.
-        found = [
-            one
-            for one in gateway.instances.all()
-            if principal.may(one.name) and wanted in one.name.casefold()
-        ]
+        found = [one for one in within(gateway.registry, principal) if wanted in one.name.casefold()]
         pages = max(1, -(-len(found) // PAGE))
         number = min(number, pages)
         shown = found[(number - 1) * PAGE : number * PAGE]
@@ -154,15 +148,15 @@ class InstancesPage:
         )
 
     async def _options(self, integration: str, form: Form | None) -> str:
-        if integration not in self._gateway.instances.connectors:
+        # The schemas have defaults of the operator's, such as addresses of servers.
+        if integration not in self._gateway.instances.connectors or not visitor().principal.is_global:
             return ""
         schema = self._gateway.instances.connector_options_schema(integration)
         return await self._site.fragment("option_fields.html", fields=option_fields(schema, {}, form))
 
     async def create(self) -> Response:
         form = await self._site.form()
-        if not visitor().principal.is_global:
-            raise Forbidden("Only a global key can create instances.")
+        check_creation(visitor().principal)
         instances, integration = self._gateway.instances, form.get("integration")
         try:
             name = check_name(form.get("name"), "The name")
@@ -174,6 +168,9 @@ class InstancesPage:
                 name,
                 integration=integration,
                 options=read_options(form, schema, for_change=False),
+                tags=tags_of_new(visitor().principal, {}),
+                limits=visitor().holder.limits,
+                is_operator=visitor().principal.is_operator,
             )
         except HookgwError as error:
             return await self._page(form, error)

@@ -8,7 +8,13 @@ from quart import Blueprint, Response
 
 from hookgw.instances import responses
 from hookgw.instances.present import own_options, present_connection, present_settings
-from hookgw.instances.requests import parse_option_changes, parse_presence_of_account, parse_settings
+from hookgw.instances.requests import (
+    parse_option_changes,
+    parse_presence_of_account,
+    parse_settings,
+    parse_tags,
+)
+from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import json_response, read_json, reserve
@@ -22,6 +28,7 @@ _OPTIONS_BODY = json_body("OptionsRequest", a_new_value_and_one_to_remove={"rate
 _SETTINGS_BODY = json_body(
     "SettingsRequest", some={"rejectCall": True, "msgCall": "No calls, please.", "groupsIgnore": False}
 )
+_TAGS_BODY = json_body("TagsRequest", some={"tags": {"tenant": "acme", "plan": "gold"}}, none={"tags": {}})
 _PRESENCE_BODY = json_body("PresenceRequest", shown={"presence": "available"})
 
 
@@ -35,6 +42,7 @@ class AccountRoutes:
         add = blueprint.add_url_rule
         add("/instance/options/<instance>", view_func=self.options)
         add("/instance/options/<instance>", view_func=self.change_options, methods=["PATCH"])
+        add("/instance/tags/<instance>", view_func=self.change_tags, methods=["PATCH"])
         add("/instance/restart/<instance>", view_func=self.restart, methods=["POST"])
         # Clients of Evolution API 1.
         add("/instance/restart/<instance>", view_func=self.restart, methods=["PUT"])
@@ -44,7 +52,7 @@ class AccountRoutes:
         add("/settings/find/<instance>", view_func=self.find_settings)
         return blueprint
 
-    @describes(_TAG, {200: responses.ConnectorOptions})
+    @describes(_TAG, Right.READ, {200: responses.ConnectorOptions})
     async def options(self, instance: str) -> Response:
         """Return the options of the instance and of its connector; secrets are masked."""
         found = self._instances.get(instance)
@@ -57,7 +65,7 @@ class AccountRoutes:
             )
         )
 
-    @describes(_TAG, {200: responses.ConnectorOptions}, body=_OPTIONS_BODY, errors=(409, 502))
+    @describes(_TAG, Right.CONNECT, {200: responses.ConnectorOptions}, body=_OPTIONS_BODY, errors=(409, 502))
     async def change_options(self, instance: str) -> Response:
         """Change some options of the instance and of its connector.
 
@@ -67,7 +75,7 @@ class AccountRoutes:
         """
         self._instances.get(instance)  # 404 comes before any error of the body
         own, change = parse_option_changes(await read_json(self._limit))
-        is_operator = current_holder().principal.is_global
+        is_operator = current_holder().principal.is_operator
         changed = await self._instances.change_options(instance, change, own, is_operator=is_operator)
         return json_response(
             responses.ConnectorOptions(
@@ -78,7 +86,18 @@ class AccountRoutes:
             )
         )
 
-    @describes(_TAG, {200: responses.Connection}, errors=(409,))
+    @describes(_TAG, Right.OPERATE, {200: responses.TaggedInstance}, body=_TAGS_BODY)
+    async def change_tags(self, instance: str) -> Response:
+        """Replace all tags of the instance.
+
+        Whoever sets tags gives limits and reach away, so an instance's own key cannot.
+        """
+        self._instances.get(instance)
+        tags = parse_tags(await read_json(self._limit))
+        changed = await self._instances.change_tags(instance, tags)
+        return json_response(responses.TaggedInstance(changed.name, changed.tags))
+
+    @describes(_TAG, Right.CONNECT, {200: responses.Connection}, errors=(409,))
     async def restart(self, instance: str) -> Response:
         """End the connection and start it again.
 
@@ -88,7 +107,7 @@ class AccountRoutes:
         state = self._instances.connection_state(instance)
         return json_response(present_connection(instance, state, self._instances.close_reason(instance)))
 
-    @describes(_TAG, {201: responses.Presence}, body=_PRESENCE_BODY, errors=(409, 501, 502))
+    @describes(_TAG, Right.CONNECT, {201: responses.Presence}, body=_PRESENCE_BODY, errors=(409, 501, 502))
     async def set_presence(self, instance: str) -> Response:
         """Show the whole account as available or not."""
         self._instances.get(instance)
@@ -96,12 +115,12 @@ class AccountRoutes:
         await self._instances.set_presence(instance, presence)
         return json_response(responses.Presence(presence), 201)
 
-    @describes(_TAG, {200: responses.Capabilities})
+    @describes(_TAG, Right.READ, {200: responses.Capabilities})
     async def capabilities(self, instance: str) -> Response:
         """List the calls that the instance's connector answers."""
         return json_response(responses.Capabilities(self._instances.capabilities(instance)))
 
-    @describes(_TAG, {201: responses.ChangedSettings}, body=_SETTINGS_BODY)
+    @describes(_TAG, Right.CONNECT, {201: responses.ChangedSettings}, body=_SETTINGS_BODY)
     async def set_settings(self, instance: str) -> Response:
         """Change how the account behaves; a missing setting keeps its value."""
         self._instances.get(instance)
@@ -112,7 +131,7 @@ class AccountRoutes:
             responses.ChangedSettings(responses.NamedSettings(instance, settings), warnings), 201
         )
 
-    @describes(_TAG, {200: responses.Settings})
+    @describes(_TAG, Right.READ, {200: responses.Settings})
     async def find_settings(self, instance: str) -> Response:
         """Return how the account behaves."""
         return json_response(present_settings(self._instances.get(instance).settings))

@@ -8,6 +8,7 @@ from quart import Blueprint, Response
 
 from hookgw.instances import responses
 from hookgw.instances.connectors.calls import calls_of
+from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -25,7 +26,7 @@ class ConnectorRoutes:
         blueprint.add_url_rule("/find", view_func=self.find_servers, methods=["POST"])
         return blueprint
 
-    @describes("Instances", {200: list[responses.Connector]})
+    @describes("Instances", Right.INSTANCES, {200: list[responses.Connector]})
     async def list_connectors(self) -> Response:
         """List the connectors with the calls that each one answers, and the options of its instances."""
         integrations = self._gateway.settings.instances.integrations
@@ -43,7 +44,7 @@ class ConnectorRoutes:
             ]
         )
 
-    @describes("Instances", {200: list[responses.FoundServer]})
+    @describes("Instances", Right.OPERATE, {200: list[responses.FoundServer]})
     async def find_servers(self) -> Response:
         """Look for servers of connectors beside the gateway.
 

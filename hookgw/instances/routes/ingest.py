@@ -16,6 +16,7 @@ from hookgw.kernel.errors import TooManyRequests, Unavailable, UnsupportedConten
 from hookgw.records.connectors import IngestRequest
 from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.web.first_headers import FirstHeaders
+from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import BYTES, Body, NotJson, describes
 from hookgw.web.request_body import current_exchange, read_body
 from hookgw.web.server.errors import JSON
@@ -118,7 +119,7 @@ class IngestRoutes:
             blueprint.add_url_rule(rule, view_func=self.post, methods=["POST"])
         return blueprint
 
-    @describes("Networks", {200: _ANSWER}, errors=_ERRORS, other=_ANSWER)
+    @describes("Networks", OPEN, {200: _ANSWER}, errors=_ERRORS, other=_ANSWER)
     async def get(self, instance: str, token: str, below: str = "") -> Response:
         """Pass a request of the network, such as the check of a new URL, to the instance's connector.
 
@@ -129,6 +130,7 @@ class IngestRoutes:
 
     @describes(
         "Networks",
+        OPEN,
         {200: _ANSWER},
         body=Body({BYTES: _BODY}, required=False, note="What the network sends, with any content type."),
         errors=_ERRORS,

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.connectors import whatsapp_number_of
+from hookgw.core.access import check_creation, check_right, tags_of_new, within
 from hookgw.instances import responses
 from hookgw.instances.connectors.states import Account
 from hookgw.instances.present import (
@@ -21,13 +22,17 @@ from hookgw.instances.present import (
 from hookgw.instances.requests import parse_creation
 from hookgw.kernel.errors import HookgwError, NotFound, Unavailable
 from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
+from hookgw.records.api_keys import Right
 from hookgw.records.connectors import QRCode
 from hookgw.records.instances import Instance
+from hookgw.records.tags import has_tags
 from hookgw.web import responses as common
-from hookgw.web.auth import current_principal, shown_key
+from hookgw.web.auth import current_holder, current_principal, shown_key
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.present import present_done, present_started
+from hookgw.web.query import TAGS, read_tags
 from hookgw.web.request_body import current_exchange, json_response, read_json, reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -82,18 +87,29 @@ class InstanceRoutes:
         blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
         return blueprint
 
-    @describes(_TAG, {201: responses.CreatedInstance}, body=_CREATE_BODY, errors=(409, 502))
+    @describes(
+        _TAG,
+        within_reach(Right.INSTANCES),
+        {201: responses.CreatedInstance},
+        body=_CREATE_BODY,
+        errors=(409, 502),
+    )
     async def create(self) -> Response:
         """Create an instance, optionally with a registration.
 
         The instance's key is shown only in this response. A refused registration creates no instance. With
         `"qrcode": true` and a connector, the instance is connected at once.
         """
+        principal = current_principal()
+        check_creation(principal)
         # No 404 here: the instance is what the call makes.
         integrations = self._gateway.settings.instances.integrations
         asked = parse_creation(await read_json(self._limit), self._gateway.catalog, integrations)
         webhook = asked.webhook
+        if asked.connect:
+            check_right(principal, Right.CONNECT)
         if webhook is not None:
+            check_right(principal, Right.WEBHOOKS)
             webhook = unmask_change(webhook, None, self._gateway.hooks.secret_options)
         instance, key, registration = await self._instances.create(
             asked.name,
@@ -103,6 +119,9 @@ class InstanceRoutes:
             options=asked.options,
             own_options=asked.own_options,
             settings=asked.settings,
+            tags=tags_of_new(principal, asked.tags),
+            limits=current_holder().limits,
+            is_operator=principal.is_operator,
             webhook=webhook,
         )
         unread = [unknown_field(show_name(name)) for name in asked.options if name not in instance.options]
@@ -133,8 +152,9 @@ class InstanceRoutes:
 
     @describes(
         _TAG,
+        within_reach(Right.READ),
         {200: list[responses.ListedInstance]},
-        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, CURSOR_QUERY),
+        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, TAGS, CURSOR_QUERY),
         errors=(404,),
         headers=CURSOR_HEADER | SILENT_HEADER,
     )
@@ -148,16 +168,21 @@ class InstanceRoutes:
         await reserve(LIST)
         principal = current_principal()
         # A key of one instance is that instance's: the only one that its caller sees.
-        callers_key = None if principal.is_global else shown_key(current_exchange().scope["headers"])
+        # Whoever has the URL can send events as the network does.
+        shows_url = principal.rights.has(Right.CONNECT)
+        callers_key = None
+        if principal.instance is not None:
+            callers_key = shown_key(current_exchange().scope["headers"])
         number = request.args.get("number")
         name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
+        tags = read_tags()
         found = [
             instance
-            for instance in self._instances.all()
             # Filtered, not refused: clients call this with an instance key to find their own instance.
-            if principal.may(instance.name)
-            and name in (None, instance.name)
+            for instance in within(self._gateway.registry, principal)
+            if name in (None, instance.name)
             and instance_id in (None, instance.id)
+            and has_tags(instance.tags, tags)
         ]
         few = [instance.name for instance in found] if len(found) <= _FEW else None
         connections = await self._gateway.views.connections(few)
@@ -176,7 +201,7 @@ class InstanceRoutes:
                 self._instances.masked_options(instance),
                 connection.close_reason,
                 self._gateway.backlog.of_instance(instance.name),
-                self._instances.ingest_url(instance),
+                self._instances.ingest_url(instance) if shows_url else None,
                 connection.account,
                 connection.closing,
                 callers_key,
@@ -190,12 +215,12 @@ class InstanceRoutes:
         jid = (account.jid or "").partition("@")[0].partition(":")[0]
         return shown_number(self._instances.masked_options(instance)), account.jid, jid
 
-    @describes(_TAG, {200: responses.Connection})
+    @describes(_TAG, Right.READ, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:
         """Return the state of the connection."""
         return json_response(self._connection(instance))
 
-    @describes(_TAG, {200: responses.Connection}, query=(_PAIRING_QUERY,), errors=(400, 409))
+    @describes(_TAG, Right.CONNECT, {200: responses.Connection}, query=(_PAIRING_QUERY,), errors=(400, 409))
     async def connect(self, instance: str) -> Response:
         """Start the connector; return a QR code if there is one, and with a `number` a code to type."""
         number = request.args.get("number") or None
@@ -211,7 +236,7 @@ class InstanceRoutes:
         reason, count = self._instances.close_reason(instance), self._instances.codes_shown(instance)
         return present_connection(instance, state, reason, code, ingest_url, count)
 
-    @describes(_TAG, {200: responses.IngestUrl}, errors=(409, 501))
+    @describes(_TAG, Right.CONNECT, {200: responses.IngestUrl}, errors=(409, 501))
     async def rotate_ingest(self, instance: str) -> Response:
         """Give the instance a new `ingestUrl`; the old one ends at once.
 
@@ -219,13 +244,13 @@ class InstanceRoutes:
         """
         return json_response(responses.IngestUrl(await self._instances.rotate_ingest(instance)))
 
-    @describes(_TAG, {200: common.Done}, errors=(409,))
+    @describes(_TAG, Right.CONNECT, {200: common.Done}, errors=(409,))
     async def logout(self, instance: str) -> Response:
         """End the connection."""
         await self._instances.logout(instance)
         return json_response(present_done("Instance logged out"))
 
-    @describes(_TAG, {200: common.Done, 202: common.Started})
+    @describes(_TAG, Right.INSTANCES, {200: common.Done, 202: common.Started})
     async def delete(self, instance: str) -> Response:
         """Delete the instance with its registrations; pending deliveries become dead letters.
 

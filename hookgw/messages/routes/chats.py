@@ -24,6 +24,7 @@ from hookgw.messages.requests import (
     parse_presence,
     parse_read_messages,
 )
+from hookgw.records.api_keys import Right
 from hookgw.web.lists import first_of
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import (
@@ -108,14 +109,14 @@ class ChatRoutes:
             blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=[method])
         return blueprint
 
-    @describes(_TAG, {201: responses.MarkedRead}, body=_READ_BODY, errors=_ERRORS)
+    @describes(_TAG, Right.SEND, {201: responses.MarkedRead}, body=_READ_BODY, errors=_ERRORS)
     async def mark_read(self, instance: str) -> Response:
         """Mark messages as read."""
         self._messages.require(instance, "markMessageAsRead")
         await self._messages.mark_read(instance, await read_parsed(self._limit, parse_read_messages))
         return json_response(responses.MarkedRead("Read messages", "success"), 201)
 
-    @describes(_TAG, {201: responses.ShownPresence}, body=_PRESENCE_BODY, errors=_ERRORS)
+    @describes(_TAG, Right.SEND, {201: responses.ShownPresence}, body=_PRESENCE_BODY, errors=_ERRORS)
     async def send_presence(self, instance: str) -> Response:
         """Show a presence in a chat, such as typing."""
         self._messages.require(instance, "sendPresence")
@@ -123,21 +124,21 @@ class ChatRoutes:
         await self._messages.show_presence(instance, asked.presence, number=asked.number, delay=asked.delay)
         return json_response(responses.ShownPresence(asked.presence), 201)
 
-    @describes(_TAG, {200: responses.EditedMessage}, body=_EDIT_BODY, errors=_ERRORS)
+    @describes(_TAG, Right.SEND, {200: responses.EditedMessage}, body=_EDIT_BODY, errors=_ERRORS)
     async def update_message(self, instance: str) -> Response:
         """Replace the text of a message."""
         self._messages.require(instance, "updateMessage")
         edit = await read_parsed(self._limit, parse_edit)
         return json_response(await self._messages.edit(instance, edit.key, edit.text, number=edit.number))
 
-    @describes(_TAG, {201: responses.DeletedMessage}, body=_DELETE_BODY, errors=_ERRORS)
+    @describes(_TAG, Right.SEND, {201: responses.DeletedMessage}, body=_DELETE_BODY, errors=_ERRORS)
     async def delete_message(self, instance: str) -> Response:
         """Delete a message for everyone in the chat."""
         self._messages.require(instance, "deleteMessageForEveryone")
         key = await read_parsed(self._limit, parse_deletion)
         return json_response(await self._messages.delete(instance, key), 201)
 
-    @describes(_TAG, {200: list[responses.FoundNumber]}, body=_NUMBERS_BODY, errors=_ERRORS)
+    @describes(_TAG, Right.SEND, {200: list[responses.FoundNumber]}, body=_NUMBERS_BODY, errors=_ERRORS)
     async def find_numbers(self, instance: str) -> Response:
         """Look up which numbers have an account on the network.
 
@@ -157,7 +158,7 @@ class ChatRoutes:
             raise refusal
         return json_response(known)
 
-    @describes(_TAG, {200: list[responses.Chat]}, body=_CHATS_BODY)
+    @describes(_TAG, Right.PAYLOADS, {200: list[responses.Chat]}, body=_CHATS_BODY)
     async def find_chats(self, instance: str) -> Response:
         """List the chats in the history, the one with the newest message first."""
         return await self._list_chats(instance, await self._read_query(instance))
@@ -180,14 +181,14 @@ class ChatRoutes:
 
         return json_response(await first_of(_page(found, query), present))
 
-    @describes(_TAG, {200: list[responses.Chat]})
+    @describes(_TAG, Right.PAYLOADS, {200: list[responses.Chat]})
     async def list_chats(self, instance: str) -> Response:
         """List the 1,000 newest chats in the history, the one with the newest message first."""
         # A handler of its own: the body of a GET request has no meaning, which generators do not accept.
         self._instances.get(instance)
         return await self._list_chats(instance, parse_chat_query(None))
 
-    @describes(_TAG, {200: list[responses.Contact]}, body=_CONTACTS_BODY)
+    @describes(_TAG, Right.PAYLOADS, {200: list[responses.Contact]}, body=_CONTACTS_BODY)
     async def find_contacts(self, instance: str) -> Response:
         """List the people and groups in the history, those of the newest events first."""
         query = await self._read_query(instance)
@@ -195,7 +196,7 @@ class ChatRoutes:
         found = await self._chats.contacts(instance, query.wants)
         return json_response(await first_of(_page(found, query), present_contact))
 
-    @describes(_TAG, {200: responses.MessagePage}, body=_MESSAGES_BODY, errors=(429, 502))
+    @describes(_TAG, Right.PAYLOADS, {200: responses.MessagePage}, body=_MESSAGES_BODY, errors=(429, 502))
     async def find_messages(self, instance: str) -> Response:
         """List messages, the newest first.
 
@@ -211,14 +212,14 @@ class ChatRoutes:
         found = await self._stored_messages.find(instance, query)
         return json_response(present_messages(found, query, found_instance.id))
 
-    @describes(_TAG, {200: responses.Picture}, body=_PICTURE_BODY, errors=_ERRORS)
+    @describes(_TAG, Right.PAYLOADS, {200: responses.Picture}, body=_PICTURE_BODY, errors=_ERRORS)
     async def find_picture(self, instance: str) -> Response:
         """Return the picture of an account or a group."""
         self._messages.require(instance, "fetchProfilePictureUrl")
         number = await read_parsed(self._limit, parse_picture_request)
         return json_response(await self._messages.find_picture(instance, number))
 
-    @describes(_TAG, {201: responses.MediaFile}, body=_FILE_BODY, errors=(*_ERRORS, 413))
+    @describes(_TAG, Right.PAYLOADS, {201: responses.MediaFile}, body=_FILE_BODY, errors=(*_ERRORS, 413))
     async def fetch_file(self, instance: str) -> Response:
         """Return the file of a message as base64.
 

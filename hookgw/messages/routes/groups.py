@@ -10,6 +10,7 @@ from hookgw.kernel.errors import Invalid
 from hookgw.messages import responses
 from hookgw.messages.queries import parse_group
 from hookgw.messages.requests import MAX_NUMBER
+from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import Parameter, describes
 from hookgw.web.request_body import network_response, reserve
 from hookgw.web.server.response_memory import LIST
@@ -46,7 +47,7 @@ class GroupRoutes:
         blueprint.add_url_rule("/findGroupInfos/<instance>", view_func=self.find_group)
         return blueprint
 
-    @describes(_TAG, {200: list[responses.Group]}, query=(_PARTICIPANTS,), errors=_ERRORS)
+    @describes(_TAG, Right.PAYLOADS, {200: list[responses.Group]}, query=(_PARTICIPANTS,), errors=_ERRORS)
     async def list_groups(self, instance: str) -> Response:
         """List the groups of the account."""
         self._messages.require(instance, "fetchAllGroups")
@@ -57,7 +58,7 @@ class GroupRoutes:
         groups = await self._messages.list_groups(instance, with_participants=given == "true")
         return await network_response(groups)
 
-    @describes(_TAG, {200: responses.Group}, query=(_GROUP,), errors=_ERRORS)
+    @describes(_TAG, Right.PAYLOADS, {200: responses.Group}, query=(_GROUP,), errors=_ERRORS)
     async def find_group(self, instance: str) -> Response:
         """Return a group with its participants."""
         self._messages.require(instance, "findGroupInfos")

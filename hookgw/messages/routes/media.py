@@ -10,6 +10,7 @@ from quart import Blueprint, Response, request
 
 from hookgw.instances.connectors.media_download import MediaDownload
 from hookgw.kernel.errors import HookgwError
+from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import NotJson, describes
 from hookgw.web.request_body import current_exchange
 from hookgw.web.server.exchange import BrokenOff
@@ -35,7 +36,7 @@ class MediaRoutes:
         blueprint.add_url_rule("/<instance>/<token>", view_func=self.download)
         return blueprint
 
-    @describes("Media", {200: _FILE}, errors=(403, 404, 410, 413, 429, 501, 502, 503))
+    @describes("Media", OPEN, {200: _FILE}, errors=(403, 404, 410, 413, 429, 501, 502, 503))
     async def download(self, instance: str, token: str) -> Response:
         """Download an inbound file, with a link from an event.
 

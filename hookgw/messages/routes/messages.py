@@ -19,6 +19,7 @@ from hookgw.messages.requests import (
     parse_text_message,
 )
 from hookgw.messages.uploads import MULTIPART, read_upload
+from hookgw.records.api_keys import Right
 from hookgw.records.messages import Message
 from hookgw.web.forms import NOTE, read_send
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
@@ -140,52 +141,52 @@ class MessageRoutes:
             blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=["POST"])
         return blueprint
 
-    @describes(_TAG, _SENT, body=_TEXT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, Right.SEND, _SENT, body=_TEXT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_text(self, instance: str) -> Response:
         """Send a text message."""
         self._messages.require(instance, "sendText")
         return await self._send(instance, await read_send(self._limit, parse_text_message))
 
-    @describes(_TAG, _SENT, body=_MEDIA_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, Right.SEND, _SENT, body=_MEDIA_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_media(self, instance: str) -> Response:
         """Send a file: by URL, as base64, or as an upload."""
         self._messages.require(instance, "sendMedia")
         body, files = await read_upload(self._upload_limit, self._limit, "media")
         return await self._send(instance, parse_media_message(body, files))
 
-    @describes(_TAG, _SENT, body=_AUDIO_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, Right.SEND, _SENT, body=_AUDIO_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_audio(self, instance: str) -> Response:
         """Send a voice message: by URL, as base64, or as an upload."""
         self._messages.require(instance, "sendWhatsAppAudio")
         body, files = await read_upload(self._upload_limit, self._limit, "audio")
         return await self._send(instance, parse_audio_message(body, files))
 
-    @describes(_TAG, _SENT, body=_STICKER_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, Right.SEND, _SENT, body=_STICKER_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_sticker(self, instance: str) -> Response:
         """Send a sticker: by URL, as base64, or as an upload."""
         self._messages.require(instance, "sendSticker")
         body, files = await read_upload(self._upload_limit, self._limit, "sticker")
         return await self._send(instance, parse_sticker_message(body, files))
 
-    @describes(_TAG, _SENT, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, Right.SEND, _SENT, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_reaction(self, instance: str) -> Response:
         """React to a message."""
         self._messages.require(instance, "sendReaction")
         return await self._send(instance, await read_send(self._limit, parse_reaction_message))
 
-    @describes(_TAG, _SENT, body=_LOCATION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, Right.SEND, _SENT, body=_LOCATION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_location(self, instance: str) -> Response:
         """Send a place."""
         self._messages.require(instance, "sendLocation")
         return await self._send(instance, await read_send(self._limit, parse_location_message))
 
-    @describes(_TAG, _SENT, body=_CONTACT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, Right.SEND, _SENT, body=_CONTACT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_contact(self, instance: str) -> Response:
         """Send cards of people."""
         self._messages.require(instance, "sendContact")
         return await self._send(instance, await read_send(self._limit, parse_contact_message))
 
-    @describes(_TAG, _SENT, body=_TEMPLATE_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, Right.SEND, _SENT, body=_TEMPLATE_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_template(self, instance: str) -> Response:
         """Send a message that the network has approved beforehand."""
         self._messages.require(instance, "sendTemplate")

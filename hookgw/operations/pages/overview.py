@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from quart import Response, request
 
-from hookgw.operations.activity import Counts
-from hookgw.records.api_keys import Principal
+from hookgw.core.access import names_within
+from hookgw.operations.activity import Counts, sum_of
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.problems import Problem
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import SHARDS
 from hookgw.site.chart import HEIGHT, WIDTH, bars
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
+from hookgw.web.needs import within_reach
 
 MOST_PROBLEMS = 20
 """The most problems on the page, at first."""
 ALL_PROBLEMS = 500
 """The most on the page that shows more of them."""
+MOST_COUNTED = 100
+"""Instances whose deliveries are counted for a key that does not reach everything: each takes a search."""
+_PERIODS = ("minute", "hour", "day")
 _MINUTES = 60
 _HOUR, _DAY = 3_600, 86_400
 _THIS_MACHINE = ip_address("127.0.0.1")
@@ -71,8 +77,8 @@ class OverviewPage:
         networks = map(ip_network, site.gateway.settings.delivery.allow_networks)
         self._reaches_this_machine = any(_THIS_MACHINE in network for network in networks)
         site.nav.append(NavEntry("Overview", ""))
-        site.add("/", self.show)
-        site.add("/live/overview", self.live)
+        site.add("/", self.show, within_reach(Right.READ))
+        site.add("/live/overview", self.live, within_reach(Right.READ))
 
     async def show(self) -> Response:
         most, address = self._asked()
@@ -89,9 +95,7 @@ class OverviewPage:
         async def render() -> str:
             return await self._now(principal, most, address)
 
-        return self._streams.open(
-            visitor().signed_in, ("overview", principal.instance, most, address), render
-        )
+        return self._streams.open(visitor().signed_in, ("overview", principal, most, address), render)
 
     def _asked(self) -> tuple[int, str]:
         """Return how many problems to show, and the URL of hookgw for the reader's programs."""
@@ -104,21 +108,24 @@ class OverviewPage:
         return most, public
 
     async def _now(self, principal: Principal, most: int, address: str) -> str:
-        gateway, instance = self._gateway, principal.instance
+        gateway = self._gateway
+        names = names_within(gateway.registry, principal)
+        instance = names[0] if names is not None and len(names) == 1 else None
         # One more than is shown, to know whether there are more.
-        found = await gateway.views.overview(instance, most + 1)
+        found = await gateway.views.overview(names, most + 1)
         problems = [_of_node(node, problem) for node, problem in found.system]
         problems += map(_shown, found.problems)
-        if instance is None:
-            names = ("minute", "hour", "day")
-            figures = Figures(list(map(Period, names, found.periods)), found.minutes)
+        if names is None:
+            figures = Figures(list(map(Period, _PERIODS, found.periods)), found.minutes)
             backlog, instances = gateway.backlog.size, gateway.instances.count()
             pending = sum(count for _, (count, _) in gateway.backlog.instances())
             has_webhook = any(gateway.registrations.page(("", ""), 1))
         else:
-            figures = await self._figures_of(instance)
-            pending, backlog = gateway.backlog.of_instance(instance)
-            instances, has_webhook = 1, bool(gateway.registrations.of_instance(instance))
+            figures = await self._figures_of(names)
+            amounts = [gateway.backlog.of_instance(name) for name in names]
+            pending, backlog = sum(one[0] for one in amounts), sum(one[1] for one in amounts)
+            instances = len(names)
+            has_webhook = any(gateway.registrations.of_instance(name) for name in names)
         return await self._site.fragment(
             "overview_now.html",
             instance=instance,
@@ -142,23 +149,24 @@ class OverviewPage:
             address=address,
         )
 
-    async def _figures_of(self, instance: str) -> Figures:
-        """Count an instance's deliveries from the history: the counters are the gateway's."""
+    async def _figures_of(self, names: Sequence[str]) -> Figures:
+        """Count the deliveries of instances from the history: the counters are the gateway's."""
         history, now = self._gateway.history, self._gateway.clock.wall()
-        day = await history.tally(instance, since=now - _DAY, without_global=True)
-        minute = await history.tally(instance, since=now - 60, without_global=True)
-        this_minute = int(now // 60)
-        minutes = [(0, 0)] * _MINUTES
-        for one in day.minutes:
-            place = _MINUTES - 1 - (this_minute - int(one.at // 60))
-            if 0 <= place < _MINUTES:
-                minutes[place] = one.delivered, one.dead
-        hour = (one for one in day.minutes if one.at > now - _HOUR)
-        periods = [
-            Period(name, Counts(*map(sum, zip(*(one[1:] for one in found), strict=True))))
-            for name, found in (("minute", minute.minutes), ("hour", hour), ("day", day.minutes))
-        ]
-        return Figures(periods, minutes, day.is_complete)
+        this_minute, is_complete = int(now // 60), len(names) <= MOST_COUNTED
+        minutes, periods = [(0, 0)] * _MINUTES, [Counts(), Counts(), Counts()]
+        for name in names[:MOST_COUNTED]:
+            day = await history.tally(name, since=now - _DAY, without_global=True)
+            minute = await history.tally(name, since=now - 60, without_global=True)
+            is_complete = is_complete and day.is_complete
+            for one in day.minutes:
+                place = _MINUTES - 1 - (this_minute - int(one.at // 60))
+                if 0 <= place < _MINUTES:
+                    delivered, dead = minutes[place]
+                    minutes[place] = delivered + one.delivered, dead + one.dead
+            hour = [one for one in day.minutes if one.at > now - _HOUR]
+            for number, found in enumerate((minute.minutes, hour, day.minutes)):
+                periods[number] = sum_of((periods[number], *(Counts(*one[1:]) for one in found)))
+        return Figures(list(map(Period, _PERIODS, periods)), minutes, is_complete)
 
 
 def _of_node(node: str, problem: Problem) -> ShownProblem:

@@ -8,9 +8,11 @@ from urllib.parse import quote
 from markupsafe import Markup
 from quart import Response, request
 
-from hookgw.kernel.errors import Forbidden, Invalid, NotFound, PluginFailed
+from hookgw.core.access import check_right
+from hookgw.kernel.errors import Invalid, NotFound, PluginFailed
 from hookgw.plugins.contained_page import ContainedPage
 from hookgw.site.site import NavEntry, Site, visitor
+from hookgw.web.needs import Need, Scope
 
 
 class PluginPages:
@@ -20,18 +22,25 @@ class PluginPages:
         self._site = site
         self._gateway = site.gateway
         site.further_nav = self._nav
-        for place, view, submitted in (
-            ("", self.show, self.submit),
-            ("/instances/<instance>", self.show_of_instance, self.submit_of_instance),
+        # The right is the page's, and checked once that is found.
+        for place, view, submitted, needs in (
+            ("", self.show, self.submit, Need(Scope.EVERYTHING)),
+            (
+                "/instances/<instance>",
+                self.show_of_instance,
+                self.submit_of_instance,
+                Need(Scope.INSTANCE),
+            ),
         ):
-            site.add(f"{place}/plugins/<plugin>/<path>", view)
-            site.add(f"{place}/plugins/<plugin>/<path>", submitted, "POST")
+            site.add(f"{place}/plugins/<plugin>/<path>", view, needs)
+            site.add(f"{place}/plugins/<plugin>/<path>", submitted, needs, "POST")
 
     def _nav(self) -> Iterator[NavEntry]:
         # Asked each time: an optional plugin may be switched off after the dashboard was made, by its routes.
         for page in self._gateway.hooks.dashboard_pages():
             if not page.of_instance:
-                yield NavEntry(page.title, f"/plugins/{quote(page.plugin)}/{page.path}", is_global=True)
+                path = f"/plugins/{quote(page.plugin)}/{page.path}"
+                yield NavEntry(page.title, path, page.right, is_global=True)
 
     async def show(self, plugin: str, path: str) -> Response:
         return await self._render(self._find(plugin, path, None), None)
@@ -49,10 +58,9 @@ class PluginPages:
     def _find(self, plugin: str, path: str, instance: str | None) -> ContainedPage:
         if instance is not None:
             self._gateway.instances.get(instance)
-        elif not visitor().principal.is_global:
-            raise Forbidden("This page needs a global key.")
         for page in self._gateway.hooks.dashboard_pages():
             if (page.plugin, page.path, page.of_instance) == (plugin, path, instance is not None):
+                check_right(visitor().principal, page.right)
                 return page
         raise NotFound(f"There is no page {path[:64]!r} of a plugin {plugin[:64]!r}.")
 

@@ -11,8 +11,9 @@ from quart import Response, request
 
 from hookgw._version import __version__
 from hookgw.core.recent_log import recent_log
-from hookgw.kernel.errors import Forbidden, HookgwError, StorageUnavailable
+from hookgw.kernel.errors import HookgwError, StorageUnavailable
 from hookgw.kernel.masking import MASK, with_masked_user
+from hookgw.records.api_keys import Right
 from hookgw.records.audit import AuditEntry
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -31,21 +32,15 @@ class SystemPage:
         self._gateway = site.gateway
         self._streams = streams
         self._started = site.gateway.clock.wall()
-        site.nav.append(NavEntry("System", "/system", is_global=True))
-        site.add("/system", self.show)
-        site.add("/live/log", self.live)
-        site.add("/system/backup", self.back_up, "POST", page="/system")
-
-    def _check(self) -> None:
-        if not visitor().principal.is_global:
-            raise Forbidden("This page needs a global key.")
+        site.nav.append(NavEntry("System", "/system", Right.OPERATE, is_global=True))
+        site.add("/system", self.show, Right.OPERATE)
+        site.add("/live/log", self.live, Right.OPERATE)
+        site.add("/system/backup", self.back_up, Right.OPERATE, "POST", page="/system")
 
     async def show(self) -> Response:
-        self._check()
         return await self._page()
 
     async def back_up(self) -> Response:
-        self._check()
         await self._site.form()
         try:
             made = await self._gateway.backups.create(None)
@@ -93,7 +88,6 @@ class SystemPage:
         )
 
     async def live(self) -> Response:
-        self._check()
         return self._streams.open(visitor().signed_in, "log", self._log)
 
     async def _log(self) -> str:

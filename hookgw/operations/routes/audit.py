@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
+from hookgw.core.access import within
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.schema_parts import TIME_SCHEMA
 from hookgw.operations import responses
 from hookgw.operations.present import present_audit_entry
+from hookgw.records.api_keys import Right
 from hookgw.records.audit import AuditAction
 from hookgw.store import AuditQuery
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import first_of
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes
 from hookgw.web.query import read_limit, read_times
 from hookgw.web.request_body import json_response, reserve
@@ -57,12 +60,15 @@ class AuditRoutes:
         blueprint.add_url_rule("/list/<instance>", view_func=self.list_of_instance)
         return blueprint
 
-    @describes("Audit", {200: responses.AuditPage}, query=_QUERY)
+    @describes("Audit", within_reach(Right.READ), {200: responses.AuditPage}, query=_QUERY)
     async def list_all(self) -> Response:
-        """List who changed what, the newest first, page by page."""
+        """List who changed what within the key's reach, the newest first, page by page.
+
+        Of changes that concern no instance, only a key that reaches everything learns. A page may end early.
+        """
         return await self._list(None, None)
 
-    @describes("Audit", {200: responses.AuditPage}, query=_QUERY)
+    @describes("Audit", Right.READ, {200: responses.AuditPage}, query=_QUERY)
     async def list_of_instance(self, instance: str) -> Response:
         """List who changed an instance, its registrations and its keys, the newest first.
 
@@ -73,6 +79,12 @@ class AuditRoutes:
         # What happened to a former instance of the name is none of this one's business.
         return await self._list(instance, self._gateway.instances.get(instance).id)
 
+    def _ids(self) -> frozenset[str] | None:
+        principal = current_principal()
+        if principal.is_global:
+            return None
+        return frozenset(one.id for one in within(self._gateway.registry, principal))
+
     async def _list(self, instance: str | None, instance_id: str | None) -> Response:
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
         action = given.get("action")
@@ -82,6 +94,7 @@ class AuditRoutes:
         query = AuditQuery(
             instance=instance,
             instance_id=instance_id,
+            among=self._ids() if instance is None else None,
             action=action,
             since=times.get("since"),
             until=times.get("until"),

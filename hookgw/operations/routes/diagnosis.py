@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
+from hookgw.core.access import names_within
 from hookgw.operations import responses
 from hookgw.operations.diagnosis import diagnose, diagnose_all
+from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_principal
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -26,12 +29,16 @@ class DiagnosisRoutes:
         blueprint.add_url_rule("/diagnosis/<instance>", view_func=self.of_instance)
         return blueprint
 
-    @describes("Operation", {200: responses.Diagnosis})
+    @describes("Operation", within_reach(Right.READ), {200: responses.Diagnosis})
     async def of_all(self) -> Response:
-        """List the problems of all instances, webhooks, plugins and nodes, and the state of the storage."""
-        return json_response(await diagnose_all(self._gateway))
+        """List the problems of instances and webhooks within the key's reach, and the state of the storage.
 
-    @describes("Operation", {200: responses.Diagnosis})
+        A key that reaches everything also sees those of plugins and nodes.
+        """
+        names = names_within(self._gateway.registry, current_principal())
+        return json_response(await diagnose_all(self._gateway, names))
+
+    @describes("Operation", Right.READ, {200: responses.Diagnosis})
     async def of_instance(self, instance: str) -> Response:
         """Find out why nothing of an instance arrives.
 

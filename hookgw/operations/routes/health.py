@@ -8,7 +8,9 @@ import trio
 from quart import Blueprint, Response
 
 from hookgw.kernel.errors import NotFound, Unavailable
+from hookgw.records.api_keys import Right
 from hookgw.web import responses as common
+from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import NotJson, describes
 from hookgw.web.request_body import json_response
 from hookgw.webhooks import responses as webhook_responses
@@ -36,12 +38,12 @@ class HealthRoutes:
         blueprint.add_url_rule("/operations/secret", view_func=self.operations_secret)
         return blueprint
 
-    @describes(_TAG, {200: common.Health})
+    @describes(_TAG, OPEN, {200: common.Health})
     async def healthz(self) -> Response:
         """Report that the process is alive."""
         return json_response(common.Health("ok"))
 
-    @describes(_TAG, {200: common.Health}, errors=(503,))
+    @describes(_TAG, OPEN, {200: common.Health}, errors=(503,))
     async def readyz(self) -> Response:
         """Report whether the store accepts writes and the lanes run; in a fleet, also who holds what."""
         # A disk that hangs does not raise; without a timeout the probe would hang with it.
@@ -54,13 +56,13 @@ class HealthRoutes:
             return json_response(common.Health("ready", node.name, shards))
         raise Unavailable(f"The store did not write within {READY_TIMEOUT:.0f} seconds.")
 
-    @describes(_TAG, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})
+    @describes(_TAG, Right.READ, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})
     async def metrics(self) -> Response:
         """Return metrics for Prometheus."""
         body, content_type = await self._gateway.metrics.render_in_slices()
         return Response(body, content_type=content_type)
 
-    @describes(_TAG, {200: webhook_responses.Secret}, errors=(404,))
+    @describes(_TAG, Right.OPERATE, {200: webhook_responses.Secret}, errors=(404,))
     async def operations_secret(self) -> Response:
         """Return the secret that signs operational events."""
         registration = self._gateway.operational.registration

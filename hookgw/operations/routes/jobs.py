@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
+from hookgw.core.access import reaches
 from hookgw.kernel.errors import Conflict, NotFound
 from hookgw.operations import responses
 from hookgw.operations.present import present_job
+from hookgw.records.api_keys import Right
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.jobs import Job, JobOrder
+from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.web.auth import current_principal
 from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
+from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
@@ -44,7 +48,7 @@ class JobRoutes:
             blueprint.add_url_rule(f"/{order}/<job_id>", view_func=view, methods=["POST"])
         return blueprint
 
-    @describes(_TAG, {200: responses.Job}, errors=(404,))
+    @describes(_TAG, within_reach(Right.READ), {200: responses.Job}, errors=(404,))
     async def find(self, job_id: str) -> Response:
         """Return a job: how far it has come, or how it ended.
 
@@ -61,17 +65,17 @@ class JobRoutes:
             raise NotFound(f"There is no job {job_id[:64]!r}.")
         return job
 
-    @describes(_TAG, {200: responses.Job}, errors=(404, 409))
+    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
     async def pause(self, job_id: str) -> Response:
         """Pause a replay, after its present step, until it is resumed. A restart does not resume it."""
         return await self._order(job_id, JobOrder.PAUSE)
 
-    @describes(_TAG, {200: responses.Job}, errors=(404, 409))
+    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
     async def resume(self, job_id: str) -> Response:
         """Resume a paused job."""
         return await self._order(job_id, JobOrder.RESUME)
 
-    @describes(_TAG, {200: responses.Job}, errors=(404, 409))
+    @describes(_TAG, within_reach(Right.REPLAY), {200: responses.Job}, errors=(404, 409))
     async def cancel(self, job_id: str) -> Response:
         """End a replay, a backfill or a cancellation early. What it has done stays."""
         return await self._order(job_id, JobOrder.CANCEL)
@@ -94,7 +98,13 @@ class JobRoutes:
         instance = self._gateway.instances.find(job.instance)
         return self._gateway.audit.entry(_ACTIONS[order], instance, job.id, details={"kind": job.kind})
 
-    @describes(_TAG, {200: list[responses.Job]}, query=(_PARENT, CURSOR_QUERY), headers=CURSOR_HEADER)
+    @describes(
+        _TAG,
+        within_reach(Right.READ),
+        {200: list[responses.Job]},
+        query=(_PARENT, CURSOR_QUERY),
+        headers=CURSOR_HEADER,
+    )
     async def list_jobs(self) -> Response:
         """List the jobs that the key may see, the newest first.
 
@@ -109,9 +119,17 @@ class JobRoutes:
         return await array(seen, lambda job: (-job.started, job.id), present_job)
 
     def _may_see(self, job: Job) -> bool:
-        principal = current_principal()
+        principal, registry = current_principal(), self._gateway.registry
         if principal.is_global:
             return True
+        chosen = job.replay or job.cancel
+        if job.instance == GLOBAL_INSTANCE and job.instances is not None and chosen is not None:
+            # Over several instances: of those who reach all of them, also after a change of tags.
+            return bool(chosen.instances) and all(
+                registry.find_instance(one) is not None and reaches(registry, principal, one)
+                for one in chosen.instances
+            )
         # A later instance of the same name must not see the jobs of the former one.
         instance = self._gateway.instances.find(job.instance)
-        return principal.may(job.instance) and (instance is None or instance.id == job.instance_id)
+        is_same = instance is None or instance.id == job.instance_id
+        return is_same and principal.reaches(job.instance, instance)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quart import Blueprint, Response
 
 from hookgw.operations import responses
+from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -23,7 +24,7 @@ class NodeRoutes:
         blueprint.add_url_rule("/list", view_func=self.list_nodes)
         return blueprint
 
-    @describes("Operation", {200: list[responses.Node]})
+    @describes("Operation", Right.OPERATE, {200: list[responses.Node]})
     async def list_nodes(self) -> Response:
         """List the nodes that share the storage, and how many shards each holds.
 

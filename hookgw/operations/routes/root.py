@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from quart import Blueprint, Response, request
 
 from hookgw._version import __version__
+from hookgw.kernel.errors import Unauthorized
 from hookgw.web import responses as common
-from hookgw.web.auth import VERIFY_PATH
+from hookgw.web.auth import VERIFY_PATH, current_principal
+from hookgw.web.needs import ANY_KEY, OPEN
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -43,7 +45,7 @@ class RootRoutes:
         blueprint.add_url_rule(VERIFY_PATH, view_func=self.verify_key, methods=["POST"])
         return blueprint
 
-    @describes("Operation", {200: common.About, 302: None})
+    @describes("Operation", OPEN, {200: common.About, 302: None})
     async def root(self) -> Response:
         """Return what this is; a browser is redirected to a page.
 
@@ -67,10 +69,12 @@ class RootRoutes:
         response.headers["vary"] = "accept"
         return response
 
-    @describes("Operation", {200: common.ValidKey})
+    @describes("Operation", ANY_KEY, {200: common.ValidKey})
     async def verify_key(self) -> Response:
         """Say that the key is a global key, as clients of Evolution API ask before they save it.
 
         Any other key gets 401.
         """
+        if not current_principal().is_global:
+            raise Unauthorized("This key is not a global key.")
         return json_response(common.ValidKey(200, "The key is a global key."))

@@ -8,6 +8,7 @@ from quart import Blueprint, Response
 
 from hookgw.operations import responses
 from hookgw.operations.storage_request import parse_backup
+from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import json_response, read_optional_json
 
@@ -27,7 +28,13 @@ class StorageRoutes:
         blueprint.add_url_rule("/backup", view_func=self.backup, methods=["POST"])
         return blueprint
 
-    @describes("Storage", {201: responses.Backup, 202: responses.Backup}, body=_BODY, errors=(409, 503))
+    @describes(
+        "Storage",
+        Right.OPERATE,
+        {201: responses.Backup, 202: responses.Backup},
+        body=_BODY,
+        errors=(409, 503),
+    )
     async def backup(self) -> Response:
         """Write a consistent copy of the data file to a new file in `storage.backup_folder`.
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from psycopg import Connection
 
+from hookgw.records.api_keys import Key
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
@@ -27,6 +28,7 @@ def read_changes(connection: Connection, since: int | None, cipher: RecordCipher
     instances: dict[str, Instance | None] = {}
     registrations: dict[str, Registration | None] = {}
     sessions: dict[str, BrowserSession | None] = {}
+    keys: dict[str, Key | None] = {}
     disabled: dict[str, str | None] = {}
     global_keys: Any = msgspec.UNSET
     with connection.transaction():
@@ -48,6 +50,8 @@ def read_changes(connection: Connection, since: int | None, cipher: RecordCipher
                     registrations[key] = shelves.registrations.get(key)
                 case "sessions":
                     sessions[key] = shelves.sessions.get(key)
+                case "keys":
+                    keys[key] = shelves.keys.get(key)
                 case "values" if key.startswith(DISABLED_WEBHOOK):
                     reason = shelves.values.get(key)
                     disabled[key.removeprefix(DISABLED_WEBHOOK)] = reason if isinstance(reason, str) else None
@@ -56,5 +60,5 @@ def read_changes(connection: Connection, since: int | None, cipher: RecordCipher
                 case _:
                     pass  # no node keeps it in memory
     return RecordChanges(
-        version, instances, registrations, sessions, global_keys, disabled, is_whole=since is None
+        version, instances, registrations, sessions, keys, global_keys, disabled, is_whole=since is None
     )

@@ -19,6 +19,22 @@ VERSION = "SELECT last_value FROM record_versions"
 LOCK = 1751872099
 """The advisory lock: held alone by transactions that change records, and shared by those that accept."""
 
+NOTE = """
+    DECLARE
+        changed_shelf text := CASE WHEN TG_OP = 'DELETE' THEN OLD.shelf ELSE NEW.shelf END;
+        changed_key bytea := CASE WHEN TG_OP = 'DELETE' THEN OLD.key ELSE NEW.key END;
+    BEGIN
+        IF changed_shelf IN ('instances', 'registrations', 'sessions', 'keys')
+            OR changed_shelf = 'values' AND (changed_key = 'auth.global_keys'
+                OR substring(changed_key FOR 18) = 'disabled_webhooks.') THEN
+            PERFORM pg_advisory_xact_lock(1751872099, hashtext(TG_TABLE_SCHEMA));
+            INSERT INTO record_changes VALUES (changed_shelf, changed_key, nextval('record_versions'))
+                ON CONFLICT (shelf, key) DO UPDATE SET version = EXCLUDED.version;
+        END IF;
+        RETURN NULL;
+    END """
+"""PL/pgSQL: the body of the trigger's function. Databases of earlier versions get it at the start."""
+
 CHANGES = (
     """CREATE TABLE record_changes (
         shelf text COLLATE "C" NOT NULL,
@@ -27,20 +43,7 @@ CHANGES = (
         PRIMARY KEY (shelf, key)
     )""",
     "CREATE INDEX record_changes_by_version ON record_changes (version)",
-    """CREATE FUNCTION note_record_change() RETURNS trigger LANGUAGE plpgsql AS $$
-    DECLARE
-        changed_shelf text := CASE WHEN TG_OP = 'DELETE' THEN OLD.shelf ELSE NEW.shelf END;
-        changed_key bytea := CASE WHEN TG_OP = 'DELETE' THEN OLD.key ELSE NEW.key END;
-    BEGIN
-        IF changed_shelf IN ('instances', 'registrations', 'sessions')
-            OR changed_shelf = 'values' AND (changed_key = 'auth.global_keys'
-                OR substring(changed_key FOR 18) = 'disabled_webhooks.') THEN
-            PERFORM pg_advisory_xact_lock(1751872099, hashtext(TG_TABLE_SCHEMA));
-            INSERT INTO record_changes VALUES (changed_shelf, changed_key, nextval('record_versions'))
-                ON CONFLICT (shelf, key) DO UPDATE SET version = EXCLUDED.version;
-        END IF;
-        RETURN NULL;
-    END $$""",
+    f"CREATE FUNCTION note_record_change() RETURNS trigger LANGUAGE plpgsql AS $${NOTE}$$",
     """CREATE TRIGGER note_record_change AFTER INSERT OR UPDATE OR DELETE ON shelves
         FOR EACH ROW EXECUTE FUNCTION note_record_change()""",
 )
@@ -56,3 +59,17 @@ def lock_records(connection: Connection, *, changes: bool) -> None:
     """
     lock = "pg_advisory_xact_lock" if changes else "pg_advisory_xact_lock_shared"
     connection.execute(f"SELECT {lock}(%s, hashtext(current_schema()))", (LOCK,))
+
+
+def replace_trigger(connection: Connection) -> None:
+    """Let the trigger note the records that this version keeps in memory, if an earlier one made it.
+
+    It is no table: nodes of the earlier version, which may still run, need not know of it.
+    """
+    row = connection.execute(
+        "SELECT prosrc FROM pg_proc WHERE oid = to_regproc('note_record_change')"
+    ).fetchone()
+    if row is not None and row[0] != NOTE:
+        connection.execute(
+            f"CREATE OR REPLACE FUNCTION note_record_change() RETURNS trigger LANGUAGE plpgsql AS $${NOTE}$$"
+        )

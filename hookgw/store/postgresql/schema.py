@@ -32,7 +32,7 @@ import structlog
 from psycopg import Connection, sql
 
 from hookgw.kernel.errors import StartError
-from hookgw.store.postgresql.record_changes import CHANGES
+from hookgw.store.postgresql.record_changes import CHANGES, replace_trigger
 
 logger = structlog.get_logger("hookgw.store")
 
@@ -316,6 +316,8 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
         row = connection.execute("SELECT version FROM hookgw_schema").fetchone()
         version: int = row[0] if row else 0
         is_whole = connection.execute("SELECT to_regclass(%s)", (UNFINISHED,)).fetchone() == (None,)
+        if version == VERSION:
+            replace_trigger(connection)
     if version > VERSION:
         raise StartError(
             f"The tables in {place} have version {version}, and this hookgw knows {VERSION}: a newer hookgw "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from hookgw.records.api_keys import Key
 from hookgw.records.audit import AuditEntry
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
@@ -91,6 +92,13 @@ class Records(Protocol):
     async def put_session(self, session: BrowserSession) -> None: ...
 
     async def remove_sessions(self, session_ids: Collection[str]) -> None: ...
+
+    async def load_keys(self) -> dict[str, Key]:
+        """Return the keys of no instance that have a reach or rights, by name."""
+
+    async def put_key(self, key: Key, *, audit: Sequence[AuditEntry] = ()) -> None: ...
+
+    async def remove_keys(self, names: Collection[str], *, audit: Sequence[AuditEntry] = ()) -> None: ...
 
     async def load_plugin_records(self, plugin: str) -> dict[str, Any]:
         """Return the JSON values that a plugin has stored, by key."""

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hookgw.web.needs import Declared
+
 View = TypeVar("View", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__hookgw_operation__"
@@ -72,10 +74,12 @@ class Operation(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     summary: str
     description: str
+    needs: Declared | None
 
 
 def describes(
     tag: str,
+    needs: Declared | None,
     responses: Mapping[int, Any],
     *,
     body: Body | None = None,
@@ -84,12 +88,13 @@ def describes(
     other: Any = None,
     headers: Mapping[str, str] = {},
 ) -> Callable[[View], View]:
-    """Declare a route in ``/openapi.json``. This does not change the route.
+    """Declare a route: what it needs of its caller, and what ``/openapi.json`` shows of it.
 
     The first paragraph of the handler's docstring is the summary, the others are the description.
 
     Args:
         tag: the group that shows the route.
+        needs: what the route needs of its caller; ``None`` only for a route of a plugin.
         responses: the successful responses by status: a type that msgspec supports, a JSON Schema as a
             ``dict``, a :class:`NotJson`, or ``None`` for a response without a body.
         body: the body of the request.
@@ -103,7 +108,7 @@ def describes(
     def declare(view: View) -> View:
         summary, description = _texts(view)
         operation = Operation(
-            tag, responses, body, query, frozenset(errors), other, headers, summary, description
+            tag, responses, body, query, frozenset(errors), other, headers, summary, description, needs
         )
         # On the function itself, so that a wrapped or re-registered handler keeps its declaration.
         setattr(view, _ATTRIBUTE, operation)
@@ -120,7 +125,7 @@ def operation_of(view: Callable[..., Any]) -> Operation | None:
 def undeclared(view: Callable[..., Any]) -> Operation:
     """Return a declaration for a plugin's handler that has none."""
     summary, description = _texts(view)
-    return Operation("Plugins", {}, None, (), frozenset(), None, {}, summary, description)
+    return Operation("Plugins", {}, None, (), frozenset(), None, {}, summary, description, None)
 
 
 def json_body(name: str, *, required: bool = True, note: str = "", **examples: Any) -> Body:

@@ -11,7 +11,8 @@ import msgspec
 from hookgw._version import __version__
 from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, ref
 from hookgw.web import responses
-from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE, RequiredKey
+from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE
+from hookgw.web.needs import Need, Scope
 from hookgw.web.openapi.components import plain, schemas_of
 from hookgw.web.openapi.describe import BYTES, JSON, NotJson, Operation
 from hookgw.web.openapi.error_responses import ANY_ERROR, ERRORS, error_components
@@ -81,7 +82,7 @@ class Route(msgspec.Struct, frozen=True):
 
     path: str
     method: str
-    key: RequiredKey
+    need: Need
     operation: Operation
 
 
@@ -193,7 +194,8 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
         "operationId": operation_id,
         "tags": [declared.tag],
         "summary": declared.summary or f"{route.method} {path}",
-        "description": f"{declared.description}\n\nRequires {route.key}.".strip(),
+        "description": f"{declared.description}\n\n{_sentence(route.need)}".strip(),
+        "x-right": route.need.word,
     }
     parameters = []
     for variable in _VARIABLE.findall(route.path):
@@ -223,9 +225,20 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
             "content": content,
         }
     operation["responses"] = _responses(route, contents)
-    if route.key is RequiredKey.NONE:
+    if route.need.scope is Scope.OPEN:
         operation["security"] = []
     return operation
+
+
+def _sentence(need: Need) -> str:
+    if need.right is None:
+        return "Needs no key." if need.scope is Scope.OPEN else "Needs any key."
+    where = {
+        Scope.INSTANCE: "on the instance",
+        Scope.REACH: "and is about the instances within the key's reach",
+        Scope.EVERYTHING: "and a key that reaches everything",
+    }
+    return f"Needs the right `{need.right}` {where[need.scope]}."
 
 
 def _responses(route: Route, contents: _Contents) -> dict[str, Any]:
@@ -256,16 +269,16 @@ def _responses(route: Route, contents: _Contents) -> dict[str, Any]:
 def error_statuses(route: Route) -> frozenset[int]:
     """Return the status of every error that a route can have."""
     statuses = {400, 408, 431, 500, 505, *route.operation.errors}
-    if route.key is not RequiredKey.NONE:
+    if route.need.scope is not Scope.OPEN:
         statuses |= {401}
         if route.operation.responses:
             statuses |= {
                 429,
                 503,
             }  # an undeclared route of a plugin may use these statuses for something else
-    if route.key in (RequiredKey.GLOBAL, RequiredKey.INSTANCE):
+    if route.need.right is not None:
         statuses |= {403}
-    if route.key is RequiredKey.INSTANCE:
+    if route.need.scope is Scope.INSTANCE:
         statuses |= {404}
     if route.operation.body is not None:
         statuses |= {413, 415}

@@ -30,8 +30,8 @@ ERRORS: dict[int, ErrorResponse] = {
     ),
     403: ErrorResponse(
         "Forbidden",
-        "The key belongs to another instance, or the call requires a global key, or a name is taken. "
-        "Checked before 404.",
+        "The key lacks a right, or does not reach the instance, or the call requires a global key, or a name "
+        "is taken. Checked before 404.",
     ),
     404: ErrorResponse("NotFound", "The resource does not exist. Checked before the body is read."),
     408: ErrorResponse("RequestTimeout", "The head or the body did not arrive in time."),

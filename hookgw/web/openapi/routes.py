@@ -13,8 +13,9 @@ from quart_trio import QuartTrio
 from hookgw._version import __version__
 from hookgw.kernel.errors import NotFound
 from hookgw.kernel.schema_parts import Schema
-from hookgw.web.auth import is_dashboard, required_key
+from hookgw.web.auth import is_dashboard, need_of_view
 from hookgw.web.gzipped import Gzipped
+from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import JSON, describes, operation_of, undeclared
 from hookgw.web.openapi.document import INTRODUCTION, Route, build_document
 from hookgw.web.openapi.page import Group, groups_of, shapes_of
@@ -53,7 +54,7 @@ class OpenApiRoutes:
         blueprint.add_url_rule("/openapi.json", view_func=self.openapi)
         return blueprint
 
-    @describes(_TAG, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
+    @describes(_TAG, OPEN, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
     async def openapi(self) -> Response:
         """Return this document."""
         return _static(self._encoded, {}, JSON)
@@ -155,6 +156,6 @@ def routes_of(app: QuartTrio) -> Iterator[Route]:
         if is_dashboard(rule.rule):
             continue
         view = app.view_functions[rule.endpoint]
-        key = required_key(rule.rule, rule.arguments)
+        need = need_of_view(app, rule)
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
-            yield Route(rule.rule, method, key, operation_of(view) or undeclared(view))
+            yield Route(rule.rule, method, need, operation_of(view) or undeclared(view))

@@ -104,5 +104,5 @@ def holder_of(key: KeyHolder | None, client: tuple[Any, ...] | None) -> str:
     """Return the holder of the memory for a response, from the request's key or address (ASGI)."""
     if key is not None:
         instance = key.principal.instance
-        return f"instance {instance}" if instance is not None else f"key {key.key.name}"
+        return f"instance {instance}" if instance is not None else key.counted_as or f"key {key.key.name}"
     return f"address {rate_limit_key(client[0])}" if client else "no address"

@@ -197,3 +197,39 @@ async def test_a_test_with_its_own_kind_and_data(
     assert (await client.post("/webhook/test/loja1")).status_code == 200
     assert (await client.post("/webhook/test/loja1", json={"event": "nothing"})).status_code == 400
     assert (await client.post("/webhook/test/loja1", json={"events": "CALL"})).status_code == 400
+
+
+async def test_tags_choose_the_instances_of_lists_replays_and_cancellations(
+    client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    for name, tags in {"loja1": {"tenant": "acme", "plan": "gold"}, "shop": {"tenant": "acme"}}.items():
+        await gateway.instances.change_tags(name, tags)
+    for query, names in {
+        "tag=tenant=acme": ("loja1", "shop"),
+        "tag=tenant%3Dacme&tag=plan=gold": ("loja1",),
+        "tag=tenant=acme&instances=loja*": ("loja1",),
+        "tag=tenant=acme&tag=tenant=bolt": (),
+        "tag=tenant=nobody": (),
+        "tag=": NAMES,
+    }.items():
+        assert await listed(client, query) == [*names], query
+        events = (await client.get(f"/event/list?{query}")).json()["events"]
+        assert sorted(one["instance"] for one in events if one["event"] == "MESSAGES_UPSERT") == [*names]
+    for path in ("/delivery/list?tag=tenant", "/event/list?tag=a%20b=c", "/delivery/list/shop?tag=a=b"):
+        assert (await client.get(path)).status_code == 400, path
+    asked: dict[str, Any] = {"since": "1h", "tags": {"tenant": "acme"}}
+    counted = (await client.post("/delivery/replay", json=asked | {"dryRun": True})).json()
+    assert counted["instances"] == {"loja1": {"default": 1}, "shop": {"default": 1}}
+    assert (await client.post("/delivery/replay", json=asked)).json() == {"replayed": 2}
+    await hookgw_receiver.wait_for(2)
+    assert sorted(request.target for request in hookgw_receiver.requests) == ["/loja1", "/shop"]
+    one_of_them = asked | {"tags": {"tenant": "acme", "plan": "gold"}, "state": "all"}
+    assert (await client.post("/delivery/replay", json=one_of_them)).json() == {"replayed": 1}
+    assert (await client.post("/delivery/cancel", json={"tags": {"tenant": "x"}})).json() == {"cancelled": 0}
+    for call, path in (("replay", ""), ("cancel", "/loja1")):
+        body = asked | {"tags": {"tenant": ""}} if not path else {"tags": {"tenant": "acme"}}
+        assert (await client.post(f"/delivery/{call}{path}", json=body)).status_code == 400
+    entries = (await client.get("/audit/list?action=delivery.replay")).json()["entries"]
+    assert "tenant=acme" in {one["details"].get("tags") for one in entries}
+    # A tag reaches no further than the key.
+    assert await listed(client, "tag=tenant=acme", **TENANT) == ["shop"]

@@ -229,6 +229,7 @@ async def test_the_list_has_every_field_of_evolution_api(client: httpx.AsyncClie
         ),
         "createdAt": shown["createdAt"],
         "updatedAt": shown["updatedAt"],
+        "tags": {},
         "Setting": {
             "rejectCall": True,
             "msgCall": "Oi",

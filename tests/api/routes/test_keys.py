@@ -37,7 +37,11 @@ async def test_a_key_is_made_and_shown_once(client: httpx.AsyncClient, gateway: 
 async def test_the_list(client: httpx.AsyncClient) -> None:
     await client.post("/key/create/loja1", json={"name": "crm"}, headers=OWN)
     (default, crm) = (await client.get("/key/list/loja1", headers=OWN)).json()
-    assert list(crm) == ["name", "instance", "state", "createdAt", "expiresAt", "origin", "current"]
+    assert list(crm) == [
+        *("name", "instance", "state", "createdAt", "tags", "instances", "rights", "expiresAt", "origin"),
+        "current",
+    ]
+    assert (crm["tags"], crm["instances"], "operate" in crm["rights"]) == ({}, ["loja1"], False)
     assert (default["name"], default["origin"], default["current"]) == ("default", None, True)
     assert (crm["name"], crm["origin"], crm["current"]) == ("crm", "default", False)
     assert (crm["instance"], crm["state"], crm["expiresAt"]) == ("loja1", "active", None)

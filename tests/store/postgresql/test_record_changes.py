@@ -6,10 +6,10 @@ from msgspec import UNSET
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 
-from hookgw.records import Instance
+from hookgw.records import Instance, Key
 from hookgw.store import RecordChanges, Shelves
+from hookgw.store.postgresql import NOTE, PostgresqlTable, Server, lock_records, read_changes, replace_trigger
 from hookgw.store.postgresql import RECORD_CHANGES_VERSION as VERSION
-from hookgw.store.postgresql import PostgresqlTable, Server, lock_records, read_changes
 
 
 def versions(connection: Connection) -> dict[tuple[str, str], int]:
@@ -90,3 +90,20 @@ def test_a_change_that_was_undone_is_passed_over(connection: Connection) -> None
 
 class Undone(Exception):
     pass
+
+
+def test_limited_keys_are_changes_also_in_a_database_of_an_earlier_version(connection: Connection) -> None:
+    earlier = NOTE.replace(", 'keys')", ")")
+    connection.execute(
+        f"CREATE OR REPLACE FUNCTION note_record_change() RETURNS trigger LANGUAGE plpgsql AS $${earlier}$$"
+    )
+    key = Key(name="acme", hash="limited:aa", rights=("read",))
+    shelves = Shelves(partial(PostgresqlTable, connection), None)
+    shelves.keys["acme"] = key
+    assert versions(connection) == {}
+    replace_trigger(connection)
+    shelves.keys["acme"] = key
+    first = read_changes(connection, 0, None)
+    assert first.keys == {"acme": key}
+    del shelves.keys["acme"]
+    assert read_changes(connection, first.version, None).keys == {"acme": None}

@@ -1,0 +1,57 @@
+"""Tags: names with values that instances carry, such as ``tenant=acme``. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.json_fields import as_object, show_name
+
+MOST_TAGS = 16
+TAG_PART = r"[A-Za-z0-9._@-]{1,64}"
+_PART = re.compile(TAG_PART, re.ASCII)
+_RULE = "1 to 64 letters, digits, '.', '_', '@' or '-'"
+
+
+def check_tags(value: Any, where: str = "tags") -> dict[str, str]:
+    """Return the tags of an object, sorted by name. Raise ``Invalid`` with every mistake."""
+    given = as_object(value, where)
+    if len(given) > MOST_TAGS:
+        raise Invalid(f"{where} has {len(given):,} tags; at most {MOST_TAGS} are allowed.")
+    problems = []
+    for name, tag in given.items():
+        if not _PART.fullmatch(name):
+            problems.append(f"{where}: the name {show_name(name)} must be {_RULE}.")
+        elif not isinstance(tag, str) or not _PART.fullmatch(tag):
+            problems.append(f"{where}.{name} must be {_RULE}.")
+    if problems:
+        raise Invalid(*problems)
+    return dict(sorted(given.items()))
+
+
+def parse_tag(text: str, where: str = "tag") -> tuple[str, str]:
+    """Return the name and value of a tag that is written ``name=value``. Raise ``Invalid`` for another."""
+    name, _, value = text.partition("=")
+    if not (_PART.fullmatch(name) and _PART.fullmatch(value)):
+        raise Invalid(f"{where} must be NAME=VALUE, as in tenant=acme; each of them is {_RULE}.")
+    return name, value
+
+
+def parse_tags(texts: Sequence[str], where: str = "tag") -> tuple[tuple[str, str], ...]:
+    """Return the tags of several texts, as :func:`parse_tag` does; empty ones mean nothing."""
+    given = [text for text in texts if text]
+    if len(given) > MOST_TAGS:
+        raise Invalid(f"{where} is given {len(given):,} times; an instance has at most {MOST_TAGS} tags.")
+    return tuple(parse_tag(text, where) for text in given)
+
+
+def tag_texts(tags: Mapping[str, str]) -> list[str]:
+    """Return tags as :func:`parse_tag` reads them."""
+    return [f"{name}={value}" for name, value in tags.items()]
+
+
+def has_tags(tags: Mapping[str, str], wanted: Iterable[tuple[str, str]]) -> bool:
+    """Return whether an instance's tags have all of some; a name may be among these with two values."""
+    return all(tags.get(name) == value for name, value in wanted)

@@ -1,0 +1,110 @@
+"""Rates of tags: all lanes of a tenant keep one of them, on a clock that jumps as soon as everybody waits."""
+
+from itertools import pairwise
+
+import pytest
+import trio
+
+from hookgw.kernel import PULL_URL, parse_rate
+from hookgw.lanes import TagRates
+from tests.dispatch.fakes import LANE, World, registration
+
+ACME = {"tenant": "acme"}
+INSTANCE = "shop"
+
+
+def rates(tags: dict[str, dict[str, str]], text: str = "20/s") -> TagRates:
+    found = TagRates({"tenant": parse_rate(text)})
+    for instance, given in tags.items():
+        found.changed(instance, given)
+    return found
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_the_attempts_of_all_lanes_of_a_tenant_keep_its_rate() -> None:
+    world = World(registration(), schedule=[0.0] * 50)
+    world.tag_rates = rates({INSTANCE: ACME})
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(42))
+        await trio.sleep(60)
+    times = world.sender.times
+    assert times[:2] == [0, 0]
+    assert [round(b - a, 3) for a, b in pairwise(times[1:])] == [0.05] * 40
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_the_slower_one_of_two_rates_decides() -> None:
+    for own, of_tenant in (("20/s", "10/s"), ("10/s", "20/s")):
+        world = World(registration(rate=parse_rate(own)), schedule=[0.0] * 50)
+        world.tag_rates = rates({INSTANCE: ACME}, of_tenant)
+        async with world.dispatcher() as dispatcher:
+            dispatcher.dispatch(world.outbox.add(22))
+            await trio.sleep(60)
+        begin = world.sender.times[0]
+        assert len(world.sender.times) == 22
+        assert world.sender.times[-1] - begin == pytest.approx(2.1, abs=0.11)
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_an_instance_that_loses_its_tag_waits_no_longer() -> None:
+    world = World(registration(), schedule=[0.0] * 50)
+    world.tag_rates = rates({INSTANCE: ACME}, "1/h")
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(3))
+        await trio.sleep(60)
+        assert len(world.sender.times) == 1
+        assert world.tag_rates.changed(INSTANCE, {})
+        dispatcher.rate_changed("reg_1")
+        await trio.sleep(1)
+    assert world.sender.times[1:] == [60, 60]
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_a_fetch_gets_no_more_than_the_rate_allows() -> None:
+    world = World(registration(url=PULL_URL))
+    world.tag_rates = rates({INSTANCE: ACME}, "20/m")
+    world.outbox.add(5)
+    async with world.dispatcher([(LANE, 5)]) as dispatcher:
+        await trio.testing.wait_all_tasks_blocked()
+        [lane] = dispatcher.pulled("reg_1")
+        lease = await lane.take("a", most=100, size=10**6, length=60.0)
+        assert lease is not None
+        assert len(lease.leased) == 2  # a tenth at once
+        lane.settle(lease.leased)
+        assert await lane.take("a", most=100, size=10**6, length=60.0) is None
+        await trio.sleep(3)
+        lease = await lane.take("a", most=100, size=10**6, length=60.0)
+        assert lease is not None
+        assert len(lease.leased) == 1
+
+
+def test_instances_of_a_value_have_one_limit_and_others_another() -> None:
+    found = rates({"a1": ACME, "a2": ACME, "b1": {"tenant": "bolt"}, "none": {"plan": "gold"}})
+    assert found.of("a1") == found.of("a2") != found.of("b1")
+    assert found.of("none") == found.of("unknown") == ()
+    assert not found.changed("a1", ACME | {"plan": "x"})
+    assert found.changed("a1", {"tenant": "bolt"})
+    assert found.of("a1") == found.of("b1")
+
+
+def test_a_value_that_nobody_has_any_more_is_forgotten() -> None:
+    found = rates({"a1": ACME})
+    former = found.of("a1")
+    found.changed("a1", ACME)  # no change
+    assert found.of("a1") == former
+    found.changed("a1", {})
+    found.changed("a1", ACME)
+    assert found.of("a1") != former
+
+
+def test_each_node_of_a_fleet_holds_its_part() -> None:
+    found = rates({"a1": ACME})
+    (limit,) = found.of("a1")
+    found.divide(4)
+    taken = sum(limit.take(step / 1000) for step in range(10_000))
+    assert 50 <= taken <= 51  # 5/s within 10 s
+    found.changed("b1", {"tenant": "bolt"})  # also one that comes later
+    (later,) = found.of("b1")
+    assert sum(later.take(step / 1000) for step in range(10_000)) == taken
+    found.divide(1)
+    assert 200 <= sum(limit.take(10 + step / 1000) for step in range(10_000)) <= 202
