@@ -75,7 +75,10 @@ class ManualRoutes:
         return await self._reference_page("")
 
     @describes(
-        _TAG, {200: NotJson("*/*", "An HTML page, or a file that pages load."), 304: None}, errors=(404,)
+        _TAG,
+        OPEN,
+        {200: NotJson("*/*", "An HTML page, or a file that pages load."), 304: None},
+        errors=(404,),
     )
     async def page(self, page: str) -> Response:
         """Return another page of the manual, or a file that its pages load."""

@@ -162,6 +162,8 @@ async def test_the_walk_sees_everything(app: Application) -> None:
         "/readyz",
         "/openapi.json",
         "/docs",
+        "/docs/http",
+        "/docs/<path:page>",
         "/public/hello",
         *TOKEN_IN_PATH,
     }

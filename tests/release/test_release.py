@@ -143,7 +143,15 @@ def test_the_sdist_has_what_a_packager_needs(sdist: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     missing = files_of("hookgw", "plugins", "tests", "docs", "deploy") - names
     assert not missing
-    assert {"hatch_build.py", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "noxfile.py", "PKG-INFO"} <= names
+    assert {
+        "hatch_build.py",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "noxfile.py",
+        "PKG-INFO",
+    } <= names
     assert not [
         name for name in names if "__pycache__" in name or name.startswith((".git/", ".venv", "dist/"))
     ]
