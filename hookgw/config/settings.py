@@ -106,7 +106,7 @@ class AuthSettings(Section, frozen=True, kw_only=True):
     global_key: str | None = None
     """The global key; null or empty: the first start creates one, shows it once and stores its hash."""
     instance_key_rate: int = 1000
-    """Requests per second with one instance key; bursts of twice as many are allowed. 0: no limit."""
+    """Requests per second with one key of limited reach; bursts of twice as many are allowed. 0: no limit."""
     global_key_rate: int = 0
     """Requests per second with one global key; bursts of twice as many are allowed. 0: no limit."""
     failed_attempts: int = 20

@@ -181,7 +181,7 @@ class Pulls:
         """Yield deliveries as they come, each once for a lease; an empty list now and then.
 
         It ends with the server. Raise as :meth:`pull` does, and what ``check`` raises, which is called before
-        each look.
+        each look, and after it.
         """
         sent: set[tuple[int, str]] = set()
         after = asked.after
@@ -189,6 +189,7 @@ class Pulls:
             check()
             once = msgspec.structs.replace(asked, wait=LOOK_EVERY, after=after)
             found = await self._pull(instance, label, once, sent)
+            check()  # the look may have waited
             lanes = self._dispatcher.pulled(self.find(instance, label).id)
             leases = {lane.lease.number for lane in lanes if lane.lease is not None}
             sent = {one for one in sent if one[0] in leases} | {(one.lease, one.id) for one in found}

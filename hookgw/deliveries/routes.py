@@ -434,11 +434,14 @@ class DeliveryRoutes:
     def _within_reach(self, selection: DeliverySelection, names: list[str]) -> DeliverySelection:
         """Return the selection of a job over several instances: only a key for everything leaves it open.
 
-        The job looks its instances up again later, when there may be more of them.
+        The job looks its instances up again later, when there may be more of them, with other tags.
         """
-        if current_principal().is_global:
+        principal = current_principal()
+        if principal.is_global:
             return selection
-        return limited(msgspec.structs.replace(selection, instances=tuple(names)), without_global=True)
+        tags = tuple(sorted({*selection.tags, *principal.reach.tags}))
+        named = msgspec.structs.replace(selection, instances=tuple(names), tags=tags)
+        return limited(named, without_global=True)
 
     async def _count_replay(self, names: list[str], asked: Asked) -> Counted:
         return await self._gateway.deliveries.count_replayable(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.events.routes import EMIT_PATH, EMIT_RULE
 from hookgw.records.api_keys import Right
-from hookgw.web.auth import authenticate, check_need, learn_key
+from hookgw.web.auth import authenticate, check_need, check_reach_again, learn_key
 from hookgw.web.first_headers import FirstHeaders
 from hookgw.web.needs import Need, Scope
 from hookgw.web.server.errors import JsonResponse, response_to
@@ -49,8 +49,9 @@ class FastEmit:
             instance = scope["path"][len(EMIT_PATH) :]
             await learn_key(self._gateway, exchange)
             # 401 and 403 before the body is read, as on the ordinary path.
-            principal = authenticate(self._gateway, exchange).principal
-            check_need(self._gateway.registry, principal, _NEED, {"instance": instance})
+            holder = authenticate(self._gateway, exchange)
+            check_need(self._gateway.registry, holder.principal, _NEED, {"instance": instance})
+            check_reach_again(self._gateway, exchange, holder, instance)
             body = await self._endpoint.emit(instance, headers, None, exchange)
             response = JsonResponse(EMIT_STATUS, body)
         except Gone:  # the client left: a response would reach no one

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from hookgw.kernel.errors import Invalid, NotFound
 from hookgw.plugins.boundary import Boundary, WrongResult
 from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.records.api_keys import Right
 from hookgw.records.dashboard_pages import DashboardPage
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class ContainedPage:
         self.title = page.title
         self.path = page.path
         self.of_instance = page.of_instance
-        self.right = page.right
+        self.right = page.needs or (Right.CONNECT if page.of_instance else Right.OPERATE)
         self.is_form = page.submit is not None
         self._boundary = boundary
         self._call = HookImplementation(

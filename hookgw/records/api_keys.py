@@ -17,7 +17,20 @@ WEAK = 16
 
 
 class Right(StrEnum):
-    """What a key may do. Rights do not include each other."""
+    """What a key may do. Rights do not include each other.
+
+    Attributes:
+        READ: find and list everything but the data of events.
+        PAYLOADS: see the data of events.
+        RECEIVE: pull deliveries and acknowledge them.
+        SEND: send messages, emit events.
+        WEBHOOKS: set, test, pause and delete webhooks.
+        REPLAY: replay, resend, backfill and cancel deliveries.
+        CONNECT: connect, restart and log out; change options and settings.
+        INSTANCES: create and delete instances.
+        KEYS: create and revoke keys.
+        OPERATE: everything else.
+    """
 
     READ = "read"
     PAYLOADS = "payloads"

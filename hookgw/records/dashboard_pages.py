@@ -34,7 +34,3 @@ class DashboardPage(msgspec.Struct, frozen=True, kw_only=True):
     of_instance: bool = False
     submit: Callable[[Any, Mapping[str, str]], Awaitable[str | None]] | None = None
     needs: Right | None = None
-
-    @property
-    def right(self) -> Right:
-        return self.needs or (Right.CONNECT if self.of_instance else Right.OPERATE)

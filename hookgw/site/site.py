@@ -30,7 +30,7 @@ from hookgw.site.cookies import SESSION, Cookies
 from hookgw.site.formats import install_filters
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
-from hookgw.web.auth import check_need
+from hookgw.web.auth import check_need, check_reach_again
 from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
 from hookgw.web.request_body import current_exchange, kept_body, read_body, reserve
 from hookgw.web.server.errors import BUG, response_to
@@ -215,6 +215,7 @@ class Site:
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
         check_need(self.gateway.registry, holder.principal, need, values)
+        check_reach_again(self.gateway, exchange, holder, values.get("instance"))
 
     async def _find_session(self, token: str) -> SignedIn:
         gateway = self.gateway

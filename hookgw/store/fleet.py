@@ -51,10 +51,10 @@ class RecordChanges(msgspec.Struct, frozen=True):
     instances: dict[str, Instance | None] = {}
     registrations: dict[str, Registration | None] = {}
     sessions: dict[str, BrowserSession | None] = {}
-    keys: dict[str, Key | None] = {}
     global_keys: Any = msgspec.UNSET
     disabled_webhooks: dict[str, str | None] = {}
     is_whole: bool = False
+    keys: dict[str, Key | None] = {}
 
 
 class Membership(Protocol):

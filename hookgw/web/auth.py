@@ -85,7 +85,23 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, scope.get(VIA, "")))
         # The names that the route matched, not the raw path: another spelling of it must not open anything.
-        check_need(gateway.registry, holder.principal, need, request.view_args or {})
+        variables = request.view_args or {}
+        check_need(gateway.registry, holder.principal, need, variables)
+        check_reach_again(gateway, exchange, holder, variables.get("instance"))
+
+
+def check_reach_again(
+    gateway: Gateway, exchange: RequestResponse, holder: KeyHolder, instance: str | None
+) -> None:
+    """Let the checks of the key after a wait look at the reach as well: tags change, names are reused."""
+    if instance is None or holder.principal.is_global or holder.principal.reach.is_everything:
+        return
+
+    def check() -> None:
+        gateway.keys.check_held(holder)
+        check_reach(gateway.registry, holder.principal, instance)
+
+    exchange.check_key = check
 
 
 async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:

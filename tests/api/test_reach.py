@@ -4,10 +4,13 @@ from typing import Any
 
 import httpx
 import pytest
+import trio
 
 from hookgw import Gateway
 from hookgw.core import OUT_OF_REACH
+from hookgw.deliveries import pull
 from hookgw.records import DeliverySelection, Job, JobKind
+from tests.api.conftest import slow_request
 from tests.api.test_app import shape_of
 
 URL = "http://127.0.0.1:9/hook"
@@ -104,7 +107,7 @@ async def test_other_instances_are_as_unknown_ones(name: str, client: httpx.Asyn
 @pytest.mark.parametrize("call", ["replay", "cancel"])
 async def test_a_bulk_job_stays_within_reach(call: str, client: httpx.AsyncClient, gateway: Gateway) -> None:
     key = as_(await make(client, **ACME))
-    selection = {} if call == "cancel" else {"since": "1h", "state": "all"}
+    selection: dict[str, Any] = {} if call == "cancel" else {"since": "1h", "state": "all"}
     counted = (await client.post(f"/delivery/{call}", json={**selection, "dryRun": True}, **key)).json()
     everything = (await client.post(f"/delivery/{call}", json={**selection, "dryRun": True})).json()
     assert counted["instances"].keys() <= {*ALL_OF_ACME}
@@ -339,3 +342,47 @@ async def test_a_revoked_key_opens_nothing_at_once(client: httpx.AsyncClient) ->
     key = as_(await make(client, **ACME))
     assert (await client.delete("/key/delete/acme")).status_code == 200
     assert (await client.get("/instance/fetchInstances", **key)).status_code == 401
+
+
+async def test_a_long_poll_and_a_stream_end_when_the_instance_leaves_the_reach(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull, "LOOK_EVERY", 1.0)
+    client.event_hooks = {}  # they read a stream as one response
+    await client.post("/webhook/set/acme1/crm", json={"url": "pull:"})
+    key = as_(await make(client, **ACME, rights=["receive"]))
+    answers: list[httpx.Response] = []
+
+    async def poll() -> None:
+        answers.append(await client.post("/delivery/pull/acme1/crm", json={"wait": "20s"}, **key))
+
+    async def stream() -> None:
+        headers = {**key["headers"], "accept": "text/event-stream"}
+        request = client.build_request(
+            "POST", "/delivery/pull/acme1/crm", json={}, headers=headers, timeout=30
+        )
+        streams.append((await client.send(request)).text)  # all of it: it ends
+
+    streams: list[str] = []
+    for wait in (poll, stream):
+        await client.patch("/instance/tags/acme1", json={"tags": {"tenant": "acme"}})
+        with trio.fail_after(40):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait)
+                await trio.sleep(0.5)
+                await client.patch("/instance/tags/acme1", json={"tags": {}})
+                await client.post("/event/emit/acme1", json={**EVENT, "id": f"later-{wait.__name__}"})
+    assert (answers[0].status_code, shape_of(answers[0])) == (403, [OUT_OF_REACH])
+    assert "later-stream" not in streams[0]
+    assert streams[0].rstrip().endswith(f'data: {{"message":["{OUT_OF_REACH}"]}}')
+
+
+async def test_a_body_that_comes_slowly_changes_nothing_out_of_reach(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    key = await make(client, **ACME)
+    async with slow_request(client, "/webhook/set/acme1", f'{{"url":"{URL}2"}}', apikey=key) as slow:
+        await client.patch("/instance/tags/acme1", json={"tags": {}})
+        status, _ = await slow.finish()
+    assert status == 403
+    assert gateway.registrations.get("acme1").url == URL

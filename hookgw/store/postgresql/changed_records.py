@@ -60,5 +60,5 @@ def read_changes(connection: Connection, since: int | None, cipher: RecordCipher
                 case _:
                     pass  # no node keeps it in memory
     return RecordChanges(
-        version, instances, registrations, sessions, keys, global_keys, disabled, is_whole=since is None
+        version, instances, registrations, sessions, global_keys, disabled, since is None, keys
     )

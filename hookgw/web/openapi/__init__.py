@@ -4,9 +4,10 @@ Each route declares itself with :func:`~hookgw.web.openapi.describe.describes` a
 handler's docstring is the summary. ``tests/api/openapi`` fails for an undeclared route, and the clients of
 ``tests/api`` validate every response, and every successful request, against the document. A route needs:
 
-- ``@describes("Tag", {200: responses.Something})``, with ``body=``, ``query=``, ``errors=`` if it has any;
+- ``@describes("Tag", Right.READ, {200: responses.Something})``: the right that a caller needs, as
+  :mod:`hookgw.web.needs` says, with ``body=``, ``query=``, ``errors=`` if it has any;
 - a type in the ``responses`` of its slice for its response;
 - for a body, a JSON Schema in :mod:`hookgw.app.json_schemas`.
 
-The document adds what follows from the path: its variables, the required key, and the errors of every route.
+The document adds what follows from the path: its variables, and the errors of every route.
 """

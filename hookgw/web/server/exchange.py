@@ -88,7 +88,8 @@ class RequestResponse:
         self.holder: KeyHolder | None = None
         """Of the caller's key or session; ``None`` before one is known, and on open paths."""
         self.check_key: Callable[[], None] | None = None
-        """Raises ``Unauthorized`` if the caller's key is no longer valid; ``None`` on open paths."""
+        """Raises ``Unauthorized`` if the caller's key is no longer valid, and ``ForeignKey`` if it no longer
+        reaches the instance in the path; ``None`` on open paths."""
         self.whole_body: bytes | None = None
         """The body, if it was read before the route: Quart gives a body once."""
         self.is_forwarded = False

@@ -39,7 +39,7 @@ async def test_what_a_node_ignored_of_another_server_is_read_once_it_has_lost_it
 ) -> None:
     """Events that come in before the loss may read all records: they must not count as known then."""
     held = True
-    nobody: Any = SimpleNamespace(ids=list, apply=lambda *_: None)
+    nobody: Any = SimpleNamespace(ids=list, limited={}, apply=lambda *_: None, apply_limited=lambda *_: None)
     keyring: Any = SimpleNamespace(remove=lambda *_: None, add_instance=lambda *_: None)
     async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
         registry = Registry(store, Audit(store, Clock()), AUDITED)
