@@ -2,9 +2,11 @@
 
 FROM python:3.13-slim AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE compose.yaml ./
+COPY pyproject.toml hatch_build.py LICENSE compose.yaml config.example.yaml ./
+COPY README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md ./
 COPY hookgw hookgw
 COPY plugins plugins
+COPY docs docs
 # Compiled here, because the running container may not write to its own files.
 RUN python -m venv /opt/hookgw \
     && /opt/hookgw/bin/pip install --no-cache-dir --compile ".[mcp,otel,postgresql,rabbitmq]"

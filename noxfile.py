@@ -352,6 +352,13 @@ def reference(session: nox.Session) -> None:
     session.run("python", "-m", "tests.support.networks_table")
 
 
+@nox.session(default=False)
+def site(session: nox.Session) -> None:
+    """Write the manual as a static site into ``site``, to publish it; ``nox -s site -- FOLDER`` elsewhere."""
+    install(session, "test")
+    session.run("python", "-m", "tests.support.site", *(session.posargs or ["site"]))
+
+
 @nox.session(python=PYTHONS[-1], default=False)
 def binary(session: nox.Session) -> None:
     """Build ``dist/hookgw``, one file, and test it without Python on the path: two minutes."""

@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from trio.testing import MockClock
 
 from hookgw.config import everything_in
 from hookgw.kernel import Schema
+from hookgw.manual.markdown import BrokenLink
+from hookgw.manual.packaged import open_manual
 from hookgw.plugins import discovery, loading, startup_hooks
 from hookgw.store.postgresql import Server, migrate
 from hookgw.testing.pytest_plugin import run_on
@@ -38,6 +41,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--few-cases", action="store_true", help="of each test, run the first and the last case")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # The first request for /docs in a checkout makes the manual, which takes longer than clients wait. If a
+    # page is wrong, the tests of the manual say so.
+    if not hasattr(session.config, "workerinput"):
+        with suppress(BrokenLink, OSError):
+            open_manual()
 
 
 @pytest.hookimpl(tryfirst=True)

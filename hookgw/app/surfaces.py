@@ -22,6 +22,7 @@ from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
 from hookgw.instances.routes.instances import InstanceRoutes
 from hookgw.keys.portal_routes import PortalRoutes
 from hookgw.keys.routes import KeyRoutes
+from hookgw.manual.routes import ManualRoutes
 from hookgw.mcp.routes import McpRoutes
 from hookgw.messages.routes.chats import ChatRoutes
 from hookgw.messages.routes.groups import GroupRoutes
@@ -92,7 +93,8 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         RootRoutes(gateway, has_dashboard=bool(pages)),
         HealthRoutes(gateway),
         McpRoutes(app, gateway),
-        OpenApiRoutes(app, gateway, request_schemas),
+        reference := OpenApiRoutes(app, gateway, request_schemas),
+        ManualRoutes(gateway.settings.server, reference),
     )
     for blueprint in (*(resource.blueprint() for resource in resources), *pages):
         app.register_blueprint(blueprint)

@@ -28,6 +28,8 @@ PLACES = {
     "/metrics": CallPlace.THIS,
     "/openapi.json": CallPlace.ANY,
     "/docs": CallPlace.ANY,
+    "/docs/http": CallPlace.ANY,
+    "/docs/<path:page>": CallPlace.ANY,
     "/operations/secret": CallPlace.ANY,
     "/instance/create": CallPlace.OWNER_IN_BODY,
     "/instance/fetchInstances": CallPlace.ALL,

@@ -25,3 +25,12 @@ def page_headers(*styles: str) -> dict[str, str]:
         "cross-origin-opener-policy": "same-origin",
         "cross-origin-resource-policy": "same-origin",
     }
+
+
+def manual_headers() -> dict[str, str]:
+    """Return headers with which a page loads and calls only its own gateway; nothing inline runs or shows."""
+    policy = (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return page_headers() | {"content-security-policy": policy}

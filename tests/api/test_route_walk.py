@@ -43,6 +43,7 @@ FILLED = {
     "rest": "notes",
     "part": "data",
     "below": "messages-upsert",
+    "page": "start",
     "kind": "messages-upsert",
 }
 """Values for the variables in paths other than the instance. Add every new variable here."""
@@ -161,6 +162,8 @@ async def test_the_walk_sees_everything(app: Application) -> None:
         "/readyz",
         "/openapi.json",
         "/docs",
+        "/docs/http",
+        "/docs/<path:page>",
         "/public/hello",
         *TOKEN_IN_PATH,
     }

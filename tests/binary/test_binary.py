@@ -157,7 +157,8 @@ def test_a_plugin_of_the_user_has_the_whole_standard_library(tmp_path: Path) -> 
         server.set("shop", receiver.url("/hook"))
         server.emit("shop", "CALL", {"modules": modules})
         assert receiver.next("/hook").json["data"] == json.loads(expected.stdout.splitlines()[-1])
-        assert "<html" in server.http.get("/docs").text
+        assert "The hookgw manual" in server.http.get("/docs").text
+        assert server.url in server.http.get("/docs/start").text
         page = server.http.get("/", headers={"accept": "text/html"}, follow_redirects=True)
         assert "<form" in page.text
         assets = re.findall(r'(?:href|src)="([^"]+\.(?:css|js)\b[^"]*)"', page.text)

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from hookgw import __version__
+from hookgw.manual.archive import Archive
+from hookgw.manual.make import GATEWAY, make
 
 VARIABLE = "HOOKGW_RELEASE"
 FOLDER = Path(os.environ.get(VARIABLE, "missing"))
@@ -114,9 +116,16 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
         assert archive.testzip() is None
     wanted = files_of("hookgw")
     wanted |= {name.replace("plugins/", "hookgw/_first_party/", 1) for name in files_of("plugins")}
-    wanted.add("hookgw/app/compose.yaml")
+    wanted |= {"hookgw/app/compose.yaml", "hookgw/manual/manual.zip"}
     assert {name for name in names if not name.startswith(INFO)} == wanted
     assert f"{INFO}/licenses/LICENSE" in names
+
+
+def test_the_wheel_has_the_manual_of_its_docs(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        manual = Archive(archive.read("hookgw/manual/manual.zip"))
+    made = make(ROOT, GATEWAY, __version__)
+    assert {name: manual.read(name) for name in manual.names} == made
 
 
 def test_every_file_of_the_wheel_is_recorded(wheel: Path) -> None:
@@ -134,7 +143,15 @@ def test_the_sdist_has_what_a_packager_needs(sdist: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     missing = files_of("hookgw", "plugins", "tests", "docs", "deploy") - names
     assert not missing
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "noxfile.py", "PKG-INFO"} <= names
+    assert {
+        "hatch_build.py",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "noxfile.py",
+        "PKG-INFO",
+    } <= names
     assert not [
         name for name in names if "__pycache__" in name or name.startswith((".git/", ".venv", "dist/"))
     ]

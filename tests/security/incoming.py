@@ -133,7 +133,16 @@ def _routes(live: Live, instance: str) -> Iterator[tuple[str, str, str]]:
 
 
 TOKEN_IN_PATH = {"/ingest/<instance>/<token>", "/media/<instance>/<token>"}
-OPEN = {"/", "/healthz", "/readyz", "/openapi.json", "/docs", *TOKEN_IN_PATH}
+OPEN = {
+    "/",
+    "/healthz",
+    "/readyz",
+    "/openapi.json",
+    "/docs",
+    "/docs/http",
+    "/docs/<path:page>",
+    *TOKEN_IN_PATH,
+}
 
 
 @family("routes without a key", "401 on every route except the open ones")

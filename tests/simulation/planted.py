@@ -1,7 +1,7 @@
 """Plants each of the bugs in ``bugs/`` into a copy of hookgw, and counts the runs until one finds it.
 
 ``python -m tests.simulation.planted`` tries all and prints a table; with ``--write``, it updates the one in
-``docs/testing.md``. With names, it tries these.
+``docs/proofs.md``. With names, it tries these.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BUGS = Path(__file__).with_name("bugs")
-PAGE = ROOT / "docs" / "testing.md"
+PAGE = ROOT / "docs" / "proofs.md"
 _TABLE = re.compile(r"(?<=<!-- planted bugs -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _DONE = re.compile(r"^([\d,]+) runs \(", re.MULTILINE)
 _RULE = re.compile(r"^seed \d+: (\w+):", re.MULTILINE)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", choices=[[], *patches()])
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="bugs at a time")
-    parser.add_argument("--write", action="store_true", help="update docs/testing.md")
+    parser.add_argument("--write", action="store_true", help="update docs/proofs.md")
     given = parser.parse_args(arguments)
     lines, missed = ["| bug | found by | runs |", "|---|---|---|"], 0
     chosen = {name: patch for name, patch in patches().items() if not given.names or name in given.names}

@@ -58,7 +58,8 @@ class Contract:
         self._document = OpenApiRoutes(self._app, self._gateway, request_schemas).document
         base = self._document["servers"][0]["url"].removesuffix("/")
         for path, operations in self._document["paths"].items():
-            pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(base + path))
+            pages = "[^/]+" if path != "/docs/{page}" else ".+"  # the manual has folders
+            pattern = re.sub(r"\\\{\w+\\\}", pages, re.escape(base + path))
             self._paths.append((re.compile(pattern + "/?"), operations))
 
     def _operation(self, method: str, path: str) -> dict[str, Any] | None:

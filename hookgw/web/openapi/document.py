@@ -46,6 +46,7 @@ _PATH_PARAMETERS = {
     ),
     "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
     "kind": ("kind", ref("KindName") | {"examples": ["MESSAGES_UPSERT"]}, "The event kind, in any spelling."),
+    "page": ("page", {"type": "string", "examples": ["start"]}, "The path of the page."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
 """For each variable in paths: its name in the document, its schema and its meaning."""
@@ -72,6 +73,7 @@ _MEANINGS: Mapping[int, str] = {
     202: "Accepted.",
     204: "OK, without a body.",
     302: "The page is at `Location`.",
+    304: "The client has it already, as its `If-None-Match` says.",
     400: "The input breaks a rule, or is not valid JSON. The error may have the form of the call's protocol.",
 }
 

@@ -1,4 +1,4 @@
-"""Converts the OpenAPI document for the template of ``/docs``. No I/O."""
+"""Converts the OpenAPI document for the template of ``/docs/http`` and below. No I/O."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ class Call(msgspec.Struct, frozen=True):
 class Group(msgspec.Struct, frozen=True):
     name: str
     calls: list[Call]
+
+    @property
+    def slug(self) -> str:
+        """The name in the address of its page."""
+        return self.name.lower().replace(" ", "-")
 
 
 class Shape(msgspec.Struct, frozen=True):

@@ -1,10 +1,9 @@
-"""``/openapi.json`` and ``/docs``: the OpenAPI document of the running gateway, and its HTML page."""
+"""``/openapi.json``: the OpenAPI document of the running gateway; and the page that ``/docs/http`` shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,13 +11,14 @@ from quart import Blueprint, Response, render_template
 from quart_trio import QuartTrio
 
 from hookgw._version import __version__
+from hookgw.kernel.errors import NotFound
 from hookgw.kernel.schema_parts import Schema
 from hookgw.web.auth import is_dashboard, need_of_view
+from hookgw.web.gzipped import Gzipped
 from hookgw.web.needs import OPEN
-from hookgw.web.openapi.describe import JSON, NotJson, describes, operation_of, undeclared
+from hookgw.web.openapi.describe import JSON, describes, operation_of, undeclared
 from hookgw.web.openapi.document import INTRODUCTION, Route, build_document
-from hookgw.web.openapi.page import groups_of, shapes_of
-from hookgw.web.pages import page_headers
+from hookgw.web.openapi.page import Group, groups_of, shapes_of
 from hookgw.web.request_body import current_exchange
 from hookgw.web.templates import load_templates
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 _TAG = "Operation"
-_STYLE = (Path(__file__).parent / "templates" / "docs.css").read_text(encoding="utf-8")
+CALL_LIST = "http"
+"""The address of the list of calls, below ``/docs``; the other pages of the reference are below it."""
+SCHEMAS = "schemas"
 
 
 class OpenApiRoutes:
@@ -44,13 +46,12 @@ class OpenApiRoutes:
         self._bodies = bodies
         self._app = app
         self._gateway = gateway
-        self._page: bytes | None = None
+        self._pages: dict[tuple[str, str], Gzipped] = {}
 
     def blueprint(self) -> Blueprint:
         blueprint = Blueprint("openapi", __name__)
         blueprint.jinja_loader = load_templates("hookgw.web.openapi")
         blueprint.add_url_rule("/openapi.json", view_func=self.openapi)
-        blueprint.add_url_rule("/docs", view_func=self.docs)
         return blueprint
 
     @describes(_TAG, OPEN, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
@@ -58,23 +59,75 @@ class OpenApiRoutes:
         """Return this document."""
         return _static(self._encoded, {}, JSON)
 
-    @describes(_TAG, OPEN, {200: NotJson("text/html", "An HTML page.")})
-    async def docs(self) -> Response:
-        """Return this document as an HTML page."""
-        if self._page is None:
-            server = self._gateway.settings.server
-            page = await render_template(
-                "docs.html",
-                style=_STYLE,
-                version=__version__,
-                introduction=INTRODUCTION.strip().split("\n\n"),
-                base=server.base_path,
-                address=server.public_url or f"http://127.0.0.1:8080{server.base_path}",
-                groups=groups_of(self.document),
-                shapes=shapes_of(self.document),
-            )
-            self._page = page.encode()
-        return _static(self._page, page_headers(_STYLE), "text/html; charset=utf-8")
+    async def page(
+        self,
+        name: str,
+        address: str,
+        assets: Mapping[str, str],
+        headers: Mapping[str, str],
+        show: Callable[[str], str],
+    ) -> Response:
+        """Return a part of this document as an HTML page.
+
+        Args:
+            name: of a group of calls, or ``schemas``; empty for the list of all calls.
+            address: of the gateway, for the examples.
+            assets: the URLs of what the page loads, from the list; it does without them if there are none.
+            show: returns the HTML of an example of ``curl``.
+
+        Raises:
+            NotFound: there is no page of this name.
+        """
+        ready = self._pages.get((name, address))
+        if ready is None:
+            page = await self.html(name, address, assets, show)
+            ready = await Gzipped.make(page.encode(), "text/html; charset=utf-8")
+            if assets:
+                self._pages[name, address] = ready
+        return ready.response(headers)
+
+    async def html(
+        self,
+        name: str,
+        address: str,
+        assets: Mapping[str, str],
+        show: Callable[[str], str],
+        *,
+        is_site: bool = False,
+    ) -> str:
+        """Return a page; see :meth:`page`. Those of a static site have links to files, and call nothing."""
+        group = next((one for one in self.groups if one.slug == name), None)
+        if name not in ("", SCHEMAS) and group is None:
+            raise NotFound(f"The reference has no page {name[:64]!r}. It begins at /docs/http.")
+        # Links are relative, because a proxy may add a prefix.
+        up = "" if name == "" else "../"
+        suffix = ".html" if is_site else ""
+
+        def to(target: str) -> str:
+            if target == "openapi.json":
+                return f"{up}{target}" if is_site else f"{up}../{target}"
+            return f"{up}{CALL_LIST}/{target}{suffix}" if target else f"{up}{CALL_LIST}{suffix}"
+
+        return await render_template(
+            "docs.html",
+            name=name,
+            group=group,
+            groups=self.groups,
+            shapes=shapes_of(self.document) if name == SCHEMAS else (),
+            assets=assets,
+            asset=lambda asset: f"{up}{assets[asset]}",
+            to=to,
+            home=f"{up}index.html" if is_site else f"{up}../docs",
+            is_site=is_site,
+            show=show,
+            version=__version__,
+            introduction=INTRODUCTION.strip().split("\n\n"),
+            address=address,
+        )
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        return groups_of(self.document)
 
     @cached_property
     def document(self) -> dict[str, Any]:
