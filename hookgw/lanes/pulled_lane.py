@@ -511,6 +511,7 @@ class PulledLane:
                 at=now,
                 attempt=attempt,
                 failures=delivery.failures,
+                weight=delivery.weight,
             ),
         )
 
