@@ -261,14 +261,14 @@ def e2e(session: nox.Session) -> None:
 def minimums(session: nox.Session) -> None:
     """Run tests on the lowest Python, with the lowest versions that pyproject.toml allows.
 
-    They are the tests of what touches a dependency, each with two of its cases at most: a dependency that
-    lacks something fails either of them. ``nox -s minimums -- tests`` runs all.
+    They are the tests of what touches a dependency, without processes, each with two of its cases at most: a
+    dependency that lacks something fails either of them. ``nox -s minimums -- tests`` runs all.
     """
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
     find_postgresql(session)
     install(session, "minimums", "-c", str(constraints))
-    few = ("--few-cases", "--hypothesis-profile=few")
+    few = ("-m", "not process", "--few-cases", "--hypothesis-profile=few")
     fewer = () if session.posargs else (*few, *(f"--ignore={folder}" for folder in OWN_LOGIC))
     session.run("pytest", "-q", *fewer, *WITHOUT_SLOW, *(session.posargs or ON_ALL_CORES), env=FEW_EXAMPLES)
 
@@ -326,15 +326,17 @@ def types(session: nox.Session) -> None:
 def simulate(session: nox.Session) -> None:
     """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults.
 
-    ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000`` takes hours.
-    ``--power 20000`` cuts the power of a recorded store instead, and looks at so many states of its disk.
+    CI runs 1,000. ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000``
+    takes hours. ``--power 20000`` cuts the power of a recorded store instead, and looks at so many
+    states of its disk.
     """
     install(session, "test")
     parser = argparse.ArgumentParser(session.name, add_help=False, allow_abbrev=False)
     parser.add_argument("--power")
     known, rest = parser.parse_known_args(session.posargs)
     if known.power is None:
-        session.run("python", "-m", "tests.simulation", *rest)
+        few = ("--runs", "1000") if os.environ.get("CI") and not rest else ()
+        session.run("python", "-m", "tests.simulation", *few, *rest)
     else:
         session.run("python", "-m", "tests.simulation.power", "--states", known.power, *rest)
 

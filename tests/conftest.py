@@ -24,6 +24,7 @@ from hookgw.web import AppApplication as Application
 from hookgw.web import Route, build_document
 from hookgw.web.openapi import routes
 from tests.support.compiled_rules import CompiledOnce
+from tests.support.compiled_templates import KeptTemplates
 from tests.support.first_party_modules import FirstPartyModules
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 
@@ -130,6 +131,13 @@ def _plugins_forgotten(_first_party_modules: FirstPartyModules) -> Iterator[None
 def _routes_compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Application, "url_rule_class", CompiledOnce)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _templates_compiled_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Application.jinja_options, "bytecode_cache", KeptTemplates())
         yield
 
 

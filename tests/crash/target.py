@@ -8,6 +8,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
 import trio
+import trio.testing
 
 ROOT = Path(__file__).parent.parent.parent
 DELIVERY = {
@@ -78,18 +79,20 @@ class Target:
         )
 
     async def died(self) -> None:
-        """Wait until a doomed process has killed itself.
+        """Wait until a doomed process has killed itself, and receivers have read what it had sent.
 
         Raises:
             AssertionError: it ended otherwise.
         """
         assert await self._running().wait() == -signal.SIGKILL
+        await trio.testing.wait_all_tasks_blocked(0.005)
 
     async def kill(self) -> None:
-        """``kill -9``; returns when the process is gone."""
+        """``kill -9``; returns when the process is gone, and receivers have read what it had sent."""
         process = self._running()
         process.kill()
         await process.wait()
+        await trio.testing.wait_all_tasks_blocked(0.005)
 
     def signal(self, number: int) -> None:
         self._running().send_signal(number)

@@ -356,7 +356,11 @@ async def test_it_waits_for_room_and_new_events_cannot_hold_it_up(
         await kit.register(hookgw_receiver.url)
         hookgw_receiver.default = answer(503)
         nursery.start_soon(let_time_pass, kit)
-        job = await backfill(kit)
+        await backfill(kit)
+        with trio.fail_after(3600):
+            while kit.gateway.jobs.all()[0].done < 4:  # noqa: ASYNC110
+                await trio.sleep(1)
+        [job] = kit.gateway.jobs.all()
         assert (job.is_running, job.done) == (True, 4)  # half of the room
         newer = await emit(kit, 4, 90)  # the backlog is full
         hookgw_receiver.default = answer()

@@ -14,11 +14,13 @@ from hookgw.instances.quiet import LOOK_EVERY, QuietWatch, Sign
 from hookgw.records.connectors import ConnectionState, QRCode
 from hookgw.records.events import Event
 from hookgw.testing import FakeConnector, GatewayKit, open_kit
+from tests.support.waits import asleep
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 HOUR = 3600.0
 WEEK = 168 * HOUR
+WATCH = "hookgw.instances.quiet.QuietWatch.run"
 
 
 class Observer:
@@ -70,13 +72,18 @@ async def connect(kit: GatewayKit, **options: Any) -> None:
     await kit.gateway.instances.connect("shop")
 
 
+async def advance(kit: GatewayKit, seconds: float) -> None:
+    """Move the clock, and let the watch look once; the kit does not wait for what it reads and writes."""
+    await asleep(WATCH)
+    await kit.advance(seconds)
+    await asleep(WATCH)
+    await kit.settled()
+
+
 async def look(kit: GatewayKit, times: int = 5) -> None:
     """Wait for as long as the watch has to notice something: less than 30 s."""
     for _ in range(times):
-        await kit.advance(LOOK_EVERY)
-        # What the watch reads and then writes meanwhile, the kit does not wait for.
-        await kit.gateway.store.load_rhythm("of nobody")
-        await kit.settled()
+        await advance(kit, LOOK_EVERY)
 
 
 async def problems(kit: GatewayKit) -> list[str]:
@@ -88,7 +95,7 @@ async def test_an_instance_that_falls_silent_is_reported_once_and_when_it_is_hea
 ) -> None:
     await connect(kit)
     await kit.emit("CALL", {})
-    await kit.advance(HOUR - 10)
+    await advance(kit, HOUR - 10)
     assert observer.kinds == []
     assert await problems(kit) == []
     await look(kit)
@@ -110,11 +117,11 @@ async def test_what_hookgw_raises_itself_is_no_sign_of_life(
     kit: GatewayKit, observer: Observer, connector: FakeConnector
 ) -> None:
     await connect(kit)
-    await kit.advance(HOUR / 2)
+    await advance(kit, HOUR / 2)
     await connector.session("shop").set_state(ConnectionState.CONNECTING)
     await connector.session("shop").show_qr_code(QRCode(code="c", base64="data:image/png;base64,AA=="))
     await connector.session("shop").set_state(ConnectionState.OPEN)
-    await kit.advance(HOUR / 2)
+    await advance(kit, HOUR / 2)
     await look(kit)
     assert observer.kinds == ["INSTANCE_QUIET"]
 
@@ -123,14 +130,14 @@ async def test_without_a_connection_the_silence_does_not_grow(
     kit: GatewayKit, observer: Observer, connector: FakeConnector
 ) -> None:
     await connect(kit)
-    await kit.advance(HOUR / 2)
+    await advance(kit, HOUR / 2)
     await connector.session("shop").set_state(ConnectionState.CLOSE)
     await look(kit, 1)
-    await kit.advance(2 * HOUR)
+    await advance(kit, 2 * HOUR)
     await connector.session("shop").set_state(ConnectionState.OPEN)
     await look(kit)
     assert observer.kinds == []
-    await kit.advance(HOUR / 2)
+    await advance(kit, HOUR / 2)
     await look(kit)
     assert observer.kinds == ["INSTANCE_QUIET"]
 
@@ -147,11 +154,11 @@ async def test_an_instance_has_a_limit_of_its_own(kit: GatewayKit, observer: Obs
 async def test_events_over_http_are_watched_without_a_connector(kit: GatewayKit, observer: Observer) -> None:
     await kit.gateway.instances.create("shop")
     await kit.emit("CALL", {})
-    await kit.advance(HOUR)
+    await advance(kit, HOUR)
     await look(kit)
     assert observer.kinds == []  # nobody has said that it is connected
     await kit.emit("CONNECTION_UPDATE", {"state": "open"})
-    await kit.advance(HOUR)
+    await advance(kit, HOUR)
     await look(kit)
     assert observer.kinds == ["INSTANCE_QUIET"]
 
@@ -163,9 +170,9 @@ async def test_ten_usual_gaps_at_this_hour_of_the_week_are_enough(
     for _ in range(4):
         for _ in range(60):
             await kit.emit("CALL", {})
-        await kit.advance(WEEK)
+        await advance(kit, WEEK)
     await kit.emit("CALL", {})
-    await kit.advance(590)
+    await advance(kit, 590)
     assert observer.kinds[-1] == "INSTANCE_HEARD"  # after a week of the training
     await look(kit)
     assert observer.kinds[-1] == "INSTANCE_QUIET"
@@ -178,9 +185,9 @@ async def test_the_silence_outlasts_a_restart(
     async with opened(tmp_path, observer, connector, quiet_after="1h") as kit:
         await connect(kit)
         await kit.emit("CALL", {})
-        await kit.advance(HOUR / 2)
+        await advance(kit, HOUR / 2)
     async with opened(tmp_path, observer, connector, quiet_after="1h") as kit:
-        await kit.advance(HOUR / 2)
+        await advance(kit, HOUR / 2)
         await look(kit)
         assert observer.kinds == ["INSTANCE_QUIET"]
     async with opened(tmp_path, observer, connector, quiet_after="1h") as kit:
@@ -196,7 +203,7 @@ async def test_the_silence_outlasts_a_restart(
 async def test_a_later_instance_of_the_name_begins_with_nothing(kit: GatewayKit, observer: Observer) -> None:
     await connect(kit)
     await kit.emit("CALL", {})
-    await kit.advance(HOUR - 10)
+    await advance(kit, HOUR - 10)
     former = kit.gateway.instances.get("shop").id
     await kit.gateway.instances.delete("shop")
     await connect(kit)
@@ -228,7 +235,7 @@ async def test_without_a_connector_it_stays_open_over_a_restart(
         await kit.emit("CONNECTION_UPDATE", {"state": "open"})
         await look(kit)
     async with opened(tmp_path, observer, connector, quiet_after="1h") as kit:
-        await kit.advance(HOUR)
+        await advance(kit, HOUR)
         await look(kit)
         assert observer.kinds == ["INSTANCE_QUIET"]
         await kit.emit("CONNECTION_UPDATE", {"state": "close"})

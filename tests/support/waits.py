@@ -1,6 +1,46 @@
-"""Times that tests share: what hookgw waits for by default."""
+"""What tests wait for: times that hookgw uses by default, and tasks."""
+
+import time
+
+import trio
 
 from hookgw.config import DeliverySettings
 
 FIRST_WAIT = float(DeliverySettings().schedule[0])
 """Seconds after which a failed delivery is tried again."""
+
+
+async def asleep(name: str) -> None:
+    """Wait until each task that runs a function sleeps in ``trio.sleep``; threads get real time meanwhile.
+
+    A mock clock that moves before a task has come back to its sleep makes the task late, or lets it miss a
+    turn.
+
+    Args:
+        name: the function as Trio names its task, such as ``hookgw.instances.quiet.QuietWatch.run``.
+
+    Raises:
+        TimeoutError: one was still busy after ten real seconds, or there is none.
+    """
+    deadline = time.monotonic() + 10
+    while True:
+        await trio.to_thread.run_sync(time.sleep, 0.001)
+        await trio.testing.wait_all_tasks_blocked()
+        tasks = [task for task in _all_tasks() if task.name == name]
+        if tasks and all("sleep" in _awaits(task) for task in tasks):
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(tasks)} tasks {name}, and not all asleep")
+
+
+def _all_tasks() -> list[trio.lowlevel.Task]:
+    root = trio.lowlevel.current_root_task()
+    found = [root] if root else []
+    for task in found:
+        found += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return found
+
+
+def _awaits(task: trio.lowlevel.Task) -> list[str]:
+    """Return the names of the functions in which a task waits, the innermost last."""
+    return [frame.f_code.co_name for frame, _ in task.iter_await_frames()]
