@@ -56,6 +56,7 @@ from hookgw.records.deliveries import (
     Position,
     Settlement,
     WaitsFor,
+    weight_of,
 )
 from hookgw.records.lanes import partition_of, registration_of
 from hookgw.records.registrations import Registration
@@ -511,7 +512,7 @@ class PulledLane:
                 at=now,
                 attempt=attempt,
                 failures=delivery.failures,
-                weight=delivery.weight,
+                weight=weight_of(delivery),
             ),
         )
 
