@@ -68,7 +68,7 @@ class EditedDeliveries:
             )
         former = report.event
         event = msgspec.structs.replace(former, id=edited_id(former.id, data_json), data_json=data_json)
-        await self._intake.accept([event], single=True, is_parsed=True, only=registration.id)
+        await self._intake.accept([event], single=True, only=registration.id)
         details = {"label": registration.label, "event": event.id, "editedFrom": former.id}
         await self._note(present, report, details)
         return (await self._history.find(instance, event.id, without_global=without_global)).summary

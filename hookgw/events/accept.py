@@ -27,9 +27,11 @@ from hookgw.core.long_work import long_work, run_in_slices
 from hookgw.core.metrics import Metrics
 from hookgw.core.registry import Registry
 from hookgw.events.append_turns import AppendTurns
+from hookgw.events.requests import Batch, CheckedEvent, only_raised
 from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from hookgw.kernel.json_text import check_values
 from hookgw.kernel.long_json import finish
+from hookgw.kernel.times import YEAR_10000
 from hookgw.plugins.event_records import plain_event
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.events import EVENT_ID, Catalog, Event, Receipt
@@ -58,7 +60,6 @@ _SHORT = 4096
 """At most this many events, of at most so many bytes each on average, are checked without a pause."""
 _OBSERVERS_TIMEOUT = 60.0
 """Seconds that all observers of one call may take together."""
-_YEAR_10000 = 253_402_300_800.0
 
 _NO_HEADERS: Mapping[str, str] = {}
 
@@ -100,11 +101,9 @@ class EventIntake:
         self._is_dispatching = is_dispatching
         self._settings = settings
         self._catalog = catalog
-        self._schemas = SchemaBook(catalog)
+        self.schemas = None if settings.validate == "off" else SchemaBook(catalog)
         self._registry = registry
         self._outbox = outbox
-        # Producers may not emit operational events: only hookgw raises them.
-        self._emittable = frozenset(kind.name for kind in catalog if not kind.operational)
         self._states = states
         self._hooks = hooks
         self._metrics = metrics
@@ -113,12 +112,47 @@ class EventIntake:
         self._observed_until = math.inf
         self._observing: set[trio.CancelScope] = set()
 
-    async def accept(  # noqa: C901 -- one step a time
+    async def accept(
         self,
         events: Sequence[Event],
         *,
         single: bool = False,
-        is_parsed: bool = False,
+        state: ConnectorState | None = None,
+        instance_id: str | None = None,
+        epoch: ShardEpoch | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        only: str | None = None,
+    ) -> Receipt:
+        """Check events of plugins and connectors, which may hold anything, and store them: all or none.
+
+        Args:
+            events: in the order of delivery.
+            single: the caller sent one event, not a batch: messages about it name no index.
+            state: of a connector, stored in the same commit, even without events or with duplicates only.
+            instance_id: all events are of this instance, and of no later one with its name.
+            epoch: in which this node must hold the connector's shard; ``None`` without a connector.
+            headers: of a request, for observers.
+            only: the id of the only registration that gets them, whatever kinds it wants.
+
+        Raises:
+            Invalid: an event breaks a rule; each message begins with the event's index.
+            NotFound, Unavailable, TooLarge: see :meth:`accept_checked`.
+        """
+        steps = self._check(events, single)
+        if len(events) <= _FEW and sum(map(_size_of, events)) <= len(events) * _SHORT:
+            batch = finish(steps)
+        else:
+            # By the name, as all other work of an instance; an event of a plugin may have anything there.
+            name = getattr(events[0], "instance", "")
+            batch = await run_in_slices(name if type(name) is str else "", steps)
+        return await self.accept_checked(
+            batch, state=state, instance_id=instance_id, epoch=epoch, headers=headers, only=only
+        )
+
+    async def accept_checked(  # noqa: C901 -- one step a time
+        self,
+        batch: Batch,
+        *,
         state: ConnectorState | None = None,
         instance_id: str | None = None,
         epoch: ShardEpoch | None = None,
@@ -130,17 +164,10 @@ class EventIntake:
         The events are on disk when this returns. The cancellation of a waiting caller does not undo that.
 
         Args:
-            events: in the order of delivery.
-            single: the caller sent one event, not a batch: messages about it name no index.
-            is_parsed: hookgw's own parser made the events. Those of plugins may hold anything.
-            state: of a connector, stored in the same commit, even without events or with duplicates only.
-            instance_id: all events are of this instance, and of no later one with its name.
-            epoch: in which this node must hold the connector's shard; ``None`` without a connector.
-            headers: of the request, for observers.
-            only: the id of the only registration that gets them, whatever kinds it wants.
+            batch: what the parser has made with :attr:`schemas`. For the others, see :meth:`accept`.
 
         Raises:
-            Invalid: an event breaks a rule; each message begins with the event's index.
+            Invalid: ``events.validate`` is ``strict``, and an event violates its kind's schema.
             NotFound: the instance of an event, or of the state, does not exist, or is a later one.
             Unavailable: the disk refuses, a limit of the backlog is reached, or no lanes run.
             TooLarge: the events exceed such a limit on their own, or make too many deliveries.
@@ -149,39 +176,37 @@ class EventIntake:
         # learn that deliveries have stopped.
         if not self._is_dispatching():
             raise Unavailable("hookgw does not deliver at the moment: it is starting or stopping.")
-        if not is_parsed:
-            steps = _plain(events)
-            is_short = len(events) <= _FEW and sum(map(_size_of, events)) <= len(events) * _SHORT
-            # By the name, as all other work of an instance; an event of a plugin may have anything there.
-            name = "" if is_short else getattr(events[0], "instance", "")
-            holder = name if type(name) is str else ""
-            events = finish(steps) if is_short else await run_in_slices(holder, steps)
-        if any(self._registry.find_instance(event.instance) is None for event in events):
+        if any(self._registry.find_instance(one.event.instance) is None for one in batch.checked):
             await self._catch_up()  # created on another node a moment ago, perhaps
         # The caller may emit for these, and not for later instances of their names.
-        instances: dict[str, Instance | None] = {}
+        instances: dict[str, Instance] = {}
         completed: list[Event] = []
+        long: list[Event] = []
+        warnings: list[str] = []
         size = 0
-        for event in events:
+        for index, checked in enumerate(batch.checked):
+            event = checked.event
             name = event.instance
             if name not in instances:
-                found = instances[name] = self._registry.find_instance(name)
-                if instance_id is not None and found is not None and found.id != instance_id:
+                found = instances[name] = self._registry.instance(name)
+                if instance_id is not None and found.id != instance_id:
                     raise NotFound(f"The instance {name!r} was deleted.")
             completed.append(self._complete(event))
             size += len(event.data_json)
-        problems: list[str] = []
-        warnings: list[str] = []
-        if len(events) <= _FEW and size <= len(events) * _SHORT:
-            finish(self._check(completed, single, problems, warnings))
-        else:
-            await run_in_slices(
-                events[0].instance if events else "", self._check(completed, single, problems, warnings)
-            )
-        if self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
-            problems += warnings
-        if problems:
-            raise Invalid(*_first(problems))
+            if len(event.data_json) > _SHORT:
+                long.append(completed[-1])
+            if checked.violation is not None:
+                warnings.append(
+                    checked.violation if batch.is_single else f"events[{index}].{checked.violation}"
+                )
+        if warnings and self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
+            raise Invalid(*_first(warnings))
+        if long and any(
+            registration.ordering is Ordering.CHAT
+            for name, kind in {(event.instance, event.kind) for event in long}
+            for registration in self._registry.wanting(name, kind)
+        ):
+            await run_in_slices(long[0].instance, _find_chats(long))
         if warnings:
             logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
         if completed and self._hooks.implements("hookgw_accept"):
@@ -200,8 +225,8 @@ class EventIntake:
                 targets = shared.get(key)
                 if targets is None:
                     if key not in rules:
-                        found = instances[event.instance]  # it may have been deleted during a wait
-                        if found is None or self._registry.instance(event.instance).id != found.id:
+                        # It may have been deleted during a wait.
+                        if self._registry.instance(event.instance).id != instances[event.instance].id:
                             raise NotFound(f"The instance {event.instance!r} was deleted.")
                         wanting = self._registry.wanting(*key) if only is None else self._receiver(only)
                         rules[key] = [lane_rule(one) for one in wanting]
@@ -211,8 +236,8 @@ class EventIntake:
                 deliveries += len(targets)
                 if deliveries > MOST_DELIVERIES and len(completed) > 1:
                     raise TooLarge(
-                        f"The batch makes more than {MOST_DELIVERIES:,} deliveries: {len(events):,} events "
-                        f"to up to {len(targets)} registrations. Split it into smaller batches."
+                        f"The batch makes more than {MOST_DELIVERIES:,} deliveries: {len(completed):,} "
+                        f"events to up to {len(targets)} registrations. Split it into smaller batches."
                     )
                 appends.append(Append(event, targets))
             return appends
@@ -268,28 +293,37 @@ class EventIntake:
             raise Conflict("The registration was deleted or disabled.")
         return [found]
 
-    def _check(
-        self, events: Sequence[Event], single: bool, problems: list[str], warnings: list[str]
-    ) -> Generator[None, None, None]:
-        """Add errors, and warnings about payloads that violate their kind's schema, event by event."""
-        for index, event in enumerate(events):
-            problem = self._problem(event)
+    def _check(self, events: Iterable[Event], single: bool) -> Generator[None, None, Batch]:
+        """Check the values of events, and pause after each one. ``Invalid`` has the mistake of each event."""
+        checked: list[CheckedEvent] = []
+        problems: list[str] = []
+        for index, given in enumerate(events):
+            try:
+                event = plain_event(given)
+            except ValueError as error:
+                problems.append(f"events[{index}] {error}.")
+                yield
+                continue
+            problem, violation = self._problem(event), None
             if problem is not None:
                 problems.append(problem if single else f"events[{index}]: {problem}")
-            elif self._settings.validate != "off" and (problem := self._schemas.problem(event)):
-                warnings.append(problem if single else f"events[{index}].{problem}")
-            if problem is None and len(event.data_json) > _SHORT:
-                wanting = self._registry.wanting(event.instance, event.kind)
-                if any(registration.ordering is Ordering.CHAT for registration in wanting):
-                    event.chat_hash  # noqa: B018 -- found now and kept: addressing a batch cannot pause
+            elif self.schemas is not None:
+                violation = self.schemas.problem(event)
+                if violation is not None and self._settings.validate == "strict":
+                    problems.append(violation if single else f"events[{index}].{violation}")
+            checked.append(CheckedEvent(event, violation))
             yield
+        if problems:
+            raise Invalid(*_first(problems))
+        return Batch(checked, [], is_single=single)
 
     def _problem(self, event: Event) -> str | None:
-        # The cheap checks first; a batch may have 10,000 events.
-        if event.kind not in self._emittable:
-            if event.kind in self._catalog:
-                return f"{event.kind} is an operational event, which only hookgw raises."
+        """Return which rule an event breaks that :class:`EventReader` would have refused."""
+        kind = self._catalog.get(event.kind)
+        if kind is None or kind.name != event.kind:
             return f"{event.kind!r} is not an event kind of the catalog."
+        if kind.operational:
+            return only_raised(kind)
         if not EVENT_ID.fullmatch(event.id):
             return "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."
         if len(event.data_json) > self._settings.max_data:
@@ -298,9 +332,8 @@ class EventIntake:
             check_values(event.data_json, self._settings.max_values)
         except ValueError as error:
             return f"data {error}."
-        if not 0 <= event.time < _YEAR_10000:
+        if not 0 <= event.time < YEAR_10000:
             return "time must be seconds since the epoch, before the year 10000."
-        self._registry.instance(event.instance)
         return None
 
     def _complete(self, event: Event) -> Event:
@@ -345,22 +378,10 @@ def _size_of(event: Any) -> int:
     return len(data_json) if type(data_json) is bytes else 0
 
 
-def _plain(events: Iterable[Event]) -> Generator[None, None, list[Event]]:
-    """Return a plugin's events as plain records; raise ``Invalid`` for what cannot be stored or sent.
-
-    It pauses after each event.
-    """
-    plain = []
-    problems = []
-    for index, event in enumerate(events):
-        try:
-            plain.append(plain_event(event))
-        except ValueError as error:
-            problems.append(f"events[{index}] {error}.")
+def _find_chats(events: Iterable[Event]) -> Generator[None, None, None]:
+    for event in events:
+        event.chat_hash  # noqa: B018 -- found now and kept: addressing a batch cannot pause
         yield
-    if problems:
-        raise Invalid(*_first(problems))
-    return plain
 
 
 def _first(sentences: list[str]) -> list[str]:

@@ -82,6 +82,7 @@ class EmitEndpoint:
             limits=self._limits,
             kind=kind,
             by_message=by_message,
+            schemas=gateway.events.schemas,
         )
         # A short event is read at once: it need not wait for its turn behind the work of other requests.
         if len(body) <= _SHORT and is_single(body, lines=lines):
@@ -91,9 +92,7 @@ class EmitEndpoint:
         del body  # the events have their own bytes
         # A client that disconnects now cancels this task. An append that has begun still reaches the disk;
         # the client's retry with the same ids is a duplicate.
-        receipt = await gateway.events.accept(
-            batch.events, single=batch.is_single, is_parsed=True, headers=self._headers_for_observers(headers)
-        )
+        receipt = await gateway.events.accept_checked(batch, headers=self._headers_for_observers(headers))
         accepted = receipt.fresh.count(True)
         if reader.has_key and not accepted:
             await self._compare(batch.events[0])

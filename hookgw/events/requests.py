@@ -17,10 +17,11 @@ from hookgw.kernel.json_decoding import LARGE, no_collection
 from hookgw.kernel.json_fields import kind_of, show_name, unknown_field
 from hookgw.kernel.json_text import MAX_VALUES, decode_strict
 from hookgw.kernel.long_json import end_of_value, finish, malformed, skip_blank
-from hookgw.kernel.times import parse_rfc3339
+from hookgw.kernel.times import YEAR_10000, parse_rfc3339
 from hookgw.kernel.units import Size
 from hookgw.records.events import EVENT_ID, Catalog, Event, EventKind, event_id_of, new_event_id
 from hookgw.records.inline_media import unmarked
+from hookgw.records.payload_schemas import SchemaBook
 
 MAX_REASONS = 100
 """Bad events of a batch for which a reason is given. Further ones are named by their index only."""
@@ -38,8 +39,6 @@ _FILLER = "the-chat-is-only-in-the-hash"
 _EDITS = frozenset({"MESSAGES_EDITED", "SEND_MESSAGE_UPDATE"})
 # Fields of other gateways' envelopes that mean nothing here, and that every client of theirs sends.
 _IGNORED = frozenset({"destination", "apikey"})
-# The first moment that RFC 3339 cannot express, in seconds since the epoch.
-_YEAR_10000 = 253402300800.0
 _MAX_WARNINGS = 20
 # What an event of a batch may have beside its data.
 _ENVELOPE = 64 * 1024
@@ -83,15 +82,33 @@ class EmitLimits(msgspec.Struct, frozen=True):
         return max(self.max_single, self.max_data + _ENVELOPE)
 
 
+class CheckedEvent(msgspec.Struct, frozen=True):
+    """An event that breaks no rule.
+
+    Only :class:`EventReader` makes them, and the intake of what it has checked: so nothing is checked twice.
+
+    Attributes:
+        event: to accept.
+        violation: of the schema of its kind, as a sentence that begins with ``data``.
+    """
+
+    event: Event
+    violation: str | None = None
+
+
 class Batch(msgspec.Struct):
     """The events of a request in their order, and a warning for each ignored field.
 
     ``is_single`` is true if the body was one event, not a list.
     """
 
-    events: list[Event]
+    checked: list[CheckedEvent]
     warnings: list[str]
     is_single: bool = False
+
+    @property
+    def events(self) -> list[Event]:
+        return [checked.event for checked in self.checked]
 
 
 def parse_events(
@@ -105,9 +122,12 @@ def parse_events(
     limits: EmitLimits = EmitLimits(),  # noqa: B008 -- frozen
     kind: str | None = None,
     by_message: bool = False,
+    schemas: SchemaBook | None = None,
 ) -> Batch:
     """Read the events in a body without a pause; see :class:`EventReader`."""
-    reader = EventReader(instance, catalog, now=now, key=key, limits=limits, kind=kind, by_message=by_message)
+    reader = EventReader(
+        instance, catalog, now=now, key=key, limits=limits, kind=kind, by_message=by_message, schemas=schemas
+    )
     return finish(reader.read(body, lines=lines))
 
 
@@ -192,6 +212,7 @@ class EventReader:
         key: the ``Idempotency-Key`` header, which is the id of a single event.
         kind: the kind that the path names, in any spelling; an event may then be its payload alone.
         by_message: whether events without an id get one from their message; see :func:`id_of_message`.
+        schemas: find violations; ``None`` if nobody wants to know them.
 
     Raises:
         Invalid: the key or the kind is invalid.
@@ -207,6 +228,7 @@ class EventReader:
         limits: EmitLimits,
         kind: str | None = None,
         by_message: bool = False,
+        schemas: SchemaBook | None = None,
     ) -> None:
         if key is not None:
             # The header's draft standard makes it a quoted string; most clients send it without quotes.
@@ -219,6 +241,7 @@ class EventReader:
         self._key = key
         self._kind = None if kind is None else catalog.resolve(kind, "The kind in the path")
         self._by_message = by_message
+        self._schemas = schemas
         self._limits = limits
         # Ordered, and each warning once, however many events of a batch have the field.
         self._ignored: dict[str, None] = {}
@@ -247,7 +270,7 @@ class EventReader:
         if is_single(body, lines=lines):
             return self.read_single(body)
         limits, key, longest = self._limits, self._key, self._limits.max_item
-        events: list[Event] = []
+        events: list[CheckedEvent] = []
         problems: list[str] = []
         unexplained: list[str] = []
         index = 0
@@ -288,7 +311,7 @@ class EventReader:
             raise TooLarge(f"The body of a single event may have at most {Size(self._limits.max_single)}.")
         return Batch([self._event(body, "")], list(self._ignored), is_single=True)
 
-    def _event(self, text: bytes, where: str) -> Event:  # noqa: C901 -- one check after the other, on the hot path
+    def _event(self, text: bytes, where: str) -> CheckedEvent:  # noqa: C901 -- one check after the other, on the hot path
         """Read one event. ``Invalid`` has the first mistake, prefixed with ``where``."""
         if len(text) >= LARGE and gc.isenabled():
             with no_collection():  # until the decoded payload is gone, which is only needed for the checks
@@ -328,8 +351,7 @@ class EventReader:
             raise Invalid(f"{_at(where, 'data')} is missing: it is the payload.")
         # The bytes of the payload, so that the order of keys and the digits of numbers survive.
         data = unmarked(bytes(_payload_of(text).data))
-        if len(data) > self._limits.max_data:
-            raise self._too_large(data, where)
+        violation = self._check_payload(found, envelope["data"], data, where)
         if event_id is None and self._by_message:
             event_id = id_of_message(found.name, envelope["data"], data)
 
@@ -340,34 +362,44 @@ class EventReader:
             except ValueError:
                 time = -1.0
             # Times before 1970 are clients' bugs, and an offset can push a time beyond the year 9999.
-            if not 0 <= time < _YEAR_10000:
+            if not 0 <= time < YEAR_10000:
                 form = "an RFC 3339 time such as 2026-11-20T12:00:00.000Z"
                 raise Invalid(f"{_at(where, 'date_time')} must be {form}.")
-        return Event(
-            id=event_id or new_event_id(self._now),
-            kind=found.name,
-            instance=self._instance,
-            data_json=data,
-            time=time,
-            sender=_text(envelope.get("sender"), where, "sender"),
-            server_url=_text(envelope.get("server_url"), where, "server_url"),
+        return CheckedEvent(
+            Event(
+                id=event_id or new_event_id(self._now),
+                kind=found.name,
+                instance=self._instance,
+                data_json=data,
+                time=time,
+                sender=_text(envelope.get("sender"), where, "sender"),
+                server_url=_text(envelope.get("server_url"), where, "server_url"),
+            ),
+            violation,
         )
 
-    def _of_payload(self, kind: EventKind, data: bytes, payload: Any, where: str) -> Event:
-        if len(data) > self._limits.max_data:
-            raise self._too_large(data, where)
+    def _of_payload(self, kind: EventKind, data: bytes, payload: Any, where: str) -> CheckedEvent:
+        violation = self._check_payload(kind, payload, data, where)
         event_id = self._key or (id_of_message(kind.name, payload, data) if self._by_message else None)
-        return Event(
-            id=event_id or new_event_id(self._now),
-            kind=kind.name,
-            instance=self._instance,
-            data_json=data,
-            time=self._now,
+        return CheckedEvent(
+            Event(
+                id=event_id or new_event_id(self._now),
+                kind=kind.name,
+                instance=self._instance,
+                data_json=data,
+                time=self._now,
+            ),
+            violation,
         )
 
-    def _too_large(self, data: bytes, where: str) -> Invalid:
-        limit = Size(self._limits.max_data)
-        return Invalid(f"{_at(where, 'data')} has {len(data):,} bytes; at most {limit} are allowed.")
+    def _check_payload(self, kind: EventKind, payload: Any, data: bytes, where: str) -> str | None:
+        """Return the violation of the schema."""
+        if kind.operational:
+            raise Invalid(f"{where}: {only_raised(kind)}" if where else only_raised(kind))
+        if len(data) > self._limits.max_data:
+            limit = Size(self._limits.max_data)
+            raise Invalid(f"{_at(where, 'data')} has {len(data):,} bytes; at most {limit} are allowed.")
+        return None if self._schemas is None else self._schemas.violation(kind.name, payload, len(data))
 
     def _warn_of_ignored(self, envelope: dict[str, Any]) -> None:
         for name in envelope:
@@ -409,6 +441,11 @@ def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:
 
 def _part(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else repr(value)
+
+
+def only_raised(kind: EventKind) -> str:
+    """Return why nobody may emit an operational kind."""
+    return f"{kind.name} is an operational event, which only hookgw raises."
 
 
 def _text(value: Any, where: str, name: str) -> str | None:

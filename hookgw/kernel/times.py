@@ -13,6 +13,10 @@ _RFC3339 = re.compile(
 )
 
 
+YEAR_10000 = 253_402_300_800.0
+"""The first moment that RFC 3339 cannot express, in seconds since the epoch."""
+
+
 def rfc3339(seconds: float) -> str:
     """Format a time as RFC 3339 in UTC with ``Z``, truncated to milliseconds.
 

@@ -57,6 +57,7 @@ from hookgw.records.deliveries import (
     Position,
     Settlement,
     WaitsFor,
+    weight_of,
 )
 from hookgw.records.lanes import partition_of, registration_of
 from hookgw.records.registrations import Registration
@@ -518,6 +519,7 @@ class PulledLane:
                 at=now,
                 attempt=attempt,
                 failures=delivery.failures,
+                weight=weight_of(delivery),
             ),
         )
 

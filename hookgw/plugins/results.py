@@ -14,6 +14,7 @@ import msgspec
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.rules import check_headers
+from hookgw.kernel.times import YEAR_10000
 from hookgw.kernel.units import Size
 from hookgw.plugins.boundary import WrongResult
 from hookgw.plugins.event_records import plain_event
@@ -28,7 +29,6 @@ MAX_BODY = Size(64 * 2**20)
 The first attempt's body is stored. SQLite refuses a value of more than a billion bytes, and a body that the
 store refuses would end hookgw, again at every start.
 """
-_YEAR_10000 = 253_402_300_800.0
 
 
 def check_concerned(answer: Any) -> bool:
@@ -53,7 +53,7 @@ def check_transformed(event: Event, answer: Any) -> Event:
         checked = plain_event(answer, known_data=event.data_json)
     except ValueError as error:
         raise WrongResult(f"it returned an event that {error}") from None
-    if not 0 <= checked.time < _YEAR_10000:
+    if not 0 <= checked.time < YEAR_10000:
         raise WrongResult("it returned an event whose time is not between the years 1970 and 10000")
     # Receivers deduplicate by id; the instance decides who may see the delivery.
     if checked.id != event.id or checked.instance != event.instance:

@@ -149,6 +149,11 @@ class Delivery(msgspec.Struct, kw_only=True, gc=False):
         return f"dlv_{self.seq}"
 
 
+def weight_of(delivery: Delivery) -> tuple[str, str, int]:
+    """Return what a delivery counts in the backlog: its registration, instance, and bytes of payload."""
+    return delivery.registration, delivery.event.instance, len(delivery.event.data_json)
+
+
 class Page(NamedTuple):
     """Pending deliveries of a lane, in order.
 
@@ -181,6 +186,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         next_at: for ``pending``, the earliest time of the next attempt (steady clock).
         body: the bytes to store for the next attempt; ``None`` keeps the stored ones.
         reason: why the delivery is dead or dropped, if no attempt says it.
+        weight: the delivery's registration, instance, and bytes of payload: with it, SQLite settles what was
+            delivered at once without reading the row.
     """
 
     seq: int
@@ -191,6 +198,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     next_at: float = 0.0
     body: bytes | None = None
     reason: str | None = None
+    weight: tuple[str, str, int] | None = None
 
 
 class Outgoing(msgspec.Struct, kw_only=True):

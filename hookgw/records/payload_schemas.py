@@ -42,18 +42,22 @@ class SchemaBook:
         if len(event.data_json) >= LARGE and gc.isenabled():
             with no_collection():
                 return self.problem(event)  # goes on from here, because the collector is off
-        if event.kind not in self._schemas:
-            kind = self._catalog.get(event.kind)
-            self._schemas[event.kind] = _Schema(kind.schema) if kind else None
-        schema = self._schemas[event.kind]
         try:
             # Not event.data, which would keep the decoded payload in memory as long as the event.
             data = decode_json(event.data_json)
         except (msgspec.DecodeError, RecursionError) as error:
             return f"data: it is not JSON: {error}"
+        return self.violation(event.kind, data, len(event.data_json))
+
+    def violation(self, kind: str, data: Any, size: int) -> str | None:
+        """Do what :meth:`problem` does, for a decoded payload of so many bytes."""
+        if kind not in self._schemas:
+            found = self._catalog.get(kind)
+            self._schemas[kind] = _Schema(found.schema) if found else None
+        schema = self._schemas[kind]
         if schema is None or schema.validator.is_valid(data):
             return None
-        return schema.describe(data, is_large=len(event.data_json) > _DESCRIBED)
+        return schema.describe(data, is_large=size > _DESCRIBED)
 
 
 class _Schema:

@@ -193,9 +193,14 @@ class GatewayKit:
             raise Invalid(f"The event {error}.") from None
         # As the body of an emit, so that whatever production refuses is refused here.
         batch = parse_events(
-            body, instance, gateway.catalog, now=gateway.clock.wall(), limits=emit_limits(gateway.settings)
+            body,
+            instance,
+            gateway.catalog,
+            now=gateway.clock.wall(),
+            limits=emit_limits(gateway.settings),
+            schemas=gateway.events.schemas,
         )
-        await gateway.events.accept(batch.events, single=True, is_parsed=True)
+        await gateway.events.accept_checked(batch)
         return batch.events[0]
 
     async def ingest(

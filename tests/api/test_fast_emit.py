@@ -317,11 +317,11 @@ async def test_a_head_that_comes_again_opens_nothing_that_was_closed(
 async def test_failures_get_the_same_response(
     error: Exception, gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(events: object, **_: object) -> None:
+    async def fail(batch: object, **_: object) -> None:
         raise error
 
     await gateway.instances.create("loja1")
-    monkeypatch.setattr(gateway.events, "accept", fail)
+    monkeypatch.setattr(gateway.events, "accept_checked", fail)
     seen = []
     for shortened in (True, False):
         app = create_app(gateway)

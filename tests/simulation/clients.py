@@ -165,6 +165,7 @@ class Clients:
             self._rotate: 0.2,
             self._backfill: self._world.scenario.backfills,
             self._look: 1 if self._world.api is not None else 0,
+            self._produce: 4 if self._world.api is not None else 0,
             self._operators.delete_instance: self._world.scenario.deletions,
             self._operators.erase: self._world.scenario.erasures,
             self._operators.back_up: self._world.scenario.backups,
@@ -207,15 +208,24 @@ class Clients:
     def _note(self, kind: type[Record], **fields: object) -> None:
         self._world.note(kind(at=self._world.now, life=self._world.life, **fields))
 
-    async def _emit(self, instance: str | None = None) -> None:
+    async def _produce(self) -> None:
+        """Emit as producers do: event by event, with one key, for one instance."""
+        instance = self._chance.choice(self._world.scenario.instances)
+        key = self._key_of(instance)
+        for _ in range(self._chance.choice((3, 6, 12))):
+            await self._emit(instance, producer=key)
+            await trio.sleep(self._chance.choice((0, 0, 0, 0.003, 1)))
+
+    async def _emit(self, instance: str | None = None, producer: str | None = None) -> None:
+        """Emit events, or one as a producer with this key does."""
         chance, world = self._chance, self._world
         if instance is None:
             instance = chance.choice(world.scenario.instances)
             if world.scenario.pull and chance.random() < 0.6:
                 instance = PULLED
-        count = chance.choice((1, 1, 1, 1, 2, 5, 15))
+        count = chance.choice((1, 1, 1, 1, 2, 5, 15)) if producer is None else 1
         answered = [one for one in self._emitted if one[0] not in self._under_way]
-        is_repeated = bool(answered) and chance.random() < 0.08
+        is_repeated = producer is None and bool(answered) and chance.random() < 0.08
         if is_repeated:
             repeated, instance = chance.choice(answered)
             ids = [repeated]
@@ -243,8 +253,8 @@ class Clients:
 
         # An event that is refused, or not answered, may be stored: its id is not used for another one.
         self._emitted += [(event, instance) for event in ids]
-        if (api := self._choose_api()) is not None:
-            key = self._key_of(instance)
+        if (api := self._choose_api() if producer is None else world.api) is not None:
+            key = self._key_of(instance) if producer is None else producer
             self._under_way.update(ids)
             try:
                 stored, refusals = await api.emit(instance, events, key=key, is_repeated=is_repeated)

@@ -539,10 +539,15 @@ R = TypeVar("R", bound=Record)
 
 
 class History:
-    """The records of a run, in order."""
+    """The records of a run, in order.
+
+    Attributes:
+        short_emits: how many emits had a head that their connection remembered.
+    """
 
     def __init__(self, records: list[Record] | None = None) -> None:
         self.records = records if records is not None else []
+        self.short_emits = 0
 
     def of(self, kind: type[R]) -> Iterator[R]:
         """Yield the records of a kind."""

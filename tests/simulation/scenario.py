@@ -153,7 +153,7 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         deletions=more.choice((0, 0, 0.4, 1)),
         erasures=more.choice((0, 0, 0.4, 1)),
         backups=more.choice((0, 0, 0, 1)),
-        api=more.choice((0, 0, 0, 0.6)),
+        api=more.choice((0, 0, 0.6, 0.6)),
         master_keys=more.choice(((), (), (), (), (), (), MASTER_KEYS[:1], MASTER_KEYS)),
         backfills=more.choice((0, 0, 1, 3)),
         step=more.choice((1000, 1000, 1, 3)),

@@ -103,7 +103,9 @@ def open_database(path: Path) -> Iterator[DatabaseConnections]:
             refuse_foreign_log(path)
             is_checked = lock.was_closed(path.stat()) and not log_of(path.resolve()).exists()
             lock.forget()
-            writer = stack.enter_context(closing(connect_file(path, cache_kib=32768)))
+            # With 32 MiB, appends to a file of 600,000 deliveries of 1,000 instances take no less time, in
+            # commits of 10 events and of 1,000: the system's cache of pages is as near.
+            writer = stack.enter_context(closing(connect_file(path, cache_kib=8192)))
             if not is_checked:
                 check_integrity(writer, path)
             migrate(writer, path)

@@ -1,0 +1,181 @@
+"""Which texts are refused, by rules written once more, slowly and without a look at how it is done."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import hookgw
+from hookgw.events import EmitLimits, parse_events
+from hookgw.kernel import MAX_DEPTH, Invalid, decode_strict
+from hookgw.records import BUILT_IN_KINDS, OPERATIONAL_KINDS, Catalog
+
+CATALOG = Catalog(BUILT_IN_KINDS)
+PIECES = (
+    *("{", "}", "[", "]", ",", ":", '"', "\\", " ", "\n", "e", "-"),
+    *("1", "0.5", "1e5", "-2E-3", "1e999", "NaN", "Infinity", "true", "null", '""', '"a"', '"a:b,[{"'),
+    *('{"a":1}', '{"a":1,"b":2}', '{"a":1,"a":2}', r'{"a":1,"\u0061":2}', r'"\u003a"', '[{"a":{}},{"a":{}}]'),
+    *(r'"\\"', r'"\""', r'"\ud83d\ude00"', r'"\ud800"', '"é"', "9" * 70, '"' + "9" * 600 + '"', "8" * 600),
+)
+# What makes a text long, and nothing else.
+PADS = ("", '"' + "x" * 5000 + '"', '"' + 'e\\",:[{' * 1000 + '"', "[" + "[],{}," * 1500 + "0]", "9, " * 3000)
+
+
+def fault(text: bytes, most: int) -> str | None:
+    """Return which rule a text breaks."""
+    if values_of(text) > most:
+        return "values"
+    try:
+        value = json.loads(
+            text.decode(),
+            object_pairs_hook=unique,
+            parse_constant=refuse,
+            parse_float=finite,
+            parse_int=len,
+        )
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        return "depth"
+    except ValueError:
+        return "syntax"
+    return "depth" if depth_of(value) > MAX_DEPTH else None
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name twice")
+    return dict(pairs)
+
+
+def refuse(text: str) -> None:
+    raise ValueError(text)
+
+
+def finite(text: str) -> int:
+    if abs(float(text)) == float("inf"):
+        raise ValueError("out of range")
+    return 0
+
+
+def depth_of(value: Any) -> int:
+    if not isinstance(value, (dict, list)):
+        return 0
+    return 1 + max(map(depth_of, value.values() if isinstance(value, dict) else value), default=0)
+
+
+def values_of(text: bytes) -> int:
+    """Count the values of a JSON text; 0 if it is something else. Slow numbers count as ten."""
+    slow = 0
+
+    def integer(digits: str) -> None:
+        nonlocal slow
+        slow += len(digits.lstrip("-")) // 64
+
+    def decimal(digits: str) -> None:
+        nonlocal slow
+        slow += sum(len(part) // 64 for part in digits.lower().replace("e", ".").split("."))
+        slow += "e" in digits.lower()
+
+    def count(value: Any) -> int:
+        # A list of pairs stands for an object: what a duplicate name hides counts, too.
+        if isinstance(value, Pairs):
+            return 1 + sum(count(inner) for _, inner in value)
+        return 1 + (sum(map(count, value)) if isinstance(value, list) else 0)
+
+    try:
+        value = json.loads(text, object_pairs_hook=Pairs, parse_int=integer, parse_float=decimal)
+        return count(value) + 9 * slow
+    except (ValueError, RecursionError):
+        return 0
+
+
+class Pairs(list[Any]):
+    """The names and values of an object."""
+
+
+def text_of(chance: random.Random) -> bytes:
+    def value(levels: int) -> str:
+        kind = chance.randrange(4) if levels else 0
+        if kind == 1:
+            return (
+                "["
+                + chance.choice((",", ", ")).join(value(levels - 1) for _ in range(chance.randrange(4)))
+                + "]"
+            )
+        if kind == 2:
+            names = chance.sample("abcdef", chance.randrange(4))
+            return (
+                "{"
+                + ",".join(f'"{name}"{chance.choice((":", ": "))}{value(levels - 1)}' for name in names)
+                + "}"
+            )
+        return chance.choice(PIECES[12:])
+
+    depth = chance.choice((0, 0, 0, 0, MAX_DEPTH - 4, MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1, 5000))
+    whole = "[" * depth + value(4) + "]" * depth
+    pad = chance.choice(PADS)
+    whole = f"[{whole},{pad.rstrip(', ')}]" if pad else whole
+    if chance.random() < 0.4:
+        at = chance.randrange(len(whole) + 1)
+        whole = whole[:at] + chance.choice(PIECES) + whole[at + chance.randrange(2) :]
+    text = whole.encode()
+    if chance.random() < 0.1:
+        at = chance.randrange(len(text) + 1)
+        text = text[:at] + bytes([chance.randrange(256)]) + text[at:]
+    return text
+
+
+TEXTS = st.randoms(use_true_random=False).map(text_of)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS, st.sampled_from([10, 100, 3000, 10_000, 100_000]))
+@example(b'{"a":1,"a":1}', 100_000)
+@example(b"[" + b"1e1," * 20_000 + b"1]", 100_000)
+def test_a_text_is_refused_for_a_reason(text: bytes, most: int) -> None:
+    expected = fault(text, most)
+    if expected is None:
+        decode_strict(text, most)
+        return
+    reasons = {"values": "too many JSON values", "depth": "too many JSON values|nested too deeply"}
+    with pytest.raises(ValueError, match=reasons.get(expected)):
+        decode_strict(text, most)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXTS, st.sampled_from([100, 100_000]))
+def test_an_event_is_refused_if_its_text_is(text: bytes, most: int) -> None:
+    body = b'{"event":"MESSAGES_UPSERT","data":' + text + b"}"
+    try:
+        [event] = parse_events(body, "a", CATALOG, now=1.0, limits=EmitLimits(max_values=most)).events
+    except Invalid:
+        assert fault(body, most) is not None
+    else:
+        assert fault(body, most) is None
+        assert event.data == json.loads(text)
+
+
+def test_only_hookgw_raises_operational_events() -> None:
+    kind = OPERATIONAL_KINDS[0].name
+    catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS])
+    message = f"{kind} is an operational event, which only hookgw raises."
+    for body, expected in (
+        (b'{"event":"%b","data":{}}' % kind.encode(), message),
+        (b'[{"event":"%b","data":{}}]' % kind.encode(), f"events[0]: {message}"),
+    ):
+        with pytest.raises(Invalid) as caught:
+            parse_events(body, "a", catalog, now=1.0)
+        assert caught.value.messages == (expected,)
+    with pytest.raises(Invalid) as caught:
+        parse_events(b"{}", "a", catalog, now=1.0, kind=kind)
+    assert caught.value.messages == (message,)
+
+
+def test_who_makes_checked_events() -> None:
+    folder = Path(hookgw.__file__).parent
+    makers = {file.name for file in folder.rglob("*.py") if "CheckedEvent(" in file.read_text("utf-8")}
+    assert makers == {"requests.py", "accept.py"}
