@@ -85,7 +85,6 @@ from hookgw.records.deliveries import (
     Position,
     Settlement,
     WaitsFor,
-    weight_of,
 )
 from hookgw.records.lanes import partition_of, registration_of
 from hookgw.records.registrations import Registration, is_global
@@ -1022,7 +1021,7 @@ class Lane:
             # The first attempt that does not deliver fixes the bytes for every later one.
             body=body if delivery.body is None and not delivered else None,
             reason=decision.reason,
-            weight=weight_of(delivery) if delivered else None,
+            weight=delivery.weight if delivered else None,
         )
         # Requested before the monitor hears of the attempt, because its observers can take long. A crash
         # before the commit repeats this attempt: at least once.

@@ -57,7 +57,6 @@ from hookgw.records.deliveries import (
     Position,
     Settlement,
     WaitsFor,
-    weight_of,
 )
 from hookgw.records.lanes import partition_of, registration_of
 from hookgw.records.registrations import Registration
@@ -519,7 +518,7 @@ class PulledLane:
                 at=now,
                 attempt=attempt,
                 failures=delivery.failures,
-                weight=weight_of(delivery),
+                weight=delivery.weight,
             ),
         )
 

@@ -148,10 +148,9 @@ class Delivery(msgspec.Struct, kw_only=True, gc=False):
         """The delivery's name in the HTTP API."""
         return f"dlv_{self.seq}"
 
-
-def weight_of(delivery: Delivery) -> tuple[str, str, int]:
-    """Return what a delivery counts in the backlog: its registration, instance, and bytes of payload."""
-    return delivery.registration, delivery.event.instance, len(delivery.event.data_json)
+    @property
+    def weight(self) -> tuple[str, str, int]:
+        return self.registration, self.event.instance, len(self.event.data_json)
 
 
 class Page(NamedTuple):

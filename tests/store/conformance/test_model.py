@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookgw import Delivery, DeliveryState
-from hookgw.records import LaneRule, Ordering, Settlement, weight_of
+from hookgw.records import LaneRule, Ordering, Settlement
 from hookgw.store import Append, ReplayQuery, Store
 from tests.store.conformance.engines import ENGINES, Engine, make_engine
 from tests.store.support import AT, attempt, event, park, pending
@@ -150,7 +150,7 @@ class Model:
         """Settle as lanes do after the first attempt; now and then one that is not pending, or one twice."""
         for seq in map(self.pick, numbers):
             delivery = self.pending.get(seq) or self.finished.get(seq)
-            weight = weight_of(delivery) if delivery else ("reg_1", "shop", 5)
+            weight = delivery.weight if delivery else ("reg_1", "shop", 5)
             done = Settlement(seq=seq, state=DeliveryState.DELIVERED, at=AT, attempt=attempt(), weight=weight)
             store.settle_nowait(done)
             if seq in self.pending:
