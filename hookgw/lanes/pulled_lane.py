@@ -518,7 +518,6 @@ class PulledLane:
                 at=now,
                 attempt=attempt,
                 failures=delivery.failures,
-                weight=delivery.weight,
             ),
         )
 

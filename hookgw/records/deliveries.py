@@ -148,10 +148,6 @@ class Delivery(msgspec.Struct, kw_only=True, gc=False):
         """The delivery's name in the HTTP API."""
         return f"dlv_{self.seq}"
 
-    @property
-    def weight(self) -> tuple[str, str, int]:
-        return self.registration, self.event.instance, len(self.event.data_json)
-
 
 class Page(NamedTuple):
     """Pending deliveries of a lane, in order.
@@ -185,8 +181,6 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         next_at: for ``pending``, the earliest time of the next attempt (steady clock).
         body: the bytes to store for the next attempt; ``None`` keeps the stored ones.
         reason: why the delivery is dead or dropped, if no attempt says it.
-        weight: the delivery's registration, instance, and bytes of payload: with it, SQLite settles what was
-            delivered at once without reading the row.
     """
 
     seq: int
@@ -197,7 +191,6 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     next_at: float = 0.0
     body: bytes | None = None
     reason: str | None = None
-    weight: tuple[str, str, int] | None = None
 
 
 class Outgoing(msgspec.Struct, kw_only=True):

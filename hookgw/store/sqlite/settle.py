@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
-from hookgw.store.commits.changes import weigh
 from hookgw.store.history_rows import attempt_row, settled_rows
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
@@ -37,10 +36,10 @@ _ADD_ATTEMPTS = Bulk(
 # The same for what the first attempt delivered: nearly all of a commit. Most columns would say the same in
 # each of these rows, and each column of a row costs a third of a microsecond.
 _DELIVER = Bulk(
-    """UPDATE deliveries NOT INDEXED SET state = 'delivered', attempts = 1, failures = 0, next_at = 0,
+    """UPDATE deliveries SET state = 'delivered', attempts = 1, failures = 0, next_at = 0,
     finished_at = column2, reason = NULL FROM""",
     2,
-    "WHERE deliveries.seq = column1 AND deliveries.state = 'pending'",
+    "WHERE deliveries.seq = column1",
 )
 _ADD_DELIVERING = Bulk(
     """INSERT INTO attempts (delivery, number, at, duration, outcome, status, answer, url)
@@ -80,36 +79,19 @@ _numbers_of = msgspec.json.Decoder(list[int]).decode
 _weights_of = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
 
-class NotPending(Exception):
-    """A delivery was settled by its count, and is not pending: repeat the transaction the ordinary way."""
-
-
 def settle(
     connection: sqlite3.Connection,
     names: NameIds,
     settlements: Sequence[Settlement],
     *,
     keep_history: bool = True,
-    by_count: bool = False,
 ) -> PendingChange:
     """Write outcomes of deliveries, in order; return what is no longer pending.
 
     A settlement of a delivery that is not pending is ignored. A delivery may have several.
-
-    Args:
-        by_count: take it for granted that all are pending if each was delivered at once and has its weight,
-            as nearly always, instead of reading the rows first.
-
-    Raises:
-        NotPending: with ``by_count``, one of them was not. What was written must be rolled back.
     """
     if not settlements:
         return {}
-    if by_count and keep_history and all(s.weight and _is_delivered_at_once(s) for s in settlements):
-        if _DELIVER.run(connection, [(s.seq, micros(s.at)) for s in settlements]) != len(settlements):
-            raise NotPending
-        _add_delivering(connection, names, settlements)
-        return weigh(s.weight for s in settlements if s.weight)
     asked = msgspec.json.encode(list({settlement.seq for settlement in settlements})).decode()
     pending = set(_numbers_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0]))
     finished = []
@@ -137,7 +119,10 @@ def settle(
     bodies = {s.seq: s.body for s in others if s.body is not None}
     _STORE_BODIES.run(connection, list(bodies.items()))
     if keep_history:
-        numbered = _numbers_of_urls(names, others)
+        # Few in a commit: a lane sends to one URL, or with ``byEvents`` to one for each kind.
+        urls = {url: of_url(url) for s in applied if s.attempt and (url := s.attempt.url)}
+        ids = names.ids(urls.values()) if urls else {}
+        numbered: dict[str | None, int] = {url: ids[name] for url, name in urls.items()}
         _ADD_ATTEMPTS.run(
             connection,
             [
@@ -146,34 +131,22 @@ def settle(
                 if s.attempt
             ],
         )
-        _add_delivering(connection, names, at_once)
+        _ADD_DELIVERING.run(
+            connection,
+            [
+                (
+                    s.seq,
+                    micros(s.attempt.at),
+                    micros(s.attempt.duration),
+                    s.attempt.status,
+                    storable(s.attempt.answer),
+                    numbered.get(s.attempt.url),
+                )
+                for s in at_once
+                if s.attempt
+            ],
+        )
     return gone
-
-
-def _add_delivering(connection: sqlite3.Connection, names: NameIds, at_once: Sequence[Settlement]) -> None:
-    numbered = _numbers_of_urls(names, at_once)
-    _ADD_DELIVERING.run(
-        connection,
-        [
-            (
-                s.seq,
-                micros(s.attempt.at),
-                micros(s.attempt.duration),
-                s.attempt.status,
-                storable(s.attempt.answer),
-                numbered.get(s.attempt.url),
-            )
-            for s in at_once
-            if s.attempt
-        ],
-    )
-
-
-def _numbers_of_urls(names: NameIds, settlements: Sequence[Settlement]) -> dict[str | None, int]:
-    # Few in a commit: a lane sends to one URL, or with ``byEvents`` to one for each kind.
-    urls = {url: of_url(url) for s in settlements if s.attempt and (url := s.attempt.url)}
-    ids = names.ids(urls.values()) if urls else {}
-    return {url: ids[name] for url, name in urls.items()}
 
 
 def _is_delivered_at_once(settlement: Settlement) -> bool:

@@ -15,7 +15,7 @@ from hookgw.store.sqlite.append import append
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
 from hookgw.store.sqlite.recent_events import RecentEvents
-from hookgw.store.sqlite.settle import NotPending, settle
+from hookgw.store.sqlite.settle import settle
 from hookgw.store.sqlite.transaction import Transaction
 
 # What sqlite3 and our own conversions raise for a value that cannot be stored: lone surrogates, times that
@@ -62,10 +62,7 @@ class Writer:
         with self._in_use, self._file.errors():
             self._file.check_usable()
             try:
-                try:
-                    changes = self._transact(groups, probe, self._append_together, by_count=True)
-                except NotPending:  # a cancellation or a second settlement came first
-                    changes = self._transact(groups, probe, self._append_together)
+                changes = self._transact(groups, probe, self._append_together)
             except _BAD_VALUES:
                 # All appends share one statement, so the error does not say which call brought the bad
                 # value. Write the groups again with a savepoint for each call: only that call must fail.
@@ -77,8 +74,6 @@ class Writer:
         groups: Sequence[CommitGroup[Transaction]],
         probe: bool,
         append_jobs: Callable[[Transaction, Sequence[AppendRequest[Transaction]]], None],
-        *,
-        by_count: bool = False,
     ) -> Changes:
         connection = self._connection
         transaction = Transaction(connection, self._names)
@@ -90,13 +85,7 @@ class Writer:
                 touch(transaction)
             for group in groups:
                 append_jobs(transaction, group.appends)
-                settled = settle(
-                    connection,
-                    self._names,
-                    group.settlements,
-                    keep_history=self._keep_history,
-                    by_count=by_count,
-                )
+                settled = settle(connection, self._names, group.settlements, keep_history=self._keep_history)
                 transaction.count_finished(settled)
                 transaction.count_rows(len(group.settlements))
                 for job in group.functions:

@@ -40,7 +40,6 @@ STEPS = st.one_of(
             max_size=6,
         ),
     ),
-    st.tuples(st.just("deliver"), st.lists(NUMBERS, max_size=6)),
     st.tuples(st.just("park"), REGISTRATIONS, st.lists(NUMBERS, max_size=3)),
     st.tuples(
         st.just("drop"),
@@ -144,18 +143,6 @@ class Model:
                 delivery.body = delivery.body if body is None else body
                 if state is not DeliveryState.PENDING:
                     self.finish(seq)
-        await store.flush()
-
-    async def deliver(self, store: Store, numbers: list[int]) -> None:
-        """Settle as lanes do after the first attempt; now and then one that is not pending, or one twice."""
-        for seq in map(self.pick, numbers):
-            delivery = self.pending.get(seq) or self.finished.get(seq)
-            weight = delivery.weight if delivery else ("reg_1", "shop", 5)
-            done = Settlement(seq=seq, state=DeliveryState.DELIVERED, at=AT, attempt=attempt(), weight=weight)
-            store.settle_nowait(done)
-            if seq in self.pending:
-                self.pending[seq].attempts, self.pending[seq].failures = 1, 0
-                self.finish(seq)
         await store.flush()
 
     async def park(self, store: Store, registration: str, spared: list[int]) -> None:

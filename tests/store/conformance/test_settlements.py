@@ -42,23 +42,6 @@ async def test_a_delivered_one_leaves_the_outbox(store: Store, seq: int) -> None
     assert found.summary.last_attempt == attempt()
 
 
-async def test_what_lanes_deliver_at_once_is_settled_once(store: Store, seq: int) -> None:
-    """Also beside an event that is stored, and one that was finished before, in the same commit."""
-    done = msgspec.structs.replace(delivered(seq), weight=("reg_1", "shop", 2))
-    other = msgspec.structs.replace(done, seq=seq + 1)
-    store.settle_nowait(done)
-    store.settle_nowait(done)
-    assert await store.append(to("e2")) == [True]
-    await settle(store, dead(seq), other)
-    await settle(store, dead(seq + 1), msgspec.structs.replace(done, seq=77))
-    assert await seqs_of(store) == []
-    assert await store.pending_counts() == {}
-    assert store.statistics().pending == 0
-    for event in ("e1", "e2"):
-        found = await report(store, event)
-        assert (found.summary.state, found.attempts) == (DeliveryState.DELIVERED, (attempt(),))
-
-
 async def test_each_attempt_has_the_url_that_it_was_sent_to(store: Store, seq: int) -> None:
     urls = ["https://old.example/a", None, "https://********@new.example/ü"]
     made = [attempt(number, Outcome.FAILED, url=url) for number, url in enumerate(urls, 1)]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from hookgw import DeliveryState
 from hookgw.records import LaneRule, Ordering
@@ -126,9 +125,6 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "count by instance": outbox.pending_counts,
     "count of a lane": lambda c: outbox.count_pending(c, "reg:0"),
     "settle": lambda c: settle(c, NameIds(c), [delivered(1)]),
-    "settle by count": lambda c: settle(
-        c, NameIds(c), [replace(delivered(1), weight=("reg", "shop", 9))], by_count=True
-    ),
     "settle without history": lambda c: settle(c, NameIds(c), [delivered(1)], keep_history=False),
     "list": lambda c: history.search_deliveries(c, DeliveryQuery(instance="shop"), None, 9, 9),
     "list with all filters": lambda c: history.search_deliveries(
