@@ -168,7 +168,7 @@ def _show_plan(file: AccountsFile, plan: dict[str, Any]) -> None:
     for one in changes:
         fields = f" {', '.join(one['fields'])}" if one["action"] == "change" else ""
         why = f": {file.masked(' '.join(one['messages']))}" if one["action"] == "conflict" else ""
-        say(f"{_SIGNS[one['action']]} {_named(one)}{fields}{why}")
+        say(f"{_SIGNS.get(one['action'], '?')} {_named(one)}{fields}{why}")
     counts = [
         f"{number} to {action}"
         for action in ("create", "change", "delete")

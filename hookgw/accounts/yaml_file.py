@@ -62,7 +62,12 @@ class AccountsFile:
 
     def _expand(self, text: str, environ: Mapping[str, str]) -> str:
         if "${" not in text:
-            return text
+            # PyYAML leaves some that turn a line of a terminal around. Texts with one are in double quotes.
+    return "".join(one if one.isprintable() or one == "\n" else _escaped(one) for one in text)
+
+
+def _escaped(character: str) -> str:
+    return f"\\U{ord(character):08X}"
         try:
             found = expand(text, environ, lambda file: read_secret(self.folder / Path(file).expanduser()))
         except ValueError:
