@@ -62,12 +62,7 @@ class AccountsFile:
 
     def _expand(self, text: str, environ: Mapping[str, str]) -> str:
         if "${" not in text:
-            # PyYAML leaves some that turn a line of a terminal around. Texts with one are in double quotes.
-    return "".join(one if one.isprintable() or one == "\n" else _escaped(one) for one in text)
-
-
-def _escaped(character: str) -> str:
-    return f"\\U{ord(character):08X}"
+            return text
         try:
             found = expand(text, environ, lambda file: read_secret(self.folder / Path(file).expanduser()))
         except ValueError:
@@ -184,4 +179,9 @@ def write_document(document: Any, plain: Collection[str]) -> str:
     text: str = yaml.dump(
         prepared(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6
     )
-    return text
+    # PyYAML leaves some that turn a line of a terminal around. Texts with one are in double quotes.
+    return "".join(one if one.isprintable() or one == "\n" else _escaped(one) for one in text)
+
+
+def _escaped(character: str) -> str:
+    return f"\\U{ord(character):08X}"
