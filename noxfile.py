@@ -53,6 +53,8 @@ FEW_EXAMPLES = {"HOOKGW_EXAMPLES": "12"}
 OWN_LOGIC = (
     *("tests/faults", "tests/properties", "tests/security", "tests/fuzz", "tests/gateway", "tests/dispatch"),
     *("tests/store", "tests/simulation", "tests/cli", "tests/fleet", "tests/test_secrets.py"),
+    *("tests/first_party", "tests/models", "tests/auth", "tests/connectors", "tests/fair", "tests/deploy"),
+    *("tests/manual", "tests/test_docs.py", "tests/test_private_names.py", "tests/test_internals.py"),
 )
 DENDRITE = "v0.13.8"
 # Its xlsx is on no registry; nothing here reads tables. Of isolated-vm, see tests/clients/isolated_vm.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quart import g, request
 from quart_trio import QuartTrio
+from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
 from hookgw.auth.keyring import KeyHolder
@@ -62,6 +63,16 @@ def need_of_view(app: QuartTrio, rule: Rule) -> Need:
     return need_of(None if operation is None else operation.needs, rule.rule, rule.arguments)
 
 
+def is_open_otherwise(app: QuartTrio) -> bool:
+    """Return whether the current path, which has no such method, is open with another one: that is a 405."""
+    error = request.routing_exception
+    if not isinstance(error, MethodNotAllowed) or not error.valid_methods:
+        return False
+    adapter: Any = app.create_url_adapter(request)
+    rule, _ = adapter.match(method=next(iter(error.valid_methods)), return_rule=True)
+    return need_of_view(app, rule) is OPEN
+
+
 def install_auth(app: QuartTrio, gateway: Gateway) -> None:
     """Check before every route what its declaration says that it needs."""
 
@@ -74,7 +85,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         exchange.route = rule.rule if rule is not None else None
         if rule is not None:
             need = need_of_view(app, rule)
-        elif is_dashboard(request.path) or request.path.startswith(OPEN_PREFIX):
+        elif is_dashboard(request.path) or request.path.startswith(OPEN_PREFIX) or is_open_otherwise(app):
             need = OPEN  # so that a plugin's path says no less when the plugin is off
         else:
             need = ANY_KEY  # any caller with a key may learn that a route does not exist

@@ -51,7 +51,10 @@ async def _post(http: httpx.AsyncClient, channel: Channel, title: str, text: str
         response = await http.post(url, json=body, headers=headers, timeout=TIMEOUT)
     except httpx.HTTPError as error:
         # The URL may be a secret: those of Slack, Teams, Discord and Telegram are.
-        raise Refused(f"{urlsplit(url).hostname} was not reached: {type(error).__name__}.") from error
+        why = str(error).rstrip(".")[:300] or type(error).__name__
+        if url in why or (urlsplit(url).path.strip("/") or url) in why:
+            why = type(error).__name__
+        raise Refused(f"{urlsplit(url).hostname} was not reached: {why}.") from error
     if not response.is_success:
         said = " ".join(response.text.split())[:200]
         raise Refused(f"{urlsplit(url).hostname} answered {response.status_code}: {said}".rstrip(": "))

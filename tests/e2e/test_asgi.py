@@ -152,7 +152,7 @@ def test_keys_are_checked(server: Server) -> None:
         for headers, path, status in (
             ({}, "/webhook/list", 401),
             ({"apikey": "wrong"}, "/webhook/list", 401),
-            ({"apikey": key}, "/webhook/list", 403),
+            ({"apikey": key}, "/metrics", 403),
             ({"apikey": key}, "/webhook/find/mine", 200),
             ({"apikey": key}, "/webhook/find/other", 403),
             ({"authorization": f"Bearer {KEY}"}, "/webhook/list", 200),

@@ -89,7 +89,8 @@ async def test_a_channel_that_refuses_says_why_without_its_secret(
     assert said == "it does not take it: 127.0.0.1 answered 404: no_service"
     (tmp_path / "b").mkdir()
     said = await send_test(tmp_path / "b", {"type": "slack", "url": "http://127.0.0.1:1/services/secret"})
-    assert said == "it does not take it: 127.0.0.1 was not reached: ConnectError."
+    why = "No connection to port 1 of 127.0.0.1: Connection refused."
+    assert said == f"it does not take it: 127.0.0.1 was not reached: {why}"
 
 
 async def test_an_instance_of_hookgw(tmp_path: Path) -> None:

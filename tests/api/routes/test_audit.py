@@ -99,7 +99,7 @@ async def test_filters_and_pages(client: httpx.AsyncClient) -> None:
         assert response.status_code == 400
         (message,) = response.json()["response"]["message"]
         assert message.startswith("action must be one of instance, registration, key, ")
-        assert message.endswith(f"job.cancel, not {unknown[:64]!r}.")
+        assert message.endswith(f"problem.unmute, not {unknown[:64]!r}.")
     assert await listed(client, params={"until": "2001-01-01T00:00:00Z"}) == []
     assert len(await listed(client, params={"since": "2001-01-01T00:00:00Z", "limit": ""})) == 4
     first = (await client.get("/audit/list", params={"limit": 3})).json()
