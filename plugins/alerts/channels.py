@@ -10,6 +10,7 @@ import httpx
 import trio
 
 from hookgw import HookgwError, PluginGateway
+from hookgw.kernel.fields import write_time
 
 from .options import ByInstance, Channel, Discord, Email, Ntfy, Options, Slack, Teams, Telegram, Url
 from .texts import text_of, title_of
@@ -104,7 +105,7 @@ def _request(
                     "url": one.detail,
                     "node": one.node,
                     "why": one.why,
-                    "since": one.since,
+                    "since": write_time(one.since),
                 }
                 for one in notice.lines
             ]
@@ -116,7 +117,7 @@ def _request(
                 "title": title,
                 "text": text,
                 "count": notice.count,
-                "since": notice.since,
+                "since": write_time(notice.since),
                 "problems": problems,
             }
             return channel.url, {}, facts

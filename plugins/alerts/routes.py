@@ -8,6 +8,7 @@ from quart import request
 from quart_trio import QuartTrio
 
 from hookgw import Invalid, PluginGateway, Right, describes
+from hookgw.kernel.fields import write_time
 from hookgw.web.openapi.describe import Body
 
 from .service import Alerts, state_of
@@ -58,7 +59,7 @@ def _shown(alert: Alert) -> dict[str, Any]:
     return {
         "id": alert.id,
         "on": alert.on,
-        "since": alert.opened,
+        "since": write_time(alert.opened),
         "count": len(alert.keys),
         "problems": [{"instance": one.instance, "label": one.label, "why": one.why} for one in alert.lines],
     }
