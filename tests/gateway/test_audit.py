@@ -145,11 +145,22 @@ def test_each_field_of_a_record_is_audited_or_hookgw_s() -> None:
             "fresh_since",
             "disabled_at",
             "enabled_at",
+            "declared_by",
         ),
         *("resumed_at", "created_at", "updated_at"),
     }
     assert set(Instance.__struct_fields__) - OF_INSTANCE.keys() == {
-        *("name", "id", "keys", "connected", "disconnection", "erased", "created_at", "updated_at")
+        *(
+            "name",
+            "id",
+            "keys",
+            "connected",
+            "disconnection",
+            "erased",
+            "declared_by",
+            "created_at",
+            "updated_at",
+        )
     }
 
 
