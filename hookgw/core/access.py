@@ -6,12 +6,13 @@ of an instance is the same whether it belongs to somebody else or does not exist
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hookgw.core.registry import Registry
 from hookgw.kernel.errors import Forbidden, ForeignKey
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.instances import Instance
+from hookgw.records.tags import has_tags
 
 OUT_OF_REACH = "This key does not reach that instance."
 NO_NEW_INSTANCE = "This key is for instances that exist: a new one would be out of its reach."
@@ -74,9 +75,17 @@ def within(registry: Registry, principal: Principal) -> list[Instance]:
     return [one for one in registry.tagged(principal.reach.tags) if principal.reach.includes(one)]
 
 
-def names_within(registry: Registry, principal: Principal) -> tuple[str, ...] | None:
-    """Return the names of the instances within a caller's reach now, sorted; ``None`` for everything."""
-    return None if principal.is_global else tuple(one.name for one in within(registry, principal))
+def names_within(
+    registry: Registry, principal: Principal, tags: Iterable[tuple[str, str]] = ()
+) -> tuple[str, ...] | None:
+    """Return the names of the instances within a caller's reach now, sorted; ``None`` for everything.
+
+    With ``tags``, return only those that carry all of them.
+    """
+    wanted = tuple(tags)
+    if principal.is_global:
+        return tuple(one.name for one in registry.tagged(wanted)) if wanted else None
+    return tuple(one.name for one in within(registry, principal) if has_tags(one.tags, wanted))
 
 
 def may_create(principal: Principal) -> bool:

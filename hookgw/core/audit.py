@@ -64,6 +64,7 @@ def holder_as_actor(holder: KeyHolder, address: str | None, via: str = "", perso
         address=address,
         via=via,
         person=person,
+        is_limited=not holder.principal.reach.is_everything,
     )
 
 

@@ -288,9 +288,9 @@ def _described(state: DeliveryState) -> str:
 
 def _reason() -> str:
     actor = current_actor()
-    if actor.kind is ActorKind.KEY and actor.instance is not None:
+    if actor.kind is ActorKind.KEY and (actor.instance is not None or actor.is_limited):
         return f"Cancelled with the key {actor.name!r}."
-    # Names of global keys are the operator's.
+    # The names of keys that reach everything are the operator's.
     return "Cancelled with a global key." if actor.kind is ActorKind.KEY else "Cancelled by hookgw."
 
 

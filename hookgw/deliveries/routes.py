@@ -45,7 +45,7 @@ from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.query import TAGS, read_limit
+from hookgw.web.query import TAGS, read_limit, read_tags
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -449,7 +449,7 @@ class DeliveryRoutes:
         "Lanes",
         within_reach(Right.READ),
         {200: list[lane_responses.Lane]},
-        query=(CURSOR_QUERY,),
+        query=(TAGS, CURSOR_QUERY),
         headers=CURSOR_HEADER | SILENT_HEADER,
     )
     async def lanes(self) -> Response:
@@ -457,9 +457,10 @@ class DeliveryRoutes:
 
         In a fleet, these are the lanes of all nodes. The header `hookgw-silent-nodes` names the nodes that
         did not answer, whose lanes are missing. If the list ends early, its cursor is in `hookgw-cursor`.
+        With a `tag`, lanes that belong to no instance are missing.
         """
+        names = names_within(self._gateway.registry, current_principal(), read_tags())
         await reserve(LIST)
-        names = names_within(self._gateway.registry, current_principal())
         found = await self._gateway.views.lanes(among=names)
         now = self._gateway.clock.steady()
         response = await array(

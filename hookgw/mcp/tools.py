@@ -103,9 +103,10 @@ async def _why(api: Api, given: dict[str, Any]) -> Any:
 
 
 async def _instances(api: Api, given: dict[str, Any]) -> Any:
-    tags = tag_texts(given.get("tags", {}))
-    found = await api.call("GET", "instance", "fetchInstances", query={"tag": tags})
-    wanted = given.get("search", "").casefold()
+    query: dict[str, Any] = {"tag": tag_texts(given.get("tags", {}))}
+    if "search" in given:
+        query["search"] = given["search"]
+    found = await api.call("GET", "instance", "fetchInstances", query=query)
     shown = [
         {
             "name": one["name"],
@@ -120,8 +121,7 @@ async def _instances(api: Api, given: dict[str, Any]) -> Any:
         for one in found
         if given.get("state") in (None, one["connectionStatus"])
     ]
-    matching = [one for one in shown if any(wanted in str(value or "").casefold() for value in one.values())]
-    return {"instances": matching[:MOST_LISTED], "matching": len(matching)}
+    return {"instances": shown[:MOST_LISTED], "matching": len(shown)}
 
 
 async def _webhooks(api: Api, given: dict[str, Any]) -> Any:
@@ -244,7 +244,7 @@ TOOLS = (
                 "maxProperties": 16,
                 "description": 'Only with all of these tags, such as {"tenant": "acme"}.',
             },
-            search=_text("Only if name, account, profile, connector, reason or a tag contains this text."),
+            search=_text("Only if name, number, profile, connector, reason or a tag contains this text."),
         ),
         _instances,
     ),

@@ -56,6 +56,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         address: the IP address of the client; ``None`` over a Unix socket, and without a client.
         via: what the client used, for example ``dashboard``; empty for the HTTP API.
         person: whom a trusted proxy named as the client (``auth.proxy_header``); empty for nobody.
+        is_limited: whether the key has a reach: then its name is no secret of the operator's.
     """
 
     kind: ActorKind
@@ -64,6 +65,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str | None = None
     via: str = ""
     person: str = ""
+    is_limited: bool = False
 
 
 HOOKGW = Actor(kind=ActorKind.HOOKGW)

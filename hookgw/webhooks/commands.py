@@ -12,7 +12,7 @@ from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.field_options import Decorator, Special, add_options, body_of, options_of
 from hookgw.command.fields import PAGE, read_headers, read_json, read_secret, read_time
 from hookgw.command.job import follow_aloud
-from hookgw.command.names import complete_kinds, instance_argument, kinds_option, label_option
+from hookgw.command.names import complete_kinds, instance_argument, kinds_option, label_option, tag_option
 from hookgw.command.output import (
     Column,
     counted,
@@ -199,18 +199,30 @@ def _change(client: Client, instance: str, label: str | None, given: dict[str, A
 
 @webhook.command("list")
 @instance_argument(required=False)
+@tag_option("Without INSTANCE: only of instances that carry this tag; repeatable, all must match.")
 @click.option("--limit", type=PAGE, help="Registrations per page, without INSTANCE.")
 @click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
 @server_options
 @table_options
 def list_(
-    client: Client, instance: str | None, limit: int | None, cursor: str | None, wide: bool, as_json: bool
+    client: Client,
+    instance: str | None,
+    tags: tuple[str, ...],
+    limit: int | None,
+    cursor: str | None,
+    wide: bool,
+    as_json: bool,
 ) -> None:
     """List the registrations of INSTANCE.
 
-    Without INSTANCE, list those of all instances and of the configuration. That needs a global key.
+    Without INSTANCE, list those of all instances that the key reaches, or of those with the tags. A key that
+    reaches everything also gets those of the configuration.
     """
-    query = {"limit": limit, "cursor": cursor}
+    query = {"limit": limit, "cursor": cursor, "tag": tags}
+    if instance is not None and tags:
+        raise click.UsageError(
+            "--tag is for the list of all instances. Leave it out if you name an instance."
+        )
     if instance is not None and limit is not None:
         raise click.UsageError(
             "--limit is for the list of all instances. Leave it out if you name an instance."

@@ -21,7 +21,7 @@ from hookgw.web.lists import first_of, make_cursor, read_cursor, wrong_cursor
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
 from hookgw.web.present import present_done, present_started
-from hookgw.web.query import read_limit
+from hookgw.web.query import TAGS, read_limit, read_tags
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import LIST, ONE
 from hookgw.webhooks import lane_responses, responses
@@ -218,17 +218,17 @@ class WebhookRoutes:
         found = self._gateway.registrations.of_instance(instance)
         return await self._page([one for one in found if one.label > label], len(found))
 
-    @describes(_TAG, within_reach(Right.READ), {200: responses.RegistrationPage}, query=_LIST_QUERY)
+    @describes(_TAG, within_reach(Right.READ), {200: responses.RegistrationPage}, query=(TAGS, *_LIST_QUERY))
     async def list_all(self) -> Response:
         """List the registrations within the key's reach, sorted by instance and label, page by page.
 
         For a key that reaches everything, those of the configuration (`global_webhooks`) come first; their
-        instance is `*`.
+        instance is `*`. With a `tag`, these are missing: they belong to no instance.
         """
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
         limit, after = read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), _after()
         await reserve(LIST)
-        names = names_within(self._gateway.registry, current_principal())
+        names = names_within(self._gateway.registry, current_principal(), read_tags())
         return await self._page(self._gateway.registrations.page(after, limit + 1, names), limit)
 
     async def _page(self, found: list[Registration], limit: int) -> Response:

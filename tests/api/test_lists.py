@@ -19,6 +19,7 @@ from hookgw.testing import Receiver, answer
 from hookgw.web import CURSOR, LIST, ShownList, array, first_of, lists, make_cursor, operation_of, read_cursor
 from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
+from tests.api.conftest import open_client
 from tests.api.routes.test_deliveries import emit_to
 
 Entry = tuple[int, int]
@@ -209,6 +210,43 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
     found = await pages(client, "/lane/list", None)
     assert len(found) > 1
     assert sorted(one["label"] for page in found for one in page) == sorted(labels)
+
+
+@pytest.mark.usefixtures("short")
+async def test_webhooks_and_lanes_of_instances_with_tags(
+    client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    for number in range(12):
+        tags = {"tenant": "acme" if number % 2 else "bolt", "plan": "gold" if number < 10 else "free"}
+        await gateway.instances.create(f"loja{number:02}", tags=tags)
+        url = f"{hookgw_receiver.url}/{'x' * 300}"
+        await client.post(f"/webhook/set/loja{number:02}", json={"url": url})
+        await client.post(f"/event/emit/loja{number:02}", json={"event": "CALL", "data": {}})
+    await hookgw_receiver.wait_for(12)
+    query = "tag=tenant=acme&tag=plan=gold"
+    wanted = [f"loja{number:02}" for number in range(1, 10, 2)]
+    for path, field in (("/webhook/list", "registrations"), ("/lane/list", None)):
+        found = await pages(client, path, field, query)
+        assert len(found) > 1, path
+        assert sorted(one["instance"] for page in found for one in page) == wanted, path
+        assert await pages(client, path, field, "tag=tenant=nobody") == [[]], path
+        everything = await pages(client, path, field, "tag=")
+        assert sum(map(len, everything)) == 12, path
+        for wrong in ("tag=tenant", "tag==acme", "tags=tenant=acme"):
+            assert (await client.get(f"{path}?{wrong}")).status_code == 400, (path, wrong)
+
+
+async def test_tags_do_not_widen_the_reach_of_a_key(
+    app: Application, client: httpx.AsyncClient, gateway: Gateway, nursery: trio.Nursery
+) -> None:
+    created = await gateway.instances.create("loja1", tags={"tenant": "acme"})
+    await gateway.instances.create("loja2", tags={"tenant": "bolt"})
+    for name in ("loja1", "loja2"):
+        await client.post(f"/webhook/set/{name}", json={"url": "https://crm.example/x", "enabled": False})
+    async with open_client(app, nursery, apikey=created.key) as own:
+        for tenant, labels in (("acme", ["loja1"]), ("bolt", [])):
+            found = (await own.get(f"/webhook/list?tag=tenant={tenant}")).json()["registrations"]
+            assert [one["instance"] for one in found] == labels
 
 
 @pytest.mark.usefixtures("short")

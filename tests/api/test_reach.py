@@ -386,3 +386,17 @@ async def test_a_body_that_comes_slowly_changes_nothing_out_of_reach(
         status, _ = await slow.finish()
     assert status == 403
     assert gateway.registrations.get("acme1").url == URL
+
+
+async def test_a_cancellation_names_the_limited_key(client: httpx.AsyncClient) -> None:
+    """The name of a key that reaches everything is the operator's; other tests have it."""
+    key = await make(client, tags={"tenant": "acme"})
+    for name in ("acme1", "acme2"):
+        assert (await client.post(f"/webhook/pause/{name}")).status_code == 200
+        assert (await client.post(f"/event/emit/{name}", json={**EVENT, "id": "late"})).status_code == 202
+    one = await client.post("/delivery/cancel/acme1/late", **as_(key))
+    assert one.json()["reason"] == "Cancelled with the key 'acme'."
+    many = await client.post("/delivery/cancel/acme2", json={"since": "1h"}, **as_(key))
+    assert many.status_code in (200, 202)
+    found = (await client.get("/delivery/find/acme2/late")).json()
+    assert found["reason"] == "Cancelled with the key 'acme'."

@@ -309,24 +309,21 @@ async def test_wrong_tags_are_not_sent(
     assert not server.requests
 
 
-async def test_list_and_connect_ask_for_tags(invoke: Invoke, server: Receiver) -> None:
+async def test_list_and_connect_ask_for_tags_and_a_text(invoke: Invoke, server: Receiver) -> None:
     server.default = says([])
     for command in ("list", "connect"):
         await invoke("instance", command, "--tag", "tenant=acme", "--tag", "plan=gold")
         target = "/instance/fetchInstances?tag=tenant%3Dacme&tag=plan%3Dgold"
         assert server.requests[-1].target == target
+        await invoke("instance", command, "--search", "5511")
+        assert server.requests[-1].target == "/instance/fetchInstances?search=5511"
 
 
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        (("--search", "bolt"), ["loja2"]),
         (("--state", "close"), ["loja2"]),
         (("--state", "open"), ["loja1"]),
-        (("--search", "55119"), ["loja2"]),
-        (("--search", "padaria"), ["loja2"]),
-        (("--search", "LOJA"), ["loja1", "loja2"]),
-        (("--state", "open", "--search", "padaria"), []),
     ],
 )
 async def test_list_chooses(

@@ -194,6 +194,17 @@ async def test_list_shows_a_line_for_each_registration(invoke: Invoke, server: R
     assert "--cursor bG9qYTE" in result.stderr
 
 
+async def test_list_asks_for_tags(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"registrations": [], "cursor": None})
+    await invoke("webhook", "list", "--tag", "tenant=acme", "--tag", "plan=gold")
+    assert server.requests[0].target == "/webhook/list?tag=tenant%3Dacme&tag=plan%3Dgold"
+    refused = await invoke("webhook", "list", "loja1", "--tag", "tenant=acme")
+    assert (refused.exit_code, len(server.requests)) == (2, 1)
+    server.default = says([])
+    await invoke("lane", "list", "--tag", "tenant=acme")
+    assert server.requests[1].target == "/lane/list?tag=tenant%3Dacme"
+
+
 async def test_the_list_of_one_instance_has_no_limit(invoke: Invoke, server: Receiver) -> None:
     result = await invoke("webhook", "list", "loja1", "--limit", "2")
     assert result.exit_code == 2

@@ -117,8 +117,10 @@ async def test_instances_are_chosen_and_short() -> None:
         "tags": {"tenant": "acme"},
     }
     api = Answers(instance_fetchInstances=[one, one | {"name": "loja2", "connectionStatus": "open"}])
+    # The gateway searches.
     found = await run_tool(api, "list_instances", {"state": "close", "search": "SOL"})
     assert found["matching"] == 1
+    assert api.calls[-1][1]["search"] == "SOL"
     assert found["instances"][0]["reason"] == "Logged out."
     assert found["instances"][0]["tags"] == "tenant=acme"
     assert "secret" not in str(found)

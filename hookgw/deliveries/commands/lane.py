@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from hookgw.command.client import Client, server_options
+from hookgw.command.names import tag_option
 from hookgw.command.output import Column, say, show_json, show_silent_nodes, show_table, table_options
 
 COLUMNS = (
@@ -33,15 +34,17 @@ def lane() -> None:
 
 
 @lane.command("list")
+@tag_option("Only lanes of instances that carry this tag. Repeat it for more: all must match.")
 @server_options
 @table_options
-def list_(client: Client, wide: bool, as_json: bool) -> None:
+def list_(client: Client, tags: tuple[str, ...], wide: bool, as_json: bool) -> None:
     """List the lanes with their state and backlog.
 
-    Needs a global key. A registration has one lane, or one for each of its partitions. The age is that of
-    the head: the oldest pending delivery, which `hookgw delivery cancel` skips.
+    They are those of the instances that the key reaches. A registration has one lane, or one for each of its
+    partitions. The age is that of the head: the oldest pending delivery, which `hookgw delivery cancel`
+    skips.
     """
-    lanes = client.call("GET", "lane", "list")
+    lanes = client.call("GET", "lane", "list", query={"tag": tags})
     show_silent_nodes(client.silent_nodes)
     if as_json:
         show_json(lanes)

@@ -15,7 +15,6 @@ from hookgw.command.names import instance_argument, tag_option
 from hookgw.command.output import counted, json_option, say, show_drawing, show_fields, show_json
 from hookgw.instances.commands.qr_code import qr_blocks
 from hookgw.records.connectors import ConnectionState
-from hookgw.records.tags import tag_texts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,34 +31,20 @@ def choice_options(command: F) -> F:
         help="Only instances whose connection has this state.",
     )
     search = click.option(
-        "--search", metavar="TEXT", help="Only if name, number, profile, reason or a tag has TEXT."
+        "--search",
+        metavar="TEXT",
+        help="Only if name, number, profile, connector, reason or a tag has TEXT.",
     )
     return state(tag_option()(search(command)))
 
 
 def choose(
-    found: list[dict[str, Any]], state: str | None = None, search: str | None = None
+    client: Client, state: str | None, tags: tuple[str, ...], search: str | None
 ) -> list[dict[str, Any]]:
-    """Return the instances of a list that the options name."""
-    wanted = (search or "").casefold()
-    return [
-        one
-        for one in found
-        if state in (None, one["connectionStatus"])
-        and any(wanted in str(text or "").casefold() for text in _texts(one))
-    ]
-
-
-def _texts(one: dict[str, Any]) -> tuple[object, ...]:
-    return (
-        one["name"],
-        number_of(one),
-        one.get("ownerJid"),
-        one.get("profileName"),
-        one.get("connector"),
-        one.get("disconnectionReason"),
-        *tag_texts(one.get("tags", {})),
-    )
+    """Return the listed instances that the options name."""
+    query = {"tag": tags, "search": search}
+    found: list[dict[str, Any]] = client.call("GET", "instance", "fetchInstances", query=query)
+    return [one for one in found if state in (None, one["connectionStatus"])]
 
 
 def number_of(one: dict[str, Any]) -> str | None:
@@ -97,7 +82,7 @@ def connect(
     if not names and not by_choice:
         raise click.UsageError("Name an instance, or choose some with --state, --tag or --search.")
     if by_choice:
-        listed = choose(client.call("GET", "instance", "fetchInstances", query={"tag": tags}), state, search)
+        listed = choose(client, state, tags, search)
         # Without a connector, there is nothing to start.
         names = tuple(one["name"] for one in listed if one["connector"] is not None)
     if len(names) == 1 and not by_choice:

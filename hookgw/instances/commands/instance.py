@@ -133,13 +133,13 @@ def create(
 @choice_options
 @server_options
 @table_options
-def list_(client: Client, tags: tuple[str, ...], wide: bool, as_json: bool, **choice: str | None) -> None:
+def list_(client: Client, wide: bool, as_json: bool, **choice: Any) -> None:
     """List the instances of the key, with accounts and backlogs.
 
     \b
         hookgw instance list --state close --tag tenant=acme --search 5511
     """
-    found = choose(client.call("GET", "instance", "fetchInstances", query={"tag": tags}), **choice)
+    found = choose(client, **choice)
     show_silent_nodes(client.silent_nodes)
     if as_json:
         show_json(found)

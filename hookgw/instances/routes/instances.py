@@ -20,6 +20,7 @@ from hookgw.instances.present import (
     shown_number,
 )
 from hookgw.instances.requests import parse_creation
+from hookgw.instances.search import has_text
 from hookgw.kernel.errors import HookgwError, NotFound, Unavailable
 from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
 from hookgw.records.api_keys import Right
@@ -57,6 +58,13 @@ _NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"t
 _NUMBER_QUERY = Parameter(
     "number",
     "Only instances with this number: the option `number`, or the number of the account.",
+    {"type": "string"},
+    may_be_empty=True,
+)
+_SEARCH_QUERY = Parameter(
+    "search",
+    "Only instances whose name, number, profile, connector, reason or a tag (`name=value`) has this text; "
+    "case is ignored.",
     {"type": "string"},
     may_be_empty=True,
 )
@@ -154,7 +162,7 @@ class InstanceRoutes:
         _TAG,
         within_reach(Right.READ),
         {200: list[responses.ListedInstance]},
-        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, TAGS, CURSOR_QUERY),
+        query=(_NAME_QUERY, _ID_QUERY, _NUMBER_QUERY, _SEARCH_QUERY, TAGS, CURSOR_QUERY),
         errors=(404,),
         headers=CURSOR_HEADER | SILENT_HEADER,
     )
@@ -192,6 +200,9 @@ class InstanceRoutes:
                 raise Unavailable("Not all nodes answered: one of their instances may have this number.")
             if not found:
                 raise NotFound(f"No instance has the number {number[:64]!r}.")
+        if search := request.args.get("search"):
+            shown = ((one, connections.of(one)) for one in found)
+            found = [one for one, at in shown if self._has_text(search, one, at.account, at.close_reason)]
 
         def present(instance: Instance) -> responses.ListedInstance:
             connection = connections.of(instance)
@@ -214,6 +225,10 @@ class InstanceRoutes:
         # Without the device, as in 5511988887777:3@s.whatsapp.net.
         jid = (account.jid or "").partition("@")[0].partition(":")[0]
         return shown_number(self._instances.masked_options(instance)), account.jid, jid
+
+    def _has_text(self, wanted: str, instance: Instance, account: Account, reason: str | None) -> bool:
+        number = shown_number(self._instances.masked_options(instance))
+        return has_text(wanted, instance, number, account, reason)
 
     @describes(_TAG, Right.READ, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:

@@ -150,3 +150,29 @@ async def test_the_list_of_those_that_carry_all_of_some(client: httpx.AsyncClien
         found = (await client.get(f"/instance/fetchInstances?{query}")).json()
         assert [one["name"] for one in found] == names, query
     assert (await client.get("/instance/fetchInstances?tag=acme")).status_code == 400
+
+
+async def test_a_text_finds_instances_by_what_they_are(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await gateway.instances.create("loja1", tags=TAGS)
+    await gateway.instances.create("Loja2")
+    changed = {
+        "event": "CONNECTION_UPDATE",
+        "data": {
+            "instance": "Loja2",
+            "state": "open",
+            "wuid": "5511988887777@s.whatsapp.net",
+            "profileName": "Padaria Sol",
+        },
+    }
+    await client.post("/event/emit/Loja2", json=changed)
+    for text, names in {
+        "LOJA": ["Loja2", "loja1"],
+        "tenant=acme": ["loja1"],
+        "Gold": ["loja1"],
+        "5511": ["Loja2"],
+        "padaria": ["Loja2"],
+        "nobody": [],
+        "": ["Loja2", "loja1"],
+    }.items():
+        found = (await client.get("/instance/fetchInstances", params={"search": text})).json()
+        assert [one["name"] for one in found] == names, text

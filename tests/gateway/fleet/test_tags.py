@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 import trio
 
+from hookgw.lanes import TagRates
 from hookgw.testing import answer, open_receiver
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node
 from tests.support.postgres import PostgresServer
@@ -70,3 +72,34 @@ async def test_a_tenants_instances_on_two_nodes_share_its_limit(
         for one in (a, b):
             found = await one.call("GET", "/instance/fetchInstances?tag=tenant=bolt")
             assert [instance["name"] for instance in found] == [OF_A]
+
+
+async def test_the_rate_of_a_tag_is_divided_among_the_nodes_that_live(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limits that are divided are those that the lanes of a node ask: of its instances' tags."""
+    divided: dict[int, tuple[TagRates, list[int]]] = {}
+    divide = TagRates.divide
+
+    def note(rates: TagRates, nodes: int) -> None:
+        divide(rates, nodes)
+        divided.setdefault(id(rates), (rates, []))[1].append(nodes)
+
+    async def have_seen(*wanted: int) -> None:
+        with trio.fail_after(45):
+            while True:
+                if sorted(by[-1] for _, by in divided.values()) == sorted(wanted):
+                    return
+                await trio.sleep(0.05)
+
+    monkeypatch.setattr(TagRates, "divide", note)
+    async with node(postgres, schema, "a", tmp_path, limits=LIMITS) as a:
+        async with node(postgres, schema, "b", tmp_path, limits=LIMITS) as b:
+            await a.until("b", 128)
+            await b.until("a", 128)
+            await have_seen(2, 2)
+            await a.call("POST", "/instance/create", {"instanceName": OF_A, "tags": ACME}, status=201)
+            for one in (a, b):
+                await knows(one, 1)
+            assert all(len(rates.of(OF_A)) == 1 for rates, _ in divided.values())
+        await have_seen(1, 2)
