@@ -148,8 +148,7 @@ class Sought(msgspec.Struct, frozen=True):
     chat: tuple[str, ...] = ()
     sender: tuple[str, ...] = ()
     message: tuple[str, ...] = ()
-    texts: tuple[tuple[bytes, ...], ...] = ()
-    """A payload has one of each."""
+    texts: tuple[tuple[bytes, ...], ...] = ()  # a payload has one of each
     person: Person | None = None
 
     @classmethod
@@ -398,9 +397,10 @@ class SteppedLog(Generic[C, Tx]):
             while True:
                 # One more than wanted, to know whether there is a next page.
                 wanted = query.limit + 1 - len(found)
-                part = await self._lists.run(
-                    partial(search, search=LogSearch(query, sought, *bounds, rows, wanted))
-                )
+                is_all = query.takes_all and search == self._sql.search_entries
+                most = max(wanted, searches.LEAST_ROWS) if is_all else rows
+                look = partial(search, search=LogSearch(query, sought, *bounds, most, wanted))
+                part = await self._lists.run(look)
                 for behind, event in part.found:
                     one = event.event
                     size += len(one.data_json) + len(one.sender or "") + len(one.server_url or "")

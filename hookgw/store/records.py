@@ -236,6 +236,13 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
     __repr__ = repr_without("chat", "sender", "text", "person")
 
     @property
+    def takes_all(self) -> bool:
+        """Whether it lists all events of one instance."""
+        return self.instance is not None and self == EventQuery(
+            instance=self.instance, is_oldest_first=self.is_oldest_first, cursor=self.cursor, limit=self.limit
+        )
+
+    @property
     def seeks_delivery(self) -> bool:
         return self.delivery is not None or self.registrations is not None
 
