@@ -6,18 +6,19 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.core.access import check_right
 from hookgw.deliveries import responses
 from hookgw.deliveries.present import present_delivery, present_logged_event
-from hookgw.deliveries.requests import INSTANCES, parse_instances
-from hookgw.deliveries.selection import instances_of
+from hookgw.deliveries.requests import INSTANCES, OF_DELIVERY, filter_of, parse_list
+from hookgw.deliveries.selection import all_receivers, check_label, instances_of, limited, receivers
 from hookgw.events import responses as event_responses
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import write_time
-from hookgw.kernel.schema_parts import TIME_SCHEMA
+from hookgw.kernel.schema_parts import MOMENT_SCHEMA
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Right
 from hookgw.records.selection import DeliverySelection
@@ -25,8 +26,8 @@ from hookgw.store import EventQuery
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import ShownList, first_of
 from hookgw.web.needs import within_reach
-from hookgw.web.openapi.describe import Parameter, describes
-from hookgw.web.query import TAGS, read_limit, read_tags, read_times
+from hookgw.web.openapi.describe import describes
+from hookgw.web.query import TAGS, read_limit
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
 
@@ -41,19 +42,26 @@ ORDERS = ("newest", "oldest")
 NOBODY = "No webhook wanted it."
 
 _TAG = "Events"
-_filter = partial(Parameter, place="query", may_be_empty=True)
+_ELSEWHERE = ("chat", "sender", "id", "text", "order", "cursor", "limit", TAGS.name)
+"""Parameters that are no part of a selection of deliveries."""
 _TEXT = {"type": "string", "maxLength": _MOST_TEXT}
 _QUERY = (
-    _filter("kind", "Only events of this kind.", {"$ref": "#/components/schemas/AnyKindName"}),
-    _filter("since", "Only events accepted at this time or later.", TIME_SCHEMA),
-    _filter("until", "Only events accepted before this time.", TIME_SCHEMA),
-    _filter("chat", "Only events about this chat, by the network's name of it or by a number.", _TEXT),
-    _filter("sender", "Only events by this sender, by the network's name or by a number.", _TEXT),
-    _filter("id", "Only events about the message with this id of the network.", _TEXT),
-    _filter("text", "Only events with this text anywhere in their `data`; case counts.", _TEXT),
-    _filter("order", "Which events come first.", {"enum": [*ORDERS], "default": ORDERS[0]}),
-    _filter("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
-    _filter(
+    *(
+        msgspec.structs.replace(one, meaning=f"Only events with such a delivery. {one.meaning}")
+        for one in OF_DELIVERY
+    ),
+    filter_of("events", "Only events of these kinds, separated by commas.", {"type": "string"}),
+    filter_of("person", "Only events whose `data` names this person, as an erasure finds it.", _TEXT),
+    filter_of("kind", "Only events of this kind.", {"$ref": "#/components/schemas/AnyKindName"}),
+    filter_of("since", "Only events accepted at this time or later.", MOMENT_SCHEMA),
+    filter_of("until", "Only events accepted before this time.", MOMENT_SCHEMA),
+    filter_of("chat", "Only events about this chat, by the network's name of it or by a number.", _TEXT),
+    filter_of("sender", "Only events by this sender, by the network's name or by a number.", _TEXT),
+    filter_of("id", "Only events about the message with this id of the network.", _TEXT),
+    filter_of("text", "Only events with this text anywhere in their `data`; case counts.", _TEXT),
+    filter_of("order", "Which events come first.", {"enum": [*ORDERS], "default": ORDERS[0]}),
+    filter_of("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
+    filter_of(
         "limit",
         "The most events on a page.",
         {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
@@ -79,7 +87,9 @@ class EventLogRoutes:
         The log has all events that were accepted since `from`.
         """
         self._gateway.instances.get(instance)
-        return await self._list(self._read_query(instance, None))
+        selection = self._selection(over_all=False)
+        check_label(self._gateway.registry, instance, selection)
+        return await self._list(self._read_query(selection, instance, None))
 
     @describes(
         _TAG,
@@ -95,13 +105,21 @@ class EventLogRoutes:
         since which the logs of all of them are complete. It reads the events one by one, whatever the
         filters: a page may end early.
         """
-        selection = DeliverySelection(
-            instances=parse_instances(request.args.get("instances")), tags=read_tags()
-        )
+        selection = self._selection(over_all=True)
         names = instances_of(self._gateway.registry, current_principal(), selection)
         if names is not None and len(names) == 1:
-            return await self._list(self._read_query(names[0], None))
-        return await self._list(self._read_query(None, names))
+            return await self._list(self._read_query(selection, names[0], None))
+        query = self._read_query(selection, None, names)
+        found = await all_receivers(self._gateway.registry, current_principal(), selection)
+        return await self._list(msgspec.structs.replace(query, registrations=found))
+
+    def _selection(self, *, over_all: bool) -> DeliverySelection:
+        given = {name: value for name, value in request.args.items() if name not in _ELSEWHERE}
+        now = self._gateway.clock.wall()
+        selection = parse_list(
+            given, self._gateway.catalog, now=now, over_all=over_all, tags=request.args.getlist(TAGS.name)
+        )
+        return limited(selection, without_global=not current_principal().is_global)
 
     async def _list(self, query: EventQuery) -> Response:
         await reserve(LIST)
@@ -120,27 +138,34 @@ class EventLogRoutes:
             )
         )
 
-    def _read_query(self, instance: str | None, among: tuple[str, ...] | None) -> EventQuery:
+    def _read_query(
+        self, selection: DeliverySelection, instance: str | None, among: tuple[str, ...] | None
+    ) -> EventQuery:
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
         order = given.get("order", ORDERS[0])
         if order not in ORDERS:
             raise Invalid(f"order must be one of {', '.join(ORDERS)}, not {order[:64]!r}.")
-        for name in ("chat", "sender", "id", "text"):
+        for name in ("chat", "sender", "id", "text", "person"):
             if name in given:  # matches tell what is in the data
                 check_right(current_principal(), Right.PAYLOADS)
             if len(given.get(name, "")) > _MOST_TEXT:
                 raise Invalid(f"{name} must have at most {_MOST_TEXT} characters.")
-        kind, times = given.get("kind"), read_times(given)
+        found = None
+        if instance is not None and (selection.label is not None or selection.host is not None):
+            found = tuple(one.id for one in receivers(self._gateway.registry, instance, selection))
         return EventQuery(
             instance=instance,
             among=among,
-            kinds=(self._gateway.catalog.resolve(kind, "kind").name,) if kind is not None else (),
+            kinds=selection.kinds,
             chat=given.get("chat"),
             sender=given.get("sender"),
             message=given.get("id"),
             text=given.get("text"),
-            since=times.get("since"),
-            until=times.get("until"),
+            person=selection.person,
+            delivery=selection.apart(),
+            registrations=found,
+            since=selection.since,
+            until=selection.until,
             is_oldest_first=order == "oldest",
             cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
             limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),

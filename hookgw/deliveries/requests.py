@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ from hookgw.kernel.json_fields import (
 )
 from hookgw.kernel.json_moments import as_moment, check_range
 from hookgw.kernel.rules import check_url
+from hookgw.kernel.schema_parts import MOMENT_SCHEMA
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import Catalog, Event
 from hookgw.records.instances import check_name
@@ -51,6 +53,35 @@ INSTANCES = Parameter(
     "query",
     may_be_empty=True,
 )
+
+
+filter_of = partial(Parameter, place="query", may_be_empty=True)
+OF_DELIVERY = (
+    filter_of("state", "Only deliveries in this state.", {"enum": [*DeliveryState]}),
+    filter_of("label", "Only deliveries to the registration with this label.", {"type": "string"}),
+    filter_of(
+        "host",
+        "Only deliveries to registrations with a URL at this host, with or without its port.",
+        {"type": "string", "maxLength": MAX_TEXT},
+    ),
+    filter_of(
+        "status",
+        "Only deliveries with this status in the newest attempt: `503`, or `5xx`.",
+        {"type": "string", "pattern": STATUS_PATTERN},
+    ),
+    filter_of(
+        "error",
+        "Only deliveries with this text in their reason, or in the error or answer of the newest attempt.",
+        {"type": "string", "maxLength": MAX_TEXT},
+    ),
+    filter_of("finishedSince", "Only deliveries that finished at this time or later.", MOMENT_SCHEMA),
+    filter_of(
+        "failedSince",
+        "Only this delivery, by its id, and later ones; without `state`, only dead letters.",
+        {"type": "string"},
+    ),
+)
+"""What lists of deliveries select by, and lists of events: an event is found by its deliveries."""
 
 
 class Asked(NamedTuple):
@@ -124,14 +155,6 @@ def parse_list(
         state = DeliveryState.DEAD.value
     found = _parse(Fields(("", body)), catalog, "a list", now, state, over_all=over_all).selection
     return msgspec.structs.replace(found, tags=parse_tags(tags)) if tags else found
-
-
-def parse_instances(given: str | None) -> tuple[str, ...]:
-    """Read the instances of a query, separated by commas."""
-    fields = Fields(("", {"instances": given.split(",")} if given else {}))
-    instances = fields.read(list_of(_instances, MAX_INSTANCES), (), "instances")
-    fields.finish()
-    return instances
 
 
 def _parse(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -17,8 +16,9 @@ from hookgw.deliveries.present import present_delivery, present_of_any, present_
 from hookgw.deliveries.requests import (
     INSTANCES,
     MAX_TEXT,
-    STATUS_PATTERN,
+    OF_DELIVERY,
     Asked,
+    filter_of,
     parse_cancellation,
     parse_list,
     parse_replay,
@@ -35,7 +35,6 @@ from hookgw.deliveries.selection import (
 )
 from hookgw.kernel.schema_parts import MOMENT_SCHEMA
 from hookgw.records.api_keys import Right
-from hookgw.records.deliveries import DeliveryState
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.selection import DeliverySelection
@@ -44,7 +43,7 @@ from hookgw.web.auth import current_principal
 from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
 from hookgw.web.needs import within_reach
-from hookgw.web.openapi.describe import Parameter, describes, json_body
+from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.query import TAGS, read_limit, read_tags
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
@@ -63,45 +62,22 @@ _READ_AT_ONCE = 100
 Result = TypeVar("Result", responses.Replayed, responses.Cancelled)
 
 _TAG = "Deliveries"
-_filter = partial(Parameter, place="query", may_be_empty=True)
 _SELECTION = (
-    _filter("state", "Only deliveries in this state.", {"enum": [*DeliveryState]}),
-    _filter("kind", "Only deliveries of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
-    _filter("events", "Only deliveries of these event kinds, separated by commas.", {"type": "string"}),
-    _filter("label", "Only deliveries to the registration with this label.", {"type": "string"}),
-    _filter(
-        "host",
-        "Only deliveries to registrations with a URL at this host, with or without its port.",
-        {"type": "string", "maxLength": MAX_TEXT},
-    ),
-    _filter(
-        "status",
-        "Only deliveries with this status in the newest attempt: `503`, or `5xx`.",
-        {"type": "string", "pattern": STATUS_PATTERN},
-    ),
-    _filter(
-        "error",
-        "Only deliveries with this text in their reason, or in the error or answer of the newest attempt.",
-        {"type": "string", "maxLength": MAX_TEXT},
-    ),
-    _filter(
+    *OF_DELIVERY,
+    filter_of("events", "Only deliveries of these event kinds, separated by commas.", {"type": "string"}),
+    filter_of(
         "person",
         "Only deliveries with a payload that names this person, as an erasure finds it.",
         {"type": "string", "maxLength": MAX_TEXT},
     ),
-    _filter(
+    filter_of("kind", "Only deliveries of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
+    filter_of(
         "text", "Only deliveries with this text in the payload.", {"type": "string", "maxLength": MAX_TEXT}
     ),
-    _filter("since", "Only deliveries accepted at this time or later.", MOMENT_SCHEMA),
-    _filter("until", "Only deliveries accepted before this time.", MOMENT_SCHEMA),
-    _filter("finishedSince", "Only deliveries that finished at this time or later.", MOMENT_SCHEMA),
-    _filter(
-        "failedSince",
-        "Only this delivery, by its id, and later ones; without `state`, only dead letters.",
-        {"type": "string"},
-    ),
-    _filter("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
-    _filter(
+    filter_of("since", "Only deliveries accepted at this time or later.", MOMENT_SCHEMA),
+    filter_of("until", "Only deliveries accepted before this time.", MOMENT_SCHEMA),
+    filter_of("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
+    filter_of(
         "limit",
         "The most deliveries on a page.",
         {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},

@@ -16,7 +16,6 @@ payload, too.
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ from hookgw.records.chats import NUMBER, message_subjects, plain_jid, subjects_i
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.persons import Person, names_person, person
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import EventPage, EventQuery, EventReport, LoggedEvent, seconds
 
@@ -148,17 +148,17 @@ class Sought(msgspec.Struct, frozen=True):
     chat: tuple[str, ...] = ()
     sender: tuple[str, ...] = ()
     message: tuple[str, ...] = ()
-    texts: tuple[bytes, ...] = ()
+    texts: tuple[tuple[bytes, ...], ...] = ()  # a payload has one of each
+    person: Person | None = None
 
     @classmethod
     def of(cls, query: EventQuery) -> Sought:
         message = () if query.message is None else (query.message,)
-        texts: tuple[bytes, ...] = ()
-        if query.text is not None:
-            # As the payload has it: a text of JSON, with or without escapes.
-            plain = msgspec.json.encode(query.text)[1:-1]
-            texts = tuple(dict.fromkeys((plain, _escaped(query.text))))
-        return cls(_names_of(query.chat), _names_of(query.sender), message, texts)
+        texts = [] if query.text is None else [searches.spellings(query.text)]
+        if named := None if query.person is None else person(query.person):
+            texts.append((named.part, named.escape))
+        spelled = tuple(tuple(one.encode("utf-8", "surrogatepass") for one in each) for each in texts)
+        return cls(_names_of(query.chat), _names_of(query.sender), message, spelled, named)
 
     def conditions(self) -> Iterator[tuple[str, list[int]]]:
         """Yield the columns of entries that must have one of some values."""
@@ -168,7 +168,9 @@ class Sought(msgspec.Struct, frozen=True):
 
     def concerns(self, data: bytes, account: str | None) -> bool:
         """Return whether a payload is about what is sought."""
-        if self.texts and not any(text in data for text in self.texts):
+        if not all(any(text in data for text in one) for one in self.texts):
+            return False
+        if self.person is not None and not names_person(data, self.person):
             return False
         if not (self.chat or self.sender or self.message):
             return True
@@ -257,10 +259,6 @@ def _names_of(name: str | None) -> tuple[str, ...]:
         return ()
     # People know the number alone.
     return (name, name + NUMBER) if name.isdecimal() else (plain_jid(name),)
-
-
-def _escaped(text: str) -> bytes:
-    return json.dumps(text)[1:-1].encode()
 
 
 def _seconds(moment: int | None) -> float | None:
@@ -387,20 +385,22 @@ class SteppedLog(Generic[C, Tx]):
         sought = Sought.of(query)
         found: list[LoggedEvent] = []
         page = partial(EventPage, found, begins_at=seconds(state.begins_at), reached=_seconds(state.reached))
-        if query.among == ():
+        if () in (query.among, query.registrations):
             return page(None)
         deadline = trio.current_time() + searches.LIST_SECONDS
-        # A search for a text reads the payloads.
-        rows = searches.LEAST_ROWS if sought.texts else max(searches.FIRST_ROWS, query.limit + 1)
+        # A search for a text reads the payloads, and one by deliveries looks each event's up.
+        is_slow = sought.texts or query.seeks_delivery
+        rows = searches.LEAST_ROWS if is_slow else max(searches.FIRST_ROWS, query.limit + 1)
         size, cursor = 0, None
         for search, after, until in self._ranges(query, state, place):
             bounds = after, until
             while True:
                 # One more than wanted, to know whether there is a next page.
                 wanted = query.limit + 1 - len(found)
-                part = await self._lists.run(
-                    partial(search, search=LogSearch(query, sought, *bounds, rows, wanted))
-                )
+                is_all = query.takes_all and search == self._sql.search_entries
+                most = max(wanted, searches.LEAST_ROWS) if is_all else rows
+                look = partial(search, search=LogSearch(query, sought, *bounds, most, wanted))
+                part = await self._lists.run(look)
                 for behind, event in part.found:
                     one = event.event
                     size += len(one.data_json) + len(one.sender or "") + len(one.server_url or "")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hookgw.records.chats import SPELLINGS, plain_jid
 
@@ -43,3 +44,21 @@ def person(value: str) -> Person:
         return Person(value, (), value, escape)
     others = [f"{user}{device}{end}" for end in SPELLINGS[server] for device in ("", "[:_]*")]
     return Person(plain, (f"{user}[:_@]*", *others), user, escape)
+
+
+def names_person(data: bytes, named: Person) -> bool:
+    """Return whether a payload names a person. If it cannot be parsed, its text decides."""
+    try:
+        # As pairs: a member may be there twice.
+        parsed: Any = json.loads(data, object_pairs_hook=tuple)
+    except (ValueError, RecursionError):
+        return named.part.encode("utf-8", "surrogatepass") in data
+    left = [parsed]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            if one == named.value or (named.others and plain_jid(one) == named.value):
+                return True
+        elif isinstance(one, (list, tuple)):
+            left.extend(one)
+    return False

@@ -208,6 +208,9 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
             on WhatsApp.
         message: the network's id of a message.
         text: events with this text in their payload, in the spelling of JSON.
+        person: payloads that name this person, by the rule of erasures.
+        delivery: events with a delivery that has all of this; see :meth:`DeliverySelection.apart`.
+        registrations: and that goes to one of these.
         since, until: of events accepted at or after ``since``, and before ``until``.
         is_oldest_first: in the order of the log; otherwise the newest come first.
         cursor: from the page before; ``None`` for the first page.
@@ -220,11 +223,28 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
     sender: str | None = None
     message: str | None = None
     text: str | None = None
+    person: str | None = None
+    delivery: DeliverySelection | None = None
+    registrations: tuple[str, ...] | None = None
     since: float | None = None
     until: float | None = None
     is_oldest_first: bool = False
     cursor: str | None = None
     limit: int = 100
+
+    # What a person is called, and what they wrote, is nothing for a log.
+    __repr__ = repr_without("chat", "sender", "text", "person")
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it lists all events of one instance."""
+        return self.instance is not None and self == EventQuery(
+            instance=self.instance, is_oldest_first=self.is_oldest_first, cursor=self.cursor, limit=self.limit
+        )
+
+    @property
+    def seeks_delivery(self) -> bool:
+        return self.delivery is not None or self.registrations is not None
 
 
 class LoggedEvent(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from hookgw.app import create_app
 from hookgw.web import operation_of
 from tests.api.test_app import shape_of
 
-FILTERS = ["state", "kind", "events", "label", "host", "status", "error", "person", "text", "since", "until"]
-FILTERS += ["finishedSince", "failedSince"]
+FILTERS = ["state", "label", "host", "status", "error", "finishedSince", "failedSince"]
+FILTERS += ["events", "person", "kind", "text", "since", "until"]
 FILTERS += ["cursor", "limit"]
 
 

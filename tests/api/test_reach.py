@@ -203,6 +203,7 @@ async def test_without_payloads_there_is_no_data(client: httpx.AsyncClient) -> N
         "/event/list?chat=5511988887777",
         "/event/list/acme1?sender=5511988887777",
         "/event/list/acme1?id=abc",
+        "/event/list?person=5511988887777",
         "/delivery/list/acme1?text=wrote",
         "/delivery/list?person=5511988887777",
     ):

@@ -24,13 +24,13 @@ from hookgw.command.output import (
     show_table,
     table_options,
 )
+from hookgw.command.selection import selection_options
 from hookgw.deliveries.commands.replay import replay
 from hookgw.deliveries.commands.selection import (
     body_of,
     count_of,
     kinds_option,
     named,
-    selection_options,
     show_counts,
 )
 from hookgw.webhooks.commands import show_attempt

@@ -21,7 +21,8 @@ from hookgw.command.failure import Failed
 from hookgw.command.fields import read_time
 from hookgw.command.job import follow, follow_aloud
 from hookgw.command.output import counted, json_option, say, show_json
-from hookgw.deliveries.commands.selection import body_of, kinds_option, selection_options, show_counts
+from hookgw.command.selection import selection_options
+from hookgw.deliveries.commands.selection import body_of, kinds_option, show_counts
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 
 WINDOWS = 50

@@ -7,7 +7,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.fields import PAGE, read_time
 from hookgw.command.job import follow_aloud
-from hookgw.command.names import complete_kinds, instance_argument, tag_option
+from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
     counted,
@@ -20,6 +20,7 @@ from hookgw.command.output import (
     show_warnings,
     table_options,
 )
+from hookgw.command.selection import selection_options
 
 _LISTED = {
     "acceptedAt": Column("accepted", least=None, is_time=True),
@@ -76,13 +77,12 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
 
 
 @event.command("list")
-@instance_argument(required=False)
+@selection_options
 @click.option(
-    "--instances",
-    metavar="NAMES",
-    help="Without INSTANCE: only these, separated by commas; 'loja*' for all that begin so.",
+    "--state",
+    type=click.Choice(["pending", "delivered", "dead", "dropped"]),
+    help="Only events with a delivery in this state.",
 )
-@tag_option("Without INSTANCE: only instances that carry this tag; repeatable, all must match.")
 @click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind.")
 @click.option(
     "--since",
@@ -94,7 +94,6 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
 @click.option("--chat", help="Only events about this chat: the network's name of it, or a number.")
 @click.option("--sender", help="Only events by this sender: the network's name, or a number.")
 @click.option("--id", "id", help="Only events about the message with this id of the network.")
-@click.option("--text", help="Only events with this text in their data; case counts.")
 @click.option("--order", type=click.Choice(["newest", "oldest"]), help="Which come first; newest by default.")
 @click.option("--limit", type=PAGE, help="Events per page.")
 @click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
@@ -108,7 +107,10 @@ def list_(
     as_json: bool,
     **query: str | int | None,
 ) -> None:
-    """List events, whether a webhook wanted them or not."""
+    """List events, whether a webhook wanted them or not.
+
+    What is said of deliveries finds events with at least one such delivery.
+    """
     if instance is not None and (query["instances"] is not None or tags):
         raise click.UsageError("Name an INSTANCE, or several with --instances or --tag.")
     columns = _LISTED if instance is not None else {"instance": Column("instance", least=8), **_LISTED}

@@ -9,7 +9,6 @@ made of it, until they are overwritten: a client of the server cannot remove tho
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Collection
 from contextlib import closing
@@ -19,9 +18,8 @@ import structlog
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable, QueryCanceled
 
-from hookgw.records.chats import plain_jid
 from hookgw.store.erasure_statements import ErasedDelivery
-from hookgw.store.persons import Person, person
+from hookgw.store.persons import Person, names_person, person
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.event_ids import forget_ids_with
 from hookgw.store.postgresql.lookups import instance_number, one_row
@@ -139,29 +137,11 @@ def _concerned(connection: Connection, events: list[int], named: Person) -> list
     if not events:
         return []
     payloads = connection.execute(_PAYLOADS, (events,))
-    return sorted(seq for seq, data in payloads if concerns(data, named))
+    return sorted(seq for seq, data in payloads if names_person(data, named))
 
 
 def find_events(connection: Connection, events: Collection[int]) -> list[int]:
     return [seq for (seq,) in connection.execute(_EVENTS, (list(events),))]
-
-
-def concerns(data: bytes, named: Person) -> bool:
-    """Return whether a payload names a person. If it cannot be parsed, its text decides."""
-    try:
-        # As pairs: a member may be there twice.
-        parsed: Any = json.loads(data, object_pairs_hook=tuple)
-    except (ValueError, RecursionError):
-        return named.part.encode("utf-8", "surrogatepass") in data
-    left = [parsed]
-    while left:
-        one = left.pop()
-        if isinstance(one, str):
-            if one == named.value or (named.others and plain_jid(one) == named.value):
-                return True
-        elif isinstance(one, (list, tuple)):
-            left.extend(one)
-    return False
 
 
 def find_deliveries(connection: Connection, events: Collection[int]) -> list[ErasedDelivery]:

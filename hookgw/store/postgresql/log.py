@@ -23,6 +23,7 @@ from hookgw.store.postgresql.event_ids import keep_ids
 from hookgw.store.postgresql.history import summaries
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.schema import SETTLED
+from hookgw.store.postgresql.selection import has_delivery
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import EventQuery, EventReport, LoggedEvent, micros, seconds
 
@@ -201,15 +202,22 @@ def _search(
         "bytes": searches.EVENT_BYTES,
         "kinds": [sought(kind) for kind in query.kinds],
         **{f"{name}_time": moment for name, moment in moments.items()},
-        **{f"text{place}": text for place, text in enumerate(search.sought.texts)},
     }
+    payload = []
+    if query.seeks_delivery:  # before the payload, which takes longer
+        condition, values = has_delivery(query)
+        payload.append(condition)
+        given |= values
+    for place, texts in enumerate(search.sought.texts):
+        names = [f"text{place}_{number}" for number in range(len(texts))]
+        given |= zip(names, texts, strict=True)
+        payload.append(f"({' OR '.join(f'position(%({name})s::bytea IN data) > 0' for name in names)})")
     if query.kinds:
         limits.append("l.kind = ANY(%(kinds)s)")
-    texts = [f"position(%(text{place})s::bytea IN data) > 0" for place in range(len(search.sought.texts))]
     order, reverse = ("ASC", "DESC") if query.is_oldest_first else ("DESC", "ASC")
     source = source.format(conditions=" AND ".join(["true", *conditions, *limits]), order=order)
     statement = _SEARCH.format(
-        source=source, payload=f"({' OR '.join(texts or ['true'])})", order=order, reverse=reverse
+        source=source, payload=" AND ".join(payload or ["true"]), order=order, reverse=reverse
     )
     looked_at, chosen, last, seqs = one_row(connection, statement, given)
     page = connection.execute(_PAYLOADS, (seqs,)).fetchall() if seqs else []

@@ -10,10 +10,9 @@ from psycopg import Connection
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
-from hookgw.store.persons import person
-from hookgw.store.postgresql.erase import concerns
+from hookgw.store.persons import names_person, person
 from hookgw.store.postgresql.lookups import sought
-from hookgw.store.records import micros
+from hookgw.store.records import EventQuery, micros
 from hookgw.store.searches import Looked, in_time, spellings
 
 # Registrations of the configuration, present and past, by the beginning of their ids.
@@ -67,6 +66,18 @@ def conditions_of(
     return conditions or ["true"], given
 
 
+def has_delivery(query: EventQuery) -> tuple[str, dict[str, Any]]:
+    """Return the condition that an event has a delivery that is sought, and its values."""
+    selection = query.delivery or DeliverySelection()
+    conditions, given = conditions_of(selection, query.registrations)
+    if selection.state is not None:
+        conditions.insert(0, "state = %(state)s")
+        given["state"] = selection.state
+    # A subquery has names of its own: those of deliveries hide the event's.
+    found = f"SELECT FROM deliveries WHERE event = events.seq AND {' AND '.join(conditions)}"
+    return f"EXISTS ({found})", given
+
+
 def look_at_payloads(connection: Connection, query: DeliverySelection, seqs: Collection[int]) -> Looked:
     texts = (
         None
@@ -85,7 +96,7 @@ def look_at_payloads(connection: Connection, query: DeliverySelection, seqs: Col
     for place, seq, is_behind, data in connection.execute(_LOOK, given):
         if is_behind:
             end = place - 1 if end is None else end
-        elif data is not None and (named is None or concerns(data, named)):
+        elif data is not None and (named is None or names_person(data, named)):
             found.add(seq)
     return Looked(frozenset(found), len(seqs) if end is None else end)
 

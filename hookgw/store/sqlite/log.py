@@ -34,6 +34,7 @@ from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.history import SUMMARIES, delivery_rows_of
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.recent_events import RecentEvents
+from hookgw.store.sqlite.selection import has_delivery
 from hookgw.store.sqlite.transaction import Transaction
 
 __all__ = ["add_run", "count_unwanted", "find_event", "forget_runs", "oldest_unwanted"]
@@ -272,17 +273,24 @@ def _search(
         "bytes": searches.EVENT_BYTES,
         "kinds": json.dumps(query.kinds),
         **{f"{name}_time": moment for name, moment in moments.items()},
-        **{f"text{number}": text for number, text in enumerate(sought.texts)},
     }
+    payload = []
+    if query.seeks_delivery:  # before the payload, which takes longer
+        condition, values = has_delivery(query)
+        payload.append(condition)
+        given |= values
+    for place, texts in enumerate(sought.texts):
+        names = [f"text{place}_{number}" for number in range(len(texts))]
+        given |= zip(names, texts, strict=True)
+        payload.append(f"({' OR '.join(f'instr(e.data, :{name})' for name in names)})")
     if query.kinds:
         limits.append(
             "l.kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
         )
-    texts = [f"instr(e.data, :text{number})" for number in range(len(sought.texts))]
     order, reverse = ("ASC", "DESC") if query.is_oldest_first else ("DESC", "ASC")
     source = source.format(conditions=" AND ".join(["1", *conditions, *limits]), times=times, order=order)
     statement = _SEARCH.format(
-        source=source, payload=f"({' OR '.join(texts or ['1'])})", order=order, reverse=reverse
+        source=source, payload=" AND ".join(payload or ["1"]), order=order, reverse=reverse
     )
     looked_at, chosen, last, lines = connection.execute(statement, given).fetchone()
     page = _events_of(lines)

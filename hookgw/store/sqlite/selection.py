@@ -11,7 +11,7 @@ import msgspec
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
-from hookgw.store.records import micros
+from hookgw.store.records import EventQuery, micros
 from hookgw.store.searches import Looked, in_time, spellings
 from hookgw.store.sqlite.erase import NAMES_PERSON, given_of_person
 
@@ -74,6 +74,21 @@ def conditions_of(
         conditions.append(_HAS_ERROR)
         given["error"] = query.error
     return conditions or ["1"], given
+
+
+def has_delivery(query: EventQuery) -> tuple[str, dict[str, Any]]:
+    """Return the condition that an event ``e`` has a delivery that is sought, and its values."""
+    selection = query.delivery or DeliverySelection()
+    conditions, given = conditions_of(selection, query.registrations)
+    if selection.state is not None:
+        conditions.insert(0, "state = :state")
+        given["state"] = selection.state
+    # A subquery has names of its own: those of deliveries hide the event's.
+    return (
+        f"""EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_of_event
+            WHERE event = e.seq AND {" AND ".join(conditions)})""",  # noqa: S608 - only the texts above are in it
+        given,
+    )
 
 
 def look_at_payloads(

@@ -233,3 +233,29 @@ async def test_tags_choose_the_instances_of_lists_replays_and_cancellations(
     assert "tenant=acme" in {one["details"].get("tags") for one in entries}
     # A tag reaches no further than the key.
     assert await listed(client, "tag=tenant=acme", **TENANT) == ["shop"]
+
+
+async def test_events_are_listed_by_their_deliveries(client: httpx.AsyncClient) -> None:
+    async def found(query: str, **headers: str) -> list[str]:
+        response = await client.get(f"/event/list{query}&kind=messages.upsert", headers=headers)
+        assert response.status_code == 200, response.text
+        return sorted(one["instance"] for one in response.json()["events"])
+
+    everything = "state=dead&status=4xx&label=default&host=127.0.0.1&since=1h&events=MESSAGES_UPSERT"
+    assert await found(f"?{everything}") == [*NAMES]
+    assert await found(f"?{everything}&instances=loja*") == ["loja1", "loja2"]
+    assert await found(f"/loja1?{everything}") == ["loja1"]
+    assert await found(f"?{everything}", **TENANT) == ["shop"]
+    ids = {one["instance"]: one["id"] for one in (await client.get("/delivery/list")).json()["deliveries"]}
+    assert await found(f"?failedSince={ids['loja2']}") == ["loja2", "shop"]
+    for none in (
+        "state=delivered",
+        "status=503",
+        "label=crm",
+        "host=crm.example",
+        "error=no+such",
+        "person=x@y",
+    ):
+        assert await found(f"?{none}") == [], none
+    assert (await client.get("/event/list/loja1?label=crm")).status_code == 404
+    assert (await client.get("/event/list?state=sad")).status_code == 400

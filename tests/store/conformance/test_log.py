@@ -10,12 +10,12 @@ import trio
 import trio.testing
 
 from hookgw.kernel import Conflict, Invalid
-from hookgw.records import Event
+from hookgw.records import DeliverySelection, Event
 from hookgw.store import Append, EventQuery, Store, log, searches
 from hookgw.store.postgresql import log as postgresql_log
 from hookgw.store.sqlite import log as sqlite_log
 from tests.store.conformance.engines import Engine
-from tests.store.support import delivered, event, seqs_of, settle, to
+from tests.store.support import dead, delivered, event, seqs_of, settle, to
 
 KEEP = 2**40
 ANA = "5511988887777@s.whatsapp.net"
@@ -503,3 +503,37 @@ async def test_a_search_through_the_log_lets_others_take_turns(
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(search, "other")
     assert ended == ["other", *["shop"] * 4]
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ({"delivery": DeliverySelection(state="dead")}, ["dead", "both"]),
+        ({"delivery": DeliverySelection(state="delivered")}, ["delivered", "both"]),
+        ({"delivery": DeliverySelection(status=(200, 299))}, ["delivered", "both"]),
+        ({"delivery": DeliverySelection(error="gone")}, ["dead", "both"]),
+        ({"delivery": DeliverySelection(failed_since=3)}, ["both"]),
+        ({"delivery": DeliverySelection(failed_since=9)}, []),
+        ({"registrations": ("reg_2",)}, ["both"]),
+        ({"registrations": ("reg_2",), "delivery": DeliverySelection(state="dead")}, []),
+        ({"registrations": ("reg_1",), "kinds": ("NO_SUCH",)}, []),
+        ({"registrations": ()}, []),
+        ({"person": ANA}, ["unwanted", "both"]),
+        ({"person": ANA, "registrations": ("reg_1",)}, ["both"]),
+        ({"person": ANA, "text": "nowhere"}, []),
+    ],
+)
+async def test_events_by_their_deliveries_and_persons(
+    store: Store, state: str, query: dict[str, Any], ids: list[str]
+) -> None:
+    both = Append(event("both", data=message(ANA)), (("reg_1", "reg_1:0"), ("reg_2", "reg_2:0")))
+    # A part of the person's number is not the person.
+    other = to("delivered", data=message("x@y", f"1{ANA}"))
+    await append(store, state, [*unwanted("unwanted", data=message(ANA)), *to("dead"), *other, both])
+    dead_one, sent, refused = await seqs_of(store, "reg_1:0")
+    (second,) = await seqs_of(store, "reg_2:0")
+    await settle(store, dead(dead_one, reason="gone"), delivered(sent), dead(refused, reason="gone"))
+    await settle(store, delivered(second))
+    for instance, more in (("shop", {}), (None, {}), (None, {"among": ("shop", "x")})):
+        assert await log_of(store, instance, is_oldest_first=True, **query, **more) == ids
+        assert await log_of(store, instance, limit=1, **query, **more) == ids[::-1]

@@ -7,7 +7,7 @@ import pytest
 from psycopg import Connection
 
 from hookgw import DeliveryState
-from hookgw.records import LaneRule, Ordering
+from hookgw.records import DeliverySelection, LaneRule, Ordering
 from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, EventQuery, ReplayQuery, searches
 from hookgw.store.log import LogSearch, Sought
 from hookgw.store.postgresql import (
@@ -40,6 +40,7 @@ def log_search(**query: Any) -> LogSearch:
 
 
 SEARCH, OLDEST = log_search(), log_search(is_oldest_first=True)
+BY_DELIVERY = log_search(delivery=DeliverySelection(state="dead", error="x"), registrations=("reg_1",))
 
 
 class Explaining:
@@ -99,6 +100,7 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "list of all instances": ("deliveries_pkey", listing(instance=None)),
     "entries of the log": ("log_pkey", lambda c: log.search_entries(c, SEARCH)),
     "entries from the oldest": ("log_pkey", lambda c: log.search_entries(c, OLDEST)),
+    "log by deliveries": ("deliveries_of_event", lambda c: log.search_entries(c, BY_DELIVERY)),
     "tail of the log": ("log_order", lambda c: log.search_tail(c, SEARCH)),
     "tail from the oldest": ("log_order", lambda c: log.search_tail(c, OLDEST)),
     "log of all instances": ("log_order", lambda c: log.search_entries(c, log_search(instance=None))),

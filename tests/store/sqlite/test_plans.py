@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hookgw import DeliveryState
-from hookgw.records import LaneRule, Ordering
+from hookgw.records import DeliverySelection, LaneRule, Ordering
 from hookgw.store import (
     AuditQuery,
     CancelQuery,
@@ -107,6 +107,14 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     ),
     "the log of all instances": lambda c: log.search_entries(
         c, log_search(instance=None, is_oldest_first=True)
+    ),
+    "the log by deliveries": lambda c: log.search_entries(
+        c,
+        log_search(
+            delivery=DeliverySelection(state="dead", status=(500, 599), error="x", without_global=True),
+            registrations=("reg",),
+            person="a@b",
+        ),
     ),
     "the state of the logs of several instances": lambda c: log.read_state(
         c, EventQuery(instance=None, among=("shop", "x"))
