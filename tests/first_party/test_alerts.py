@@ -6,12 +6,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.lowlevel
 from trio.testing import MockClock
 
+from hookgw import Gateway
 from hookgw.kernel import ConfigError
+from hookgw.records import Problem, ProblemKind, ProblemReport
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -84,6 +87,82 @@ async def test_a_failing_webhook_is_told_once_through_a_restart_and_so_is_its_en
         ("raised", "Webhook default of shop fails"),
         ("over", "Over: Webhook default of shop fails"),
     ]
+
+
+@pytest.mark.parametrize("kind", sorted(set(ProblemKind) - {ProblemKind.NODE_LOST, ProblemKind.DEAD_LETTERS}))
+async def test_each_kind_is_told_once_through_a_restart_and_so_is_its_end(
+    kind: ProblemKind, tmp_path: Path, phone: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = [Problem(kind, "It is so.", instance="shop", label="crm", plugin="acme")]
+    await tell_of(
+        tmp_path,
+        phone,
+        monkeypatch,
+        {"on": kind.value, "for": "1m"},
+        lambda: {"problems": present},
+        {"problems": []},
+    )
+
+
+async def test_a_lost_node_is_told_once_through_a_restart_and_so_is_its_return(
+    tmp_path: Path, phone: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = {"on": "node_lost", "for": "1m"}
+    with_both = {"nodes": ["a", "b"]}
+    # It is lost once it was there.
+    calls = iter(range(10_000))
+    await tell_of(
+        tmp_path,
+        phone,
+        monkeypatch,
+        rule,
+        lambda: with_both if next(calls) < 2 else {"nodes": ["a"]},
+        with_both,
+    )
+
+
+async def test_dead_letters_are_told_once_through_a_restart_and_so_is_their_end(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(400)
+    rule = {"on": "dead_letters", "for": "0s", "within": "20m"}
+    async with alerting(tmp_path, phone, rule) as kit:
+        await kit.register(hookgw_receiver.url, retry={"schedule": []})
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+    async with alerting(tmp_path, phone, rule) as kit:
+        await looks(kit, 300)
+        assert [state for state, _ in told(phone)] == ["raised"]
+        await looks(kit, 1500)
+    assert [state for state, _ in told(phone)] == ["raised", "over"]
+
+
+async def tell_of(
+    folder: Path,
+    phone: Receiver,
+    patch: pytest.MonkeyPatch,
+    rule: dict[str, Any],
+    present: Callable[[], dict[str, Any]],
+    absent: dict[str, Any],
+) -> None:
+    """Let a gateway report something, start again, and report the end; what it was told comes once each."""
+    is_over, real = False, Gateway.problems
+
+    async def problems(gateway: Gateway) -> ProblemReport:
+        report = await real(gateway)
+        return msgspec.structs.replace(report, **(absent if is_over else present()))
+
+    patch.setattr(Gateway, "problems", problems)
+    async with alerting(folder, phone, rule) as kit:
+        await until(kit, lambda: bool(phone.requests))
+        await looks(kit, 120)
+    async with alerting(folder, phone, rule) as kit:
+        await looks(kit, 120)
+        assert [state for state, _ in told(phone)] == ["raised"]
+        is_over = True
+        await until(kit, lambda: len(phone.requests) > 1)
+        await looks(kit, 120)
+    assert [state for state, _ in told(phone)] == ["raised", "over"]
 
 
 async def test_sixteen_webhooks_of_one_host_are_one_message(
