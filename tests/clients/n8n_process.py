@@ -36,7 +36,9 @@ class N8nProcess:
         postgres.execute("CREATE DATABASE n8n")
         modules = packages / "node_modules"
         off = ("DIAGNOSTICS", "VERSION_NOTIFICATIONS", "TEMPLATES", "PERSONALIZATION", "RUNNERS")
-        environment = {
+        self._folder = folder
+        self._program = modules / "n8n" / "bin" / "n8n"
+        self._environment = {
             **os.environ,
             "HOME": str(folder),
             "N8N_USER_FOLDER": str(folder),
@@ -55,12 +57,17 @@ class N8nProcess:
             "DB_POSTGRESDB_USER": "hookgw",
             "DB_POSTGRESDB_PASSWORD": "not-asked-for",
         }
-        output = folder / "output"
+        self.start()
+        self.call("POST", "/rest/owner/setup", _OWNER)
+
+    def start(self) -> None:
+        """Start it, again after :meth:`stop`. Returns when it answers."""
+        output = self._folder / "output"
         with output.open("ab") as log:
             self._process = subprocess.Popen(
-                [shutil.which("node") or "node", modules / "n8n" / "bin" / "n8n", "start"],
-                cwd=folder,
-                env=environment,
+                [shutil.which("node") or "node", self._program, "start"],
+                cwd=self._folder,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -73,7 +80,6 @@ class N8nProcess:
                 said = output.read_text(encoding="utf-8", errors="replace")
                 raise AssertionError(f"n8n did not start; its output ends:\n{said[-3000:]}")
             time.sleep(0.2)
-        self.call("POST", "/rest/owner/setup", _OWNER)
 
     def _is_ready(self) -> bool:
         try:
@@ -110,6 +116,10 @@ class N8nProcess:
     def close(self) -> None:
         """End it, with what it has started."""
         self.http.close()
+        self.stop()
+
+    def stop(self) -> None:
+        """Kill it, with what it has started."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, 9)
             self._process.wait()

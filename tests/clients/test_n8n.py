@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +115,79 @@ def test_a_workflow_answers_what_hookgw_delivers(server: Server, n8n: N8nProcess
     answers = [one["message"]["conversation"] for one in records]
     assert sorted(answers) == [f"{text}: open" for text in texts]
     server.http.delete(f"/instance/delete/{NAME}")
+
+
+@pytest.mark.parametrize("server", [WITH], indirect=True, scope="session")
+def test_an_n8n_without_a_public_address_gets_what_it_missed_in_order(
+    server: Server, n8n: N8nProcess, tmp_path: Path
+) -> None:
+    """Through ``hookgw connect``, while n8n is off for a time; then a second webhook is backfilled."""
+    account, seen, path = "behind-nat", "seen", "behind-nat"
+    for name in (account, seen):
+        server.post("/instance/create", {"instanceName": name}, status=201)
+    n8n.activate(
+        path,
+        [
+            {
+                "name": "Webhook",
+                "type": "n8n-nodes-base.webhook",
+                "typeVersion": 2,
+                "webhookId": path,
+                # It answers when the workflow has ended, so one message comes after the other.
+                "parameters": {"httpMethod": "POST", "path": path, "responseMode": "lastNode"},
+            },
+            {
+                "name": "HTTP Request",
+                "type": "n8n-nodes-base.httpRequest",
+                "typeVersion": 4.2,
+                "parameters": {
+                    "method": "POST",
+                    "url": f"{server.url}/event/emit/{seen}/CALL",
+                    "sendHeaders": True,
+                    "headerParameters": {"parameters": [{"name": "apikey", "value": KEY}]},
+                    "sendBody": True,
+                    "specifyBody": "json",
+                    "jsonBody": "={{ JSON.stringify({text: $json.body.data.text}) }}",
+                },
+            },
+        ],
+    )
+
+    def send(first: int, last: int) -> None:
+        for number in range(first, last):
+            server.emit(account, "CALL", {"text": f"{number}"})
+
+    def texts() -> list[str]:
+        page = server.get(f"/event/list/{seen}?order=oldest&limit=100")
+        return [one["data"]["text"] for one in page["events"]]
+
+    def wait_until(condition: Callable[[], Any]) -> None:
+        ends = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < ends, (texts(), (tmp_path / "connect").read_text("utf-8"))
+            time.sleep(0.2)
+
+    command = [sys.executable, "-m", "hookgw", "connect", account, "--to", f"{n8n.url}/webhook/{path}"]
+    with (tmp_path / "connect").open("wb") as output:
+        environment = {**os.environ, "HOOKGW_URL": server.url, "HOOKGW_KEY": KEY}
+        connect = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        try:
+            wait_until(lambda: server.get(f"/webhook/find/{account}"))
+            send(0, 3)
+            wait_until(lambda: len(texts()) == 3)
+            n8n.stop()
+            send(3, 9)
+            n8n.start()
+            wait_until(lambda: len(texts()) == 9)
+        finally:
+            connect.terminate()
+            connect.wait(30)
+    said = (tmp_path / "connect").read_text("utf-8")
+    assert texts() == [f"{number}" for number in range(9)], said
+
+    server.post(f"/webhook/set/{account}/crm", {"url": f"{n8n.url}/webhook/{path}"}, status=201)
+    server.post(f"/webhook/backfill/{account}/crm", {"since": "1d"}, status=202)
+    wait_until(lambda: len(texts()) == 18)
+    assert texts()[9:] == [f"{number}" for number in range(9)]
+    for name in (account, seen):
+        server.http.delete(f"/instance/delete/{name}")
