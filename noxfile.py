@@ -213,12 +213,15 @@ def coverage(session: nox.Session) -> None:
 def crash(session: nox.Session) -> None:
     """Kill the server at chosen moments, and 20 times at random moments under load; account for every event.
 
-    ``nox -s crash -- --rounds 100`` kills it more often, and ``--engine postgresql`` runs all of it on that
-    engine. With arguments, the tests run one after the other, and the figures of the account are printed.
+    CI kills it 10 times at random, ``nox -s crash -- --rounds 100`` more often. ``--engine postgresql`` runs
+    all of it on that engine. With arguments, the tests run one after the other, and the figures of the
+    account are printed.
     """
     find_postgresql(session)
     install(session, "test")
     env, rest = take_options(session, rounds="HOOKGW_CRASH_ROUNDS", engine="HOOKGW_CRASH_ENGINE")
+    if os.environ.get("CI"):
+        env.setdefault("HOOKGW_CRASH_ROUNDS", "10")
     session.run("pytest", "tests/crash", *(("-s", *rest) if session.posargs else ON_ALL_CORES), env=env)
 
 
@@ -328,7 +331,7 @@ def types(session: nox.Session) -> None:
 def simulate(session: nox.Session) -> None:
     """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults.
 
-    CI runs 1,000. ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000``
+    CI runs 500. ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000``
     takes hours. ``--power 20000`` cuts the power of a recorded store instead, and looks at so many
     states of its disk.
     """
@@ -337,7 +340,7 @@ def simulate(session: nox.Session) -> None:
     parser.add_argument("--power")
     known, rest = parser.parse_known_args(session.posargs)
     if known.power is None:
-        few = ("--runs", "1000") if os.environ.get("CI") and not rest else ()
+        few = ("--runs", "500") if os.environ.get("CI") and not rest else ()
         session.run("python", "-m", "tests.simulation", *few, *rest)
     else:
         session.run("python", "-m", "tests.simulation.power", "--states", known.power, *rest)
