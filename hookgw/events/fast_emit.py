@@ -11,11 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
-from hookgw.events.routes import EMIT_PATH, EMIT_RULE
-from hookgw.records.api_keys import Right
+from hookgw.events.routes import EMIT_NEED, EMIT_PATH, EMIT_RULE
 from hookgw.web.auth import authenticate, check_need, check_reach_again, learn_key
 from hookgw.web.first_headers import FirstHeaders
-from hookgw.web.needs import Need, Scope
 from hookgw.web.server.errors import JsonResponse, response_to
 from hookgw.web.server.exchange import Gone, RequestResponse
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 
-_NEED = Need(Scope.INSTANCE, Right.SEND)
 _HEADERS = "headers"
 """The note about a head that has its headers."""
 
@@ -50,7 +47,7 @@ class FastEmit:
             await learn_key(self._gateway, exchange)
             # 401 and 403 before the body is read, as on the ordinary path.
             holder = authenticate(self._gateway, exchange)
-            check_need(self._gateway.registry, holder.principal, _NEED, {"instance": instance})
+            check_need(self._gateway.registry, holder.principal, EMIT_NEED, {"instance": instance})
             check_reach_again(self._gateway, exchange, holder, instance)
             body = await self._endpoint.emit(instance, headers, None, exchange)
             response = JsonResponse(EMIT_STATUS, body)

@@ -13,7 +13,7 @@ from hookgw.events.erasure_request import parse_erasure
 from hookgw.events.present import present_kind
 from hookgw.events.schemas import EMIT, EVENT_ID_SCHEMA
 from hookgw.records.api_keys import Right
-from hookgw.web.needs import ANY_KEY
+from hookgw.web.needs import ANY_KEY, Need, Scope
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.web.request_body import NDJSON, current_exchange, json_response, read_parsed, reserve
 from hookgw.web.server.errors import JSON
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 EMIT_PATH = "/event/emit/"
 EMIT_RULE = f"{EMIT_PATH}<instance>"
+EMIT_NEED = Need(Scope.INSTANCE, Right.SEND)
 
 _EVENT = {"event": "MESSAGES_UPSERT", "data": {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}}
 # Generated clients have one type for a body, and none for lines.
@@ -63,7 +64,7 @@ class EventRoutes:
 
     @describes(
         "Events",
-        Right.SEND,
+        EMIT_NEED,
         {202: responses.Emitted},
         body=_EMIT_BODY,
         query=(_IDEMPOTENCY_KEY, _DEDUPE),
@@ -80,7 +81,7 @@ class EventRoutes:
 
     @describes(
         "Events",
-        Right.SEND,
+        EMIT_NEED,
         {202: responses.Emitted},
         body=_KIND_BODY,
         query=(_IDEMPOTENCY_KEY, _DEDUPE),
