@@ -79,7 +79,8 @@ async def test_a_network_that_repeats_its_requests_loses_none(tmp_path: Path, st
             await stage.receiver.wait_for(10)
             await stage.target.kill()
             for _ in range(2):
-                await stage.start(doomed_at="dispatch")
+                # It may be gone before it says that it listens: events of the last process wait.
+                await stage.target.spawn(doomed_at="dispatch")
                 await stage.target.died()
             for _ in range(2):
                 await stage.start()
