@@ -18,6 +18,7 @@ from hookgw.kernel.language import (
     written,
 )
 from hookgw.locale.catalogues import packaged
+from hookgw.records.told_sentences import sentence_text
 
 COOKIE = "hookgw_language"
 """The cookie of the reader's choice. The manual has it, too."""
@@ -47,7 +48,11 @@ def install_texts(environment: Environment) -> None:
     for language in LANGUAGES:
         packaged(language)
     environment.globals.update(
-        _=_marked(translated), ngettext=_marked_plural, pgettext=_marked(translated_in), languages=LANGUAGES
+        _=_marked(translated),
+        ngettext=_marked_plural,
+        pgettext=_marked(translated_in),
+        sentence=sentence_text,
+        languages=LANGUAGES,
     )
 
 
@@ -59,5 +64,5 @@ def _marked(look_up: Callable[..., str]) -> Callable[..., Markup]:
     return text
 
 
-def _marked_plural(one: str, many: str, n: int, **values: object) -> Markup:
+def _marked_plural(one: str, many: str, n: int, /, **values: object) -> Markup:
     return escape(translated_plural(one, many, n)).format(**written({"n": n, **values}))
