@@ -10,7 +10,7 @@ import datetime
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,16 @@ from babel.messages import Catalog, Message
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
+from hookgw.kernel.fields import Choice, Field, Parts
 from hookgw.kernel.language import ENGLISH, LANGUAGES
+from hookgw.keys import fields as key_fields
 from hookgw.locale.compiling import FILE
+from hookgw.records.api_keys import MEANINGS
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.operational_kinds import OPERATIONAL_KINDS
+from hookgw.site.field_form import inputs_of
+from hookgw.site.languages import marked_in
+from hookgw.webhooks import fields as webhook_fields
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "hookgw" / "locale"
@@ -46,7 +54,31 @@ def messages() -> Catalog:
             for line, text, comments, context in _texts_of(file, method):
                 place = (str(file.relative_to(ROOT)), line)
                 found.add(text, locations=[place], auto_comments=comments, context=context)
+    for file in sorted(ROOT.glob("hookgw/*/assets/*.js")):
+        for text in marked_in(file.read_bytes()):
+            found.add(text, locations=[(str(file.relative_to(ROOT)), 1)])
+    for module, texts in _tables():
+        for text in texts:
+            found.add(text, locations=[(module, 1)])
     return found
+
+
+def _tables() -> Iterator[tuple[str, list[str]]]:
+    """Yield the texts of tables, which declare what pages show once, without marks."""
+    for module, table in (("webhooks", webhook_fields.FIELDS), ("keys", key_fields.FIELDS)):
+        yield f"hookgw/{module}/fields.py", [*dict.fromkeys(_texts_of_table(table))]
+    yield "hookgw/records/api_keys.py", [*MEANINGS.values()]
+    yield "hookgw/records/event_kinds.py", [kind.meaning for kind in BUILT_IN_KINDS]
+    yield "hookgw/records/operational_kinds.py", [kind.meaning for kind in OPERATIONAL_KINDS]
+
+
+def _texts_of_table(table: Sequence[Field]) -> Iterator[str]:
+    for field, part, one in inputs_of(table):
+        if isinstance(field.kind, Parts) and field.kind.legend:
+            yield from (field.heading, field.kind.legend)
+        yield from filter(None, (one.label, one.placeholder, one.note))
+        if isinstance(part.kind, Choice):
+            yield from (meaning for _, meaning in part.kind.words)
 
 
 def _texts_of(file: Path, method: str) -> Iterator[tuple[int, Any, list[str], str | None]]:
