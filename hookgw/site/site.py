@@ -27,6 +27,7 @@ from hookgw.kernel.errors import (
 from hookgw.kernel.language import LANGUAGES, current_language, html_language, use_language
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.browser_sessions import form_token, is_form_token, new_token
+from hookgw.site.addresses import local_path, page_address
 from hookgw.site.assets import load_assets
 from hookgw.site.brand import load_brand
 from hookgw.site.cookies import SESSION, VISIT, Cookies
@@ -374,7 +375,7 @@ class Site:
             version=__version__,
             look=_look(),
             language=html_language(current_language()),
-            address=request.full_path.removeprefix(PREFIX).rstrip("?"),
+            address=page_address(PREFIX, is_open=who is None),
             **values,
         )
         headers = {"content-language": html_language(current_language()), "vary": VARY}
@@ -451,14 +452,6 @@ class Site:
 
 async def _take_language() -> None:
     use_language(requested_language())
-
-
-def local_path(path: str, *but: str) -> str:
-    """Return a path below the dashboard to go to; empty for any other path, and for those that begin so."""
-    # It is appended to the path of the dashboard, so it cannot lead to another site; this only keeps out
-    # what the browser or the routing would read in another way.
-    is_plain = path.startswith("/") and path.isprintable() and path.isascii() and "\\" not in path
-    return path if is_plain and len(path) <= 2000 and not path.startswith(("//", *but)) else ""
 
 
 def _look() -> tuple[str, str]:
