@@ -7,6 +7,8 @@ apply that is killed leaves some of them done, and the next one does the rest; t
 
 from __future__ import annotations
 
+from hookgw.kernel.sentences import Sentence
+
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import islice
@@ -122,7 +124,7 @@ class NodeAccounts:
         self._holds = holds
 
     def plan_all(
-        self, document: Document, mistakes: Sequence[str], principal: Principal, *, prunes: bool
+        self, document: Document, mistakes: Sequence[Sentence], principal: Principal, *, prunes: bool
     ) -> Generator[None, None, WholePlan]:
         """Plan everything, in steps that yield: thousands of instances take a second.
 
@@ -229,7 +231,7 @@ class NodeAccounts:
         if plan.mistakes:
             # The document was right when it was planned: a plugin, a connector or a record is another now.
             changed = Change(action="change", kind="instance", name=declared.name)
-            return [(changed.failed(*cut_short(plan.mistakes)), None)]
+            return [(changed.failed(*map(str, cut_short(plan.mistakes))), None)]
         results: list[tuple[Change, Registration | None]] = []
         if plan.conflict is not None:
             results.append((plan.conflict, None))

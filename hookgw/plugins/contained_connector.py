@@ -95,7 +95,11 @@ class ContainedConnector:
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Send a message. Return it as JSON can express it."""
         if type(message) not in self.message_types:
-            raise NotSupported(f"The connector {self.name!r} does not send messages of this kind.")
+            raise NotSupported.of(
+                "connector.no_message_kind",
+                "The connector {name!r} does not send messages of this kind.",
+                name=self.name,
+            )
         answer: dict[str, Any] = await self._call("send", session, message, check=_check_payload, key=key)
         return answer
 
@@ -187,7 +191,9 @@ class ContainedConnector:
     ) -> Any:
         call = self._calls.get(method)
         if call is None:
-            raise NotSupported(f"The connector {self.name!r} has no such call.")
+            raise NotSupported.of(
+                "connector.no_such_call", "The connector {name!r} has no such call.", name=self.name
+            )
         if named:
             call = HookImplementation(plugin=call.plugin, hook=call.hook, call=partial(call.call, **named))
         try:
