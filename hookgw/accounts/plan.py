@@ -5,8 +5,6 @@ Values are compared here, where the stored secrets are: a plan names fields and 
 
 from __future__ import annotations
 
-from hookgw.kernel.sentences import sentence_of
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
@@ -22,7 +20,7 @@ from hookgw.kernel.json_fields import Fields, place, show_name
 from hookgw.kernel.masking import MASK, repr_without
 from hookgw.kernel.rules import check_destination
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.kernel.sentences import Sentence
+from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import nearest
 from hookgw.records.events import Catalog
@@ -234,7 +232,9 @@ def _plan_options(plan: InstancePlan, declared: DeclaredInstance, base: Instance
     except Invalid as error:
         plan.mistakes += map(placed, error.messages)
         return []
-    plan.mistakes += (placed(sentence_of(one)) for one in unknown if any(one.startswith(name) for name in options))
+    plan.mistakes += (
+        placed(sentence_of(one)) for one in unknown if any(one.startswith(name) for name in options)
+    )
     plan.fields = {name: value for name, value in own.items() if not _same(value, getattr(base, name))}
     names = {one.name: one.json for one in OPTIONS}
     changed = [f"options.{names[name]}" for name in plan.fields]

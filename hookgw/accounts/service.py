@@ -7,8 +7,6 @@ apply that is killed leaves some of them done, and the next one does the rest; t
 
 from __future__ import annotations
 
-from hookgw.kernel.sentences import Sentence
-
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import islice
@@ -32,6 +30,7 @@ from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, Unauthorized
 from hookgw.kernel.json_fields import cut_short
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.sentences import Sentence
 from hookgw.keys.service import KeyService
 from hookgw.records.api_keys import Limits, Principal
 from hookgw.records.audit import Actor
