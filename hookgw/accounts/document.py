@@ -82,7 +82,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def parse_document(body: Any) -> tuple[Document, list[str]]:
+def parse_document(body: Any) -> tuple[Document, list[Sentence]]:
     """Read a document as far as it says the same whatever is stored.
 
     Return it with the mistakes; each begins with its path. A part with a mistake is missing.

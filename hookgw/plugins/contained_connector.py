@@ -20,7 +20,8 @@ from hookgw.kernel.errors import (
     TooLarge,
     Unavailable,
 )
-from hookgw.plugins.boundary import Boundary, Check, WrongResult, message_of
+from hookgw.kernel.sentences import Sentence
+from hookgw.plugins.boundary import Boundary, Check, WrongResult, sentence_from
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.provided import CheckedConnector
@@ -203,7 +204,7 @@ class ContainedConnector:
             def mask(text: str) -> str:
                 return self._boundary.masked(text, *arguments)
 
-            raise _plain(error, message_of(error, mask), mask) from error
+            raise _plain(error, sentence_from(error, mask), mask) from error
 
 
 class _Options(dict[str, Any]):
@@ -217,7 +218,7 @@ class _Options(dict[str, Any]):
         return self._secrets
 
 
-def _plain(error: HookgwError, message: str, mask: Callable[[str], str]) -> HookgwError:
+def _plain(error: HookgwError, message: Sentence, mask: Callable[[str], str]) -> HookgwError:
     """Return an error of hookgw's own class, with plain values: a plugin's subclass may do anything."""
     own = next(base for base in type(error).__mro__ if base in _ERRORS)
     values: dict[str, Any] = object.__getattribute__(error, "__dict__")  # not a property of the plugin's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hookgw.kernel.sentences import Sentence
 
+NO_FILE = Sentence.declared("storage.no_file", "There is no file {path}.")
 NOT_RUNNING = Sentence("gateway.not_running", "hookgw is not running.")
 SHUTTING_DOWN = Sentence("gateway.shutting_down", "hookgw is shutting down.")
 NODE_WITHOUT_DATABASE = Sentence("fleet.no_database", "This node cannot reach the database. Retry.")

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from markupsafe import Markup
 
-from hookgw import Invalid, PluginGateway
+from hookgw import Invalid, PluginGateway, Sentence
 
 from .options import On, id_of, read_rule
 from .service import RULES, Alerts, state_of
@@ -97,7 +97,11 @@ class Page:
         try:
             read_rule(rule, alerts.options)
         except ValueError as error:
-            raise Invalid(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+            raise Invalid(
+                Sentence(
+                    "alerts.rule_refused", "{reason}.", reason=f"{str(error)[:1].upper()}{str(error)[1:]}"
+                )
+            ) from None
         if len(stored) >= MOST_RULES:
             raise Invalid.of(
                 "alerts.too_many_rules",

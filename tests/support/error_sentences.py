@@ -30,7 +30,7 @@ class Declared(NamedTuple):
 def declared_sentences() -> list[Declared]:
     """Return what the code declares, by the ids; twice, if it declares one twice."""
     found = [
-        Declared(call.args[0].value, call.args[1].value, place)
+        Declared(str(call.args[0].value), str(call.args[1].value), place)
         for call, place in _calls()
         if _name(call) in _DECLARING
         and len(call.args) >= 2
@@ -72,15 +72,16 @@ def errors_page() -> str:
         "",
         "# The ids of errors",
         "",
-        "A body of an error has an id for each entry of `message`, in `response.errors`, with the `values` of the",
-        "placeholders; see [the HTTP interface](../http.md#common-rules). Ids stay, and keep their meaning, within a",
-        "major version; sentences may be worded better. A placeholder such as `{name!r}` is shown in quotation marks,",
-        "and `{count:,}` with groups of thousands. If `at` is among the values, it stands before the sentence.",
-        "Sentences of plugins that are not hookgw's have the id `text`, and `{text}` is all of them.",
+        "The body of an error has an id for each entry of `message`, in `response.errors`, with the `values`",
+        "of the placeholders; see [the HTTP interface](../http.md#common-rules). Ids stay, and keep their",
+        "meaning, within a major version; sentences may be worded better. A placeholder such as `{name!r}`",
+        "is shown in quotation marks, and `{count:,}` with groups of thousands. If `at` is among the values,",
+        "it stands before the sentence. A sentence of a plugin that is not hookgw's has the id `text`, and",
+        "`{text}` is all of it.",
     ]
     group = ""
     for id_, template, _ in declared_sentences():
-        if id_ in ("text",):
+        if id_ == "text":
             continue
         if id_.partition(".")[0] != group:
             group = id_.partition(".")[0]

@@ -1,9 +1,9 @@
 """Error responses, all in one shape.
 
-A body is ``{"status": 404, "error": "Not Found", "response": {"message": ["…"], "errors": [{"id": "…",
-"values": {}}]}}``: ``message`` has sentences, and ``errors`` the id of each. If a messaging network refused, its
-own code is beside them in ``code``. With ``server.compatibility: evolution``, two errors look as in Evolution
-API; see :func:`response_to`.
+A body is ``{"status": 404, "error": "Not Found", "response": {"message": […], "errors": […]}}``: ``message``
+has sentences, and ``errors`` the id and the values of each. If a messaging network refused, its own code is
+beside them in ``code``. With ``server.compatibility: evolution``, two errors look as in Evolution API; see
+:func:`response_to`.
 """
 
 from __future__ import annotations
