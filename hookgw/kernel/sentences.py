@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+TEXT = "text"
+"""The id of a text of a plugin or a library."""
 _SCALARS = {str, int, float, bool, type(None)}
 
 
@@ -56,4 +58,4 @@ def sentence_of(reason: str | Exception) -> Sentence:
         reason = (
             reason.args[0] if len(reason.args) == 1 and isinstance(reason.args[0], Sentence) else str(reason)
         )
-    return reason if isinstance(reason, Sentence) else Sentence("text", "{text}", text=reason)
+    return reason if isinstance(reason, Sentence) else Sentence(TEXT, "{text}", text=reason)

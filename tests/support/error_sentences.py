@@ -81,8 +81,6 @@ def errors_page() -> str:
     ]
     group = ""
     for id_, template, _ in declared_sentences():
-        if id_ == "text":
-            continue
         if id_.partition(".")[0] != group:
             group = id_.partition(".")[0]
             lines += ["", f"## {group}", "", "| id | sentence |", "|---|---|"]
