@@ -73,7 +73,10 @@ class SignIn:
         """Begin a session with a link that hookgw printed in a terminal of this machine."""
         client = request.scope["client"]
         if client is not None and not ip_address(client[0].partition("%")[0]).is_loopback:
-            raise Forbidden("This link works only on the machine that runs hookgw. Log in with a key.")
+            raise Forbidden.of(
+                "session.local_link",
+                "This link works only on the machine that runs hookgw. Log in with a key.",
+            )
         try:
             holder = self._gateway.sessions.use_link(token)
         except HookgwError as error:

@@ -25,6 +25,7 @@ from hookgw.kernel.errors import (
     UnsupportedContentType,
 )
 from hookgw.kernel.language import LANGUAGES, current_language, html_language, use_language
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.browser_sessions import form_token, is_form_token, new_token
 from hookgw.site.addresses import local_path, page_address
@@ -63,11 +64,12 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:{}; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_NO_COOKIE = (
+_NO_COOKIE = Sentence(
+    "form.no_cookie",
     "Your browser did not send back the cookie of this form, so hookgw cannot tell that the form is its own. "
     "Allow cookies for this address, go back, reload the page and try again. A proxy in front of hookgw must "
     "pass cookies on, send as x-forwarded-proto what the browser uses, and serve hookgw under the path that "
-    "server.base_path names."
+    "server.base_path names.",
 )
 _SECURITY = {
     "x-frame-options": "DENY",  # for browsers that do not know frame-ancestors
@@ -251,17 +253,21 @@ class Site:
                 if is_theirs:
                     return token, signed_in
         if not person:
-            raise Unauthorized("Log in first.")
+            raise Unauthorized.of("session.none", "Log in first.")
         name = self.people.key_of(person)
         holder = self.gateway.keys.global_holder(name)
         if holder is None:
-            raise Forbidden(
-                f"You are signed in as {person!r}, and auth.users gives this name the key {name!r}, which "
-                "does not exist or has expired. Ask the operator for another one, or log in with a key."
+            raise Forbidden.of(
+                "person.key_gone",
+                "You are signed in as {person!r}, and auth.users gives this name the key {name!r}, "
+                "which does not exist or has expired. Ask the operator for another one, or log in "
+                "with a key.",
+                person=person,
+                name=name,
             )
         # Streams and scripts ask again and again, also where the browser keeps no cookie.
         if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
-            raise Unauthorized("Open the page again.")
+            raise Unauthorized.of("session.stale_page", "Open the page again.")
         self.gateway.authenticator.admit(holder)
         token = await self.gateway.sessions.begin(holder, instead_of=token, person=person, is_of_user=True)
         # In this response, not a redirect: where the browser keeps no cookie, that would have no end.
@@ -302,7 +308,12 @@ class Site:
         """
         given = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
         if given != _FORM:
-            raise UnsupportedContentType(f"The content type must be {_FORM}, not {given[:100]!r}.")
+            raise UnsupportedContentType.of(
+                "form.content_type",
+                "The content type must be {form}, not {given!r}.",
+                form=_FORM,
+                given=given[:100],
+            )
         # Kept: the form may be for another node.
         body = await read_body(request.headers, kept_body(), self._limit, current_exchange())
         try:
@@ -310,11 +321,16 @@ class Site:
                 body.decode(), keep_blank_values=True, strict_parsing=False, max_num_fields=MOST_FIELDS
             )
         except ValueError:
-            raise Invalid(f"The form is not valid: UTF-8, with at most {MOST_FIELDS} fields.") from None
+            raise Invalid.of(
+                "form.invalid",
+                "The form is not valid: UTF-8, with at most {most} fields.",
+                most=MOST_FIELDS,
+            ) from None
         form = Form(pairs)
         if not is_form_token(form.get("form_token"), token):
-            raise Forbidden(
-                "The form has expired; nothing was changed. Go back, reload the page, and repeat."
+            raise Forbidden.of(
+                "form.expired",
+                "The form has expired; nothing was changed. Go back, reload the page, and repeat.",
             )
         return form
 
@@ -431,7 +447,7 @@ class Site:
     async def _asset(self, version: str, name: str) -> Response:
         found = self._assets.get(name)
         if found is None:
-            raise NotFound(f"There is no file {name[:64]!r}.")
+            raise NotFound.of("page.no_file", "There is no file {name!r}.", name=name[:64])
         current_exchange().is_static = True
         # The version in the URL changes with the content, so a browser need never ask again. A page that
         # another version of hookgw has rendered gets what there is, once.
@@ -441,13 +457,13 @@ class Site:
 
     async def _choose_language(self, language: str) -> Response:
         if language not in LANGUAGES:
-            raise NotFound(f"There is no language {language[:64]!r} here.")
+            raise NotFound.of("page.no_language", "There is no language {name!r} here.", name=language[:64])
         response = self.redirect(local_path(request.args.get("next", "")) or "/")
         response.headers.add("set-cookie", choice_of(language))
         return response
 
     async def _missing(self, rest: str) -> Response:
-        raise NotFound(f"There is no page {rest[:64]!r}.")
+        raise NotFound.of("page.not_found", "There is no page {name!r}.", name=rest[:64])
 
 
 async def _take_language() -> None:

@@ -37,10 +37,10 @@ KEYWORDS: dict[str, Any] = {
     "gettext": None,
     "ngettext": (1, 2),
     "pgettext": ((1, "c"), 2),
-    # Sentences of errors: an id, and the text.
-    "Sentence": (2,),
-    "declared": (2,),
-    "of": (2,),
+    # Sentences of errors, with their id as the context: Sentence, Sentence.declared and HookgwError.of.
+    "Sentence": ((1, "c"), 2),
+    "declared": ((1, "c"), 2),
+    "of": ((1, "c"), 2),
 }
 _SOURCES = (
     ("hookgw/**/*.py", "python"),
