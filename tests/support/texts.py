@@ -48,7 +48,8 @@ _SOURCES = (
     ("hookgw/**/templates/**/*.html", "jinja2.ext:babel_extract"),
 )
 _IMPORTS = re.compile(
-    r"^from hookgw\.kernel\.(language|sentences) import|^from hookgw\.kernel\.errors", re.MULTILINE
+    r"^from hookgw\.kernel\.(language|sentences) import|^from hookgw\.kernel\.errors|^from hookgw import",
+    re.MULTILINE,
 )
 """What a module with marked texts has."""
 _NO_DATE = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)  # what changes each time would be noise
