@@ -158,7 +158,8 @@ class Sought(msgspec.Struct, frozen=True):
         if named := None if query.person is None else person(query.person):
             texts.append((named.part, named.escape))
         spelled = tuple(tuple(one.encode("utf-8", "surrogatepass") for one in each) for each in texts)
-        return cls(_names_of(query.chat), _names_of(query.sender), message, spelled, named)
+        chat = _names_of(query.chat) + tuple(map(plain_jid, query.chat_names))
+        return cls(chat, _names_of(query.sender), message, spelled, named)
 
     def conditions(self) -> Iterator[tuple[str, list[int]]]:
         """Yield the columns of entries that must have one of some values."""
