@@ -25,6 +25,7 @@ from hookgw.kernel.fields import (
     write_length,
 )
 from hookgw.kernel.json_fields import as_object, as_text, duration
+from hookgw.kernel.language import N_
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, NAME_SCHEMA, Length, Schema, ref
 from hookgw.kernel.units import DAY
@@ -117,7 +118,7 @@ CATCH_UP_PARTS = (
         meaning="How many events at most; 0 for none. 10,000 if it is missing.",
         shows="how many events at most; 0 for none.",
         show=lambda catch_up, _: catch_up.limit_or_default,
-        form=Input("After an outage, ask for at most so many events", name="catch_up_limit"),
+        form=Input(N_("After an outage, ask for at most so many events"), name="catch_up_limit"),
     ),
     Field(
         name="span",
@@ -125,7 +126,7 @@ CATCH_UP_PARTS = (
         meaning="How long before the end of the outage at most. 24h if it is missing.",
         shows="how long before the end of the outage at most.",
         show=lambda catch_up, _: write_length(catch_up.span_or_default),
-        form=Input("And not older than", name="catch_up_span"),
+        form=Input(N_("And for none that is older than"), name="catch_up_span"),
     ),
 )
 CATCH_UP = request_schema(CATCH_UP_PARTS, "What an instance asks its network for after an outage.")
@@ -140,7 +141,7 @@ OPTIONS = (
         default="`instances.quiet_after`",
         shows="how long it may be without an event; `null` for `instances.quiet_after`.",
         audit=text_of,
-        form=Input("Report it as quiet after", "as configured, or such as 6h"),
+        form=Input(N_("Report it as quiet after"), N_("as configured, or such as 6h")),
         option=Option("Report the instance as quiet after this time without an event.", "DURATION"),
     ),
     Field(
@@ -170,29 +171,29 @@ def _setting(name: str, kind: Kind, meaning: str, label: str) -> Field:
 
 
 SETTINGS = (
-    _setting("reject_call", Flag(), "Whether calls are refused.", "Refuse calls"),
-    _setting("msg_call", _TEXT, "The text that a refused caller gets.", "Text for refused callers"),
-    _setting("groups_ignore", Flag(), "Whether messages of groups raise no events.", "Ignore groups"),
+    _setting("reject_call", Flag(), "Whether calls are refused.", N_("Refuse calls")),
+    _setting("msg_call", _TEXT, "The text that a refused caller gets.", N_("Text for refused callers")),
+    _setting("groups_ignore", Flag(), "Whether messages of groups raise no events.", N_("Ignore groups")),
     _setting(
-        "always_online", Flag(), "Whether the account is shown as online all the time.", "Always online"
+        "always_online", Flag(), "Whether the account is shown as online all the time.", N_("Always online")
     ),
     _setting(
         "read_messages",
         Flag(),
         "Whether incoming messages are marked as read.",
-        "Mark incoming messages as read",
+        N_("Mark incoming messages as read"),
     ),
     _setting(
         "sync_full_history",
         Flag(),
         "Whether messages from before the connection are fetched.",
-        "Fetch messages from before the connection",
+        N_("Fetch messages from before the connection"),
     ),
     _setting(
         "read_status",
         Flag(),
         "Whether status messages of others are marked as seen.",
-        "Mark status messages of others as seen",
+        N_("Mark status messages of others as seen"),
     ),
     Field(
         name="wavoip_token",
@@ -201,7 +202,7 @@ SETTINGS = (
         shows="a token for calls over Wavoip, masked.",
         show=lambda settings, _: MASK if settings.wavoip_token else "",
         is_secret=True,
-        form=Input("Token for calls over Wavoip"),
+        form=Input(N_("Token for calls over Wavoip")),
     ),
 )
 """How the account behaves: of ``create`` and of ``/settings``."""

@@ -9,10 +9,11 @@ from msgspec import UNSET
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Field, Line, Option, Period, read_fields, request_schema
-from hookgw.kernel.json_fields import Fields, as_object, as_text
+from hookgw.kernel.json_fields import Fields, as_object, as_text, one_of
 from hookgw.kernel.units import DAY, Duration
 from hookgw.keys.fields import FIELDS
-from hookgw.records.api_keys import Right
+from hookgw.records.api_keys import Right, Rights
+from hookgw.records.browser_sessions import PORTAL_PAGES
 
 LIFETIME = 900.0
 SHORTEST_LIFETIME, LONGEST_LIFETIME = 60, 7 * DAY
@@ -32,6 +33,7 @@ class PortalRequest(NamedTuple):
         instances: names; ``None`` for those with the tags.
         rights: words.
         lifetime: seconds for which it can be opened.
+        opens: a word of :data:`PORTAL_PAGES`.
     """
 
     tags: dict[str, str] | None
@@ -39,6 +41,7 @@ class PortalRequest(NamedTuple):
     rights: tuple[str, ...]
     lifetime: float
     return_url: str
+    opens: str = PORTAL_PAGES[0]
 
 
 def _check_return_url(value: Any, where: str) -> str:
@@ -89,6 +92,14 @@ PORTAL_FIELDS = (
         when_set="",
         option=Option("Where “Back to …” leads on every page.", "URL"),
     ),
+    Field(
+        name="opens",
+        kind=Line(one_of(PORTAL_PAGES), {"type": "string", "enum": [*PORTAL_PAGES]}, str),
+        meaning="The first page: `overview`, the default, or `code`, the code that an account's owner scans, "
+        "which needs the right `connect`.",
+        when_set=PORTAL_PAGES[0],
+        option=Option("The first page: overview, or code, to scan it.", "PAGE", default=PORTAL_PAGES[0]),
+    ),
 )
 PORTAL_REQUEST = request_schema(PORTAL_FIELDS, "Send `tags` or `instances`, and not both.", is_closed=True)
 
@@ -103,8 +114,10 @@ def parse_portal_request(body: Any) -> PortalRequest:
     for word in rights:
         if word.partition(":")[0] not in GIVEN:
             fields.problems.append(f"rights: a link can give {', '.join(GIVEN)}, not {word!r}.")
+    if given["opens"] == "code" and not Rights.of(rights).has(Right.CONNECT):
+        fields.problems.append("opens: whoever is to scan the code needs the right connect.")
     # A misspelt limit would give more than is meant.
     fields.refuse_unknown("a portal link")
     fields.finish()
     tags, instances = (None if given[name] is UNSET else given[name] for name in ("tags", "instances"))
-    return PortalRequest(tags, instances, rights, given["expires"], given["return_url"])
+    return PortalRequest(tags, instances, rights, given["expires"], given["return_url"], given["opens"])
