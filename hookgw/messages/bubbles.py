@@ -58,7 +58,7 @@ class Bubble(NamedTuple):
 
     Attributes:
         id: the network's.
-        author: who wrote it, in a group; empty for the account itself.
+        author: what whoever wrote it is called; empty for the account itself, or if it is unknown.
         at: when, in seconds since the epoch.
         names: all names of its chat.
     """
@@ -118,9 +118,10 @@ def bubbles_of(contents: Iterable[tuple[Content, float]]) -> list[Bubble]:
         if key["id"] in found or not names:
             continue
         from_me = key.get("fromMe") is True
-        members = () if from_me or names[0].endswith((NUMBER, HIDDEN)) else jids_of(key, "participant")
         pushed = content.push_name[:128] if isinstance(content.push_name, str) else ""
-        author = pushed or members[0].partition("@")[0] if members else ""
+        # In a group the name of who wrote may be missing; in a chat with a person it is the chat's.
+        members = () if names[0].endswith((NUMBER, HIDDEN)) else jids_of(key, "participant")
+        author = "" if from_me else pushed or (members[0].partition("@")[0] if members else "")
         found[key["id"]] = Bubble(
             key["id"],
             from_me,

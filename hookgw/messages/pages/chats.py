@@ -101,7 +101,7 @@ class ChatsPage:
             live=None if cursor else f"/live/chats/{quote(instance)}{query}",
             chat=names[0] if names else "",
             names=names,
-            title=_title(names),
+            title=_title(names, part),
             may_send="sendText" in instances.capabilities(instance) or not found.integration,
             # The same for each repetition of this form: a second click sends nothing again.
             once=new_token(),
@@ -174,6 +174,8 @@ class ChatsPage:
             "chat_now.html",
             path=f"/instances/{quote(instance)}/chats",
             bubbles=part.bubbles,
+            # In a chat with one person, the title has the name.
+            names_authors=_is_group(part.names) or len({one.author for one in part.bubbles} - {""}) > 1,
             older=part.older,
         )
 
@@ -203,5 +205,13 @@ def _asked(names: Sequence[str]) -> list[str]:
     return [name.strip()[:MAX_NUMBER] for name in names if name.strip()][:MOST_NAMES]
 
 
-def _title(names: Sequence[str]) -> str:
-    return names[0].partition("@")[0] if names else ""
+def _is_group(names: Sequence[str]) -> bool:
+    return names[0].endswith("@g.us")
+
+
+def _title(names: Sequence[str], part: ChatPart | None) -> str:
+    """Return the name of the person, as it was in the newest message that has one; else that of the chat."""
+    authors = [one.author for one in part.bubbles if one.author] if part is not None else []
+    if not names or _is_group(names) or not authors:
+        return names[0].partition("@")[0] if names else ""
+    return authors[-1]
