@@ -86,7 +86,9 @@ class ManualRoutes:
             return await self._reference_page(page.removeprefix(f"{REFERENCE}/"))
         response = await self._shown(_FOLDER + page)
         if response is None:
-            raise NotFound(f"The manual has no page {page[:64]!r}. It begins at /docs.")
+            raise NotFound.of(
+                "manual.no_page", "The manual has no page {page!r}. It begins at /docs.", page=page[:64]
+            )
         return response
 
     async def _reference_page(self, name: str) -> Response:

@@ -184,7 +184,7 @@ class InstancePage:
         name = request.args.get("tab", "")
         tab = next((one for one in self._live if one.name == name), None)
         if tab is None:
-            raise NotFound(f"There is no tab {name[:64]!r} that changes by itself.")
+            raise NotFound.of("page.not_found", "There is no page {name!r}.", name=name[:64])
         render = self._renderer(tab, instance)
         key = ("instance", tab.name, *render.args, *render.keywords.values())
         return self._streams.open(visitor().signed_in, key, render, instance=instance)
