@@ -15,8 +15,10 @@ def local_path(path: str, *but: str) -> str:
     return path if is_plain and len(path) <= 2000 and not path.startswith(("//", *but)) else ""
 
 
-def page_address(prefix: str, *, is_open: bool) -> str:
+def page_address(prefix: str, status: int, *, is_open: bool) -> str:
     """Return the current page below the dashboard, for a form that leads back to it."""
+    if status >= 400:
+        return "/"  # the page of an error says the same of what exists and of what does not
     if not is_open:
         return request.full_path.removeprefix(prefix).rstrip("?")
     # Nothing of an address that may have a secret.

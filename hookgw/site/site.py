@@ -33,12 +33,13 @@ from hookgw.site.assets import load_assets
 from hookgw.site.brand import load_brand
 from hookgw.site.cookies import SESSION, VISIT, Cookies
 from hookgw.site.formats import install_filters
-from hookgw.site.languages import VARY, choice_of, install_texts, requested_language, script_texts
+from hookgw.site.languages import install_texts
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
 from hookgw.site.visitor import Visitor as Visitor
 from hookgw.site.visitor import visitor as visitor
 from hookgw.web.auth import check_need, check_reach_again
+from hookgw.web.languages import VARY, choice_of, requested_language, script_texts
 from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
 from hookgw.web.request_body import current_exchange, kept_body, read_body, reserve
 from hookgw.web.server.errors import BUG, response_to
@@ -128,7 +129,7 @@ class Site:
         self._version = version + self.brand.version
         of_logo = f" {self.brand.logo_origin}" if self.brand.logo_origin else ""
         self._security = {"content-security-policy": _POLICY.format(of_logo), **_SECURITY}
-        self.script_texts = script_texts(assets)
+        self.script_texts = script_texts(one.content for one in assets.values())
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)
@@ -391,7 +392,7 @@ class Site:
             version=__version__,
             look=_look(),
             language=html_language(current_language()),
-            address=page_address(PREFIX, is_open=who is None),
+            address=page_address(PREFIX, status, is_open=who is None),
             **values,
         )
         headers = {"content-language": html_language(current_language()), "vary": VARY}

@@ -26,7 +26,7 @@ from hookgw.records.api_keys import MEANINGS
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.operational_kinds import OPERATIONAL_KINDS
 from hookgw.site.field_form import inputs_of
-from hookgw.site.languages import marked_in
+from hookgw.web.languages import marked_in
 from hookgw.webhooks import fields as webhook_fields
 
 ROOT = Path(__file__).parents[2]
