@@ -37,12 +37,12 @@ async def loja1(gateway: Gateway) -> str:
     return "loja1"
 
 
-async def write(gateway: Gateway, *messages: tuple[str, Any], kind: str = "MESSAGES_UPSERT") -> None:
+async def write(gateway: Gateway, *messages: tuple[Any, Any], kind: str = "MESSAGES_UPSERT") -> None:
     """Accept messages, each with its key's fields or its chat, and its text or its content."""
     events = []
     for key, content in messages:
         number = next(_numbers)
-        given = {"remoteJid": key} if isinstance(key, str) else key
+        given: dict[str, Any] = {"remoteJid": key} if isinstance(key, str) else key
         data = {
             "key": {"fromMe": False, "id": f"m{number}", **given},
             "pushName": given.get("pushName"),
