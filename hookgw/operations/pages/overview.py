@@ -213,6 +213,7 @@ class OverviewPage:
             muted=[await self._shown_group(one, principal) for one in muted[:most]],
             may_mute=principal.is_operator,
             has_more=len(groups) > most,
+            codes=found.codes if principal.rights.has(Right.CONNECT) else 0,
             nodes=found.nodes,
             silent=found.silent,
             refusing=found.refusing,
