@@ -75,35 +75,26 @@ class Tick(NamedTuple):
     is_day: bool = False
 
 
-class Bar(NamedTuple):
-    name: str
-    x: float
-    y: float
-    width: float
-    height: float
+class Drawn(NamedTuple):
+    """A series in a drawing of 100 by 100.
 
-
-class Line(NamedTuple):
-    """A line, as the points of a ``polyline``; it is broken where there is no value."""
+    Attributes:
+        path: of SVG: all bars of the series; empty for a line.
+        points: of a ``polyline``; a line is broken where there is no value.
+    """
 
     name: str
-    points: list[str]
+    path: str = ""
+    points: tuple[str, ...] = ()
 
 
 class Chart(NamedTuple):
-    """A drawing. ``series`` has what is drawn; ``across`` are ticks of time, and ``up`` those of values."""
+    """A drawing. ``across`` are ticks of time, and ``up`` those of values."""
 
     axis: Axis
-    unit: Unit
-    series: tuple[Series, ...]
-    bars: list[Bar]
-    lines: list[Line]
+    drawn: list[Drawn]
     across: list[Tick]
     up: list[Tick]
-
-    @property
-    def is_empty(self) -> bool:
-        return not any(value for one in self.series for value in one.values)
 
     @property
     def chosen(self) -> tuple[float, float] | None:
@@ -132,26 +123,16 @@ _LOWEST = 1.5
 
 def bar_chart(axis: Axis, *series: Series, unit: Unit = Unit.COUNT) -> Chart:
     """Return a chart of bars; the values of a step stand on each other, the first series below."""
-    sums = [sum(one.values[number] or 0 for one in series) for number in range(axis.count)]
-    top, up = _up(max(sums, default=0), unit)
-    width, bars = 100 / axis.count, list[Bar]()
-    for number in range(axis.count):
-        bottom = 100.0
-        for one in series:
-            value = one.values[number]
-            if not value:
-                continue
-            height = min(bottom, max(_LOWEST, value / top * 100))
-            bottom -= height
-            x = number * width + width * _GAP / 2
-            bars.append(Bar(one.name, _short(x), _short(bottom), _short(width * (1 - _GAP)), _short(height)))
-    return Chart(axis, unit, series, bars, [], _across(axis), up)
+    top, up = _up(max((sum(map(_number, step)) for step in _steps(series)), default=0), unit)
+    paths = _bars(series, 100, top, _LOWEST)
+    drawn = [Drawn(one.name, path) for one, path in zip(series, paths, strict=True)]
+    return Chart(axis, drawn, _across(axis), up)
 
 
 def line_chart(axis: Axis, *series: Series, unit: Unit) -> Chart:
     """Return a chart of lines, each through the middles of the steps."""
-    top, up = _up(max((value or 0 for one in series for value in one.values), default=0), unit)
-    lines = []
+    top, up = _up(max((_number(value) for one in series for value in one.values), default=0), unit)
+    drawn = []
     for one in series:
         stretches, stretch = list[str](), list[str]()
         for number, value in enumerate((*one.values, None)):
@@ -162,26 +143,42 @@ def line_chart(axis: Axis, *series: Series, unit: Unit) -> Chart:
                 # A single point is a line of no length, which its round ends show.
                 stretches.append(" ".join(stretch if len(stretch) > 1 else stretch * 2))
                 stretch = []
-        lines.append(Line(one.name, stretches))
-    return Chart(axis, unit, series, [], lines, _across(axis), up)
+        drawn.append(Drawn(one.name, points=tuple(stretches)))
+    return Chart(axis, drawn, _across(axis), up)
 
 
-def spark(good: Sequence[int], bad: Sequence[int]) -> tuple[str, str]:
+def spark(good: Values, bad: Values) -> tuple[str, str]:
     """Return two SVG paths within 100 by 20: the bars of a small chart, and the parts of them that went wrong.
 
     Both have one value for each step.
     """
-    highest = max((a + b for a, b in zip(good, bad, strict=True)), default=0)
-    paths, width = ["", ""], 100 / max(1, len(good))
-    for number, values in enumerate(zip(good, bad, strict=True)):
-        bottom = 20.0
-        for place, value in enumerate(values):
+    series = (Series("", good), Series("", bad))
+    highest = max((sum(map(_number, step)) for step in _steps(series)), default=0)
+    first, second = _bars(series, 20, highest or 1, 2.0)
+    return first, second
+
+
+def _bars(series: Sequence[Series], edge: float, top: float, lowest: float) -> list[str]:
+    """Return the path of each series, in a drawing of 100 by ``edge`` whose upper edge is the value ``top``."""
+    steps = list(_steps(series))
+    paths, width = [""] * len(series), 100 / max(1, len(steps))
+    for number, values in enumerate(steps):
+        bottom = edge
+        x, wide = _short(width * (number + _GAP / 2)), _short(width * (1 - _GAP))
+        for place, value in enumerate(map(_number, values)):
             if value:
-                height = min(bottom, max(2.0, value / highest * 20))
-                x, wide = _short(number * width), _short(width * (1 - _GAP))
+                height = min(bottom, max(lowest, value / top * edge))
                 paths[place] += f"M{x:g} {_short(bottom):g}v-{_short(height):g}h{wide:g}v{_short(height):g}z"
                 bottom -= height
-    return paths[0], paths[1]
+    return paths
+
+
+def _steps(series: Sequence[Series]) -> Iterator[tuple[float | None, ...]]:
+    return zip(*(one.values for one in series), strict=True)
+
+
+def _number(value: float | None) -> float:
+    return value or 0
 
 
 def _short(number: float) -> float:

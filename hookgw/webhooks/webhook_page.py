@@ -16,7 +16,7 @@ from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound, Stora
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Right
-from hookgw.records.audit import AuditEntry
+from hookgw.records.audit import AuditEntry, who
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 from hookgw.records.selection import DeliverySelection
@@ -134,7 +134,7 @@ class WebhookPage:
                 "deliveries": await self._deliveries(registration, *chosen),
                 "live_deliveries": f"/live/webhook/{place}/deliveries?{span}",
                 "span": span,
-                "chosen": chosen,
+                "request_span": {"since": since, "until": until},
             }
         elif tab == "test":
             kind = shown.get("test_kind") or request.args.get("kind") or next(iter(registration.events), None)
@@ -150,7 +150,7 @@ class WebhookPage:
             found["secrets"] = registration.secrets_in_force(gateway.clock.wall())
             found["grace"] = [*inputs_of((GRACE,))]
         else:
-            found["changes"] = await self._changes(registration)
+            found["changes"] = [(one, who(one.actor)) for one in await self._changes(registration)]
         return found
 
     def _span(self, since: str, until: str) -> tuple[float | None, float | None]:
@@ -159,13 +159,13 @@ class WebhookPage:
 
     async def live(self, instance: str, label: str) -> Response:
         self._gateway.registrations.get(instance, label)
-        may_read = visitor().has(Right.PAYLOADS)
 
         async def render() -> str:
             return await self._now(self._gateway.registrations.get(instance, label))
 
-        key = ("webhook", instance, label, may_read)
-        return self._streams.open(visitor().signed_in, key, render, instance=instance)
+        return self._streams.open(
+            visitor().signed_in, ("webhook", instance, label), render, instance=instance
+        )
 
     async def _now(self, registration: Registration) -> str:
         return await self._site.fragment(

@@ -1,4 +1,5 @@
 import datetime
+import re
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,38 +14,37 @@ def counts(name: str, *values: int) -> Series:
     return Series(name, values)
 
 
-def test_each_step_has_its_place() -> None:
-    drawn = bar_chart(Axis(NOON, 60, 4), counts("delivered", 0, 10, 5, 0), counts("dead", 0, 0, 5, 0))
-    assert [(bar.name, bar.x) for bar in drawn.bars] == [("delivered", 27.5), ("delivered", 52.5), ("dead", 52.5)]
-    assert all(0 <= bar.y <= bar.y + bar.height <= 100 for bar in drawn.bars)
+def boxes(path: str) -> list[tuple[float, ...]]:
+    """Return the left edge, the lower edge, the height and the width of each bar of a path."""
+    found = re.findall(r"M([\d.]+) ([\d.]+)v-([\d.]+)h([\d.]+)v[\d.]+z", path)
+    return [tuple(map(float, one)) for one in found]
 
 
-def test_the_parts_of_a_step_stand_on_each_other() -> None:
-    delivered, dead = bar_chart(Axis(NOON, 60, 1), counts("delivered", 30), counts("dead", 10)).bars
-    assert delivered.y + delivered.height == 100
-    assert dead.y + dead.height == delivered.y
-    assert delivered.height == 3 * dead.height
+def test_the_bars_of_a_step_stand_on_each_other() -> None:
+    drawn = bar_chart(Axis(NOON, 60, 4), counts("delivered", 0, 8, 5, 0), counts("dead", 0, 0, 5, 0)).drawn
+    assert [one.name for one in drawn] == ["delivered", "dead"]
+    assert boxes(drawn[0].path) == [(27.5, 100, 80, 20), (52.5, 100, 50, 20)]
+    assert boxes(drawn[1].path) == [(52.5, 50, 50, 20)]
 
 
 def test_a_single_one_among_thousands_shows() -> None:
-    [_, dead] = bar_chart(Axis(NOON, 60, 1), counts("delivered", 100_000), counts("dead", 1)).bars
-    assert dead.height > 1
-    assert dead.y >= 0
+    [_, dead] = bar_chart(Axis(NOON, 60, 1), counts("delivered", 100_000), counts("dead", 1)).drawn
+    [(_, bottom, height, _)] = boxes(dead.path)
+    assert 1 < height <= bottom
 
 
 def test_nothing() -> None:
     drawn = bar_chart(Axis(NOON, 60, 3), counts("delivered", 0, 0, 0))
-    assert drawn.is_empty
-    assert drawn.bars == []
+    assert [one.path for one in drawn.drawn] == [""]
     assert [one.text for one in drawn.up] == ["0", "1"]
     assert spark([], []) == ("", "")
-    assert line_chart(Axis(NOON, 60, 2), Series("p50", (None, None)), unit=Unit.SECONDS).lines[0].points == []
+    assert line_chart(Axis(NOON, 60, 2), Series("p50", (None, None)), unit=Unit.SECONDS).drawn[0].points == ()
 
 
 def test_a_line_is_broken_where_there_is_no_value() -> None:
     drawn = line_chart(Axis(NOON, 60, 5), Series("p50", (1.0, 2.0, None, 4.0, None)), unit=Unit.SECONDS)
     # Two stretches; that of a single point has no length.
-    assert drawn.lines[0].points == ["10,75 30,50", "70,0 70,0"]
+    assert drawn.drawn[0].points == ("10,75 30,50", "70,0 70,0")
 
 
 @pytest.mark.parametrize(
@@ -94,5 +94,5 @@ def test_the_chosen_span_is_marked_as_far_as_it_is_shown() -> None:
 
 def test_a_small_chart_has_the_failures_on_top() -> None:
     good, bad = spark([4, 0, 2], [0, 0, 2])
-    assert good == "M0 20v-20h26.67v20zM66.67 20v-10h26.67v10z"
-    assert bad == "M66.67 10v-10h26.67v10z"
+    assert boxes(good) == [(3.33, 20, 20, 26.67), (70, 20, 10, 26.67)]
+    assert boxes(bad) == [(70, 10, 10, 26.67)]

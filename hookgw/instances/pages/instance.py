@@ -8,7 +8,7 @@ from urllib.parse import quote
 import segno
 from quart import Response
 
-from hookgw.deliveries.pages.deliveries import row_of
+from hookgw.deliveries.pages.deliveries import Row, row_of
 from hookgw.instances.connectors.calls import CALLS
 from hookgw.kernel.errors import (
     Conflict,
@@ -42,7 +42,7 @@ class InstancePage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        self._webhooks = WebhookForms(site, streams, self.page)
+        self._webhooks = WebhookForms(site, streams, self.page, self._rows)
         self._keys = KeyForms(site, self.page)
         path = "/instances/<instance>"
         site.add(path, self.show, Right.READ)
@@ -126,10 +126,10 @@ class InstancePage:
             )
         calls = instances.capabilities(instance)
         deliveries, size = self._gateway.backlog.of_instance(instance)
-        newest, unread = [], None
+        newest, unread = list[Row](), None
         try:
             query = DeliveryQuery(instance=instance, limit=NEWEST, without_global=without_global)
-            newest = (await self._gateway.history.list(query)).deliveries
+            newest = await self._rows(query)
         except (TooManyRequests, StorageUnavailable) as error:
             unread = " ".join(error.messages)  # the rest of the page needs no disk
         return await self._site.fragment(
@@ -140,7 +140,7 @@ class InstancePage:
             ingest_url=instances.ingest_url(found) if may_connect else None,
             lacks=[call for call in CALLS if call not in calls] if found.integration else [],
             webhooks=self._webhooks.rows(instance),
-            rows=[row_of(self._gateway, one) for one in newest],
+            rows=newest,
             unread=unread,
             integration=found.integration,
             tags=tag_texts(found.tags),
@@ -151,6 +151,10 @@ class InstancePage:
             backlog=deliveries,
             size=size,
         )
+
+    async def _rows(self, query: DeliveryQuery) -> list[Row]:
+        page = await self._gateway.history.list(query)
+        return [row_of(self._gateway, one) for one in page.deliveries]
 
     async def connect(self, instance: str) -> Response:
         await self._site.form()
