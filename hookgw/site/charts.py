@@ -1,8 +1,8 @@
 """Charts as SVG: where bars, lines and ticks are. No I/O.
 
-Places are in percent of the drawing, from its upper left corner, so that texts and lines keep their size at any
-width. Colours come from the stylesheet, by the names of the series: a page may set no style itself. Words are
-the template's: ``charts.html`` beside the other templates.
+Places are in percent of the drawing, from its upper left corner, so that texts and lines keep their size at
+any width. Colours come from the stylesheet, by the names of the series: a page may set no style itself. Words
+are those of the template, ``figures.html``.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ class Axis(NamedTuple):
     Attributes:
         begin: seconds since the epoch.
         step: seconds.
-        count: how many steps.
+        steps: how many.
         zone: the reader's.
         chosen: the span that the reader has chosen; ``None`` for no such span.
     """
 
     begin: float
     step: float
-    count: int
+    steps: int
     zone: datetime.tzinfo = datetime.UTC
     chosen: tuple[float, float] | None = None
 
     @property
     def end(self) -> float:
-        return self.begin + self.step * self.count
+        return self.begin + self.step * self.steps
 
-    def at(self, number: int) -> float:
-        return self.begin + self.step * number
+    def text_of(self, moment: float) -> str:
+        """Return a time in the reader's zone, for a reader without scripts."""
+        return datetime.datetime.fromtimestamp(moment, self.zone).strftime("%m-%d %H:%M")
 
     def place(self, moment: float) -> float:
         """Return where a time is, in percent; a time outside is at the edge."""
@@ -113,7 +114,17 @@ _MOST_UP = 4
 _SECONDS = (
     *(digit * 10.0**power for power in (-3, -2, -1) for digit in (1, 2, 5)),
     *(1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0),
-    *(1.0 * _HOUR, 2.0 * _HOUR, 6.0 * _HOUR, 12.0 * _HOUR, 1.0 * _DAY, 2.0 * _DAY, 5.0 * _DAY, 10.0 * _DAY, 30.0 * _DAY),
+    *(
+        1.0 * _HOUR,
+        2.0 * _HOUR,
+        6.0 * _HOUR,
+        12.0 * _HOUR,
+        1.0 * _DAY,
+        2.0 * _DAY,
+        5.0 * _DAY,
+        10.0 * _DAY,
+        30.0 * _DAY,
+    ),
 )
 _GAP = 0.2
 """The part of a step that is free beside its bar."""
@@ -137,7 +148,7 @@ def line_chart(axis: Axis, *series: Series, unit: Unit) -> Chart:
         stretches, stretch = list[str](), list[str]()
         for number, value in enumerate((*one.values, None)):
             if value is not None:
-                x, y = (number + 0.5) / axis.count * 100, 100 - value / top * 100
+                x, y = (number + 0.5) / axis.steps * 100, 100 - value / top * 100
                 stretch.append(f"{_short(x):g},{_short(y):g}")
             elif stretch:
                 # A single point is a line of no length, which its round ends show.
@@ -148,7 +159,7 @@ def line_chart(axis: Axis, *series: Series, unit: Unit) -> Chart:
 
 
 def spark(good: Values, bad: Values) -> tuple[str, str]:
-    """Return two SVG paths within 100 by 20: the bars of a small chart, and the parts of them that went wrong.
+    """Return two SVG paths within 100 by 20: the bars of a small chart, and what went wrong of them.
 
     Both have one value for each step.
     """
@@ -159,7 +170,7 @@ def spark(good: Values, bad: Values) -> tuple[str, str]:
 
 
 def _bars(series: Sequence[Series], edge: float, top: float, lowest: float) -> list[str]:
-    """Return the path of each series, in a drawing of 100 by ``edge`` whose upper edge is the value ``top``."""
+    """Return the path of each series, in a drawing of 100 by ``edge`` with the value ``top`` at its edge."""
     steps = list(_steps(series))
     paths, width = [""] * len(series), 100 / max(1, len(steps))
     for number, values in enumerate(steps):
@@ -196,7 +207,9 @@ def _up(highest: float, unit: Unit) -> tuple[float, list[Tick]]:
     count = max(1, int(-(-highest // step)))
     # Beyond the longest step, there may be many.
     each = -(-count // _MOST_UP)
-    ticks = [Tick(_short(100 - n / count * 100), value_text(n * step, unit)) for n in range(0, count + 1, each)]
+    ticks = [
+        Tick(_short(100 - n / count * 100), value_text(n * step, unit)) for n in range(0, count + 1, each)
+    ]
     return count * step, ticks
 
 
@@ -219,7 +232,11 @@ def _across(axis: Axis) -> list[Tick]:
     """Return the ticks of time: at full hours and days of the reader's zone."""
     length = axis.end - axis.begin
     step = next((one for one in _TIME_STEPS if length / one <= _MOST_ACROSS), None)
-    days = 1 if step else next((one for one in _DAY_STEPS if length / _DAY / one <= _MOST_ACROSS), _DAY_STEPS[-1])
+    days = (
+        1
+        if step
+        else next((one for one in _DAY_STEPS if length / _DAY / one <= _MOST_ACROSS), _DAY_STEPS[-1])
+    )
     ticks = []
     for moment, is_day in _moments(axis, step or _DAY, days):
         if axis.begin <= moment.timestamp() <= axis.end:

@@ -172,7 +172,7 @@ class _Waits(Line):
 class _NeverShown(Line):
     """What a form only takes; an empty text keeps the stored value."""
 
-    def into_form(self, value: Any) -> str:
+    def into_form(self, value: Any) -> str:  # noqa: ARG002
         return ""
 
 

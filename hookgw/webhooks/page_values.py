@@ -1,4 +1,4 @@
-"""What pages show of a registration: its row in a list, the values of its form, and the heads of its lanes."""
+"""What pages show of a registration: its row in a list, the values of its form, its lanes' heads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a registration, in tabs: how it does, a test, what it missed, its settings, and their changes."""
+"""The page of a registration in tabs: how it does, a test, what it missed, its settings, their changes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 from hookgw.records.selection import DeliverySelection
 from hookgw.site.field_form import from_form, inputs_of
+from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.payloads import json_of, shown_json
 from hookgw.site.site import Form, Site, visitor
@@ -87,7 +88,7 @@ class WebhookPage:
         error: HookgwError | None = None,
         **shown: Any,
     ) -> Response:
-        """Return the page, perhaps with a form that was refused. Raise ``NotFound`` if there is no such one."""
+        """Return the page, perhaps with a refused form. Raise ``NotFound`` if there is no such webhook."""
         gateway = self._gateway
         registration = gateway.registrations.find(instance, label)
         if registration is None and error is None:
@@ -128,6 +129,8 @@ class WebhookPage:
             place = f"{quote(registration.instance)}/{quote(registration.label)}"
             span = urlencode({name: one for name, one in (("since", since), ("until", until)) if one})
             chosen = self._span(since, until)
+            path = _path(registration.instance, registration.label)
+            series = await gateway.figures.of_webhook(registration.id, asked_span())
             found |= {
                 "now": await self._now(registration),
                 "live": f"/live/webhook/{place}",
@@ -135,6 +138,9 @@ class WebhookPage:
                 "live_deliveries": f"/live/webhook/{place}/deliveries?{span}",
                 "span": span,
                 "request_span": {"since": since, "until": until},
+                "charts": await figure_part(
+                    self._site, series, here=f"{path}?{span}" if span else path, target=path, chosen=chosen
+                ),
             }
         elif tab == "test":
             kind = shown.get("test_kind") or request.args.get("kind") or next(iter(registration.events), None)
@@ -186,9 +192,7 @@ class WebhookPage:
         key = ("webhook's", instance, label, chosen)
         return self._streams.open(visitor().signed_in, key, render, instance=instance)
 
-    async def _deliveries(
-        self, registration: Registration, since: float | None, until: float | None
-    ) -> str:
+    async def _deliveries(self, registration: Registration, since: float | None, until: float | None) -> str:
         query = DeliveryQuery(
             instance=registration.instance,
             registrations=(registration.id,),
@@ -196,9 +200,9 @@ class WebhookPage:
             until=until,
             limit=NEWEST,
         )
-        rows, unread = Sequence[Any](), None
+        rows, unread = list[Any](), None
         try:
-            rows = await self._list_deliveries(query)
+            rows = [*await self._list_deliveries(query)]
         except (TooManyRequests, StorageUnavailable) as error:
             unread = " ".join(error.messages)  # the rest of the page needs no disk
         return await self._site.fragment(
@@ -287,7 +291,11 @@ class WebhookPage:
                 found = None
                 with trio.move_on_after(COUNT_SECONDS):
                     found = await backfills.find(registration, asked)
-                fixed = {"since": rfc3339(asked.since), "until": rfc3339(asked.until or 0), "dead": asked.dead}
+                fixed = {
+                    "since": rfc3339(asked.since),
+                    "until": rfc3339(asked.until or 0),
+                    "dead": asked.dead,
+                }
                 return await self.page(
                     instance, label, "backfill", form=form, counts=True, found=found, fixed=fixed
                 )

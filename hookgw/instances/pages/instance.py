@@ -26,6 +26,7 @@ from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
 from hookgw.records.tags import tag_texts
 from hookgw.site.field_form import inputs_of
+from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
@@ -95,6 +96,12 @@ class InstancePage:
             keys=self._keys.rows(instance),
             key_inputs=[*inputs_of(FIELDS)],
             kinds=kinds,
+            charts=await figure_part(
+                self._site,
+                await gateway.figures.of_instance(instance, asked_span()),
+                here=f"/instances/{quote(instance)}",
+                target=f"/deliveries?instance={quote(instance)}",
+            ),
             plugin_pages=[page for page in gateway.hooks.dashboard_pages() if page.of_instance],
             usual_kind=_USUAL_KIND,
             form=form,
