@@ -69,6 +69,7 @@ async def figure_part(
     *,
     here: str,
     target: str,
+    deliveries: str = "",
     chosen: tuple[float | None, float | None] = (None, None),
     more: str = "",
 ) -> str:
@@ -77,6 +78,7 @@ async def figure_part(
     Args:
         here: the address of the page below the dashboard, to which other spans are added.
         target: the address of the list that a chosen part of a chart filters, by ``since`` and ``until``.
+        deliveries: the address of the list of deliveries, if it is another one.
         chosen: what the page shows now, in seconds since the epoch.
         more: the address of a page with more figures.
     """
@@ -98,10 +100,16 @@ async def figure_part(
         points=[(one.at, axis.text_of(one.at), one.figures) for one in reversed(series.points)],
         failed=sorted(series.total.failed.items(), key=lambda one: -one[1])[:6],
         spans=[(one, _with(here, span=one), one is series.span) for one in Span],
-        target=f"{target}{'&' if '?' in target else '?'}",
+        target=_open(target),
+        list=_open(deliveries or target),
         more=more,
     )
 
 
 def _with(address: str, **query: str) -> str:
-    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
+    return _open(address) + urlencode(query)
+
+
+def _open(address: str) -> str:
+    """Return an address to which a query can be added."""
+    return f"{address}{'&' if '?' in address else '?'}"

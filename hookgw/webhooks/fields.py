@@ -441,6 +441,7 @@ GRACE = Field(
     kind=Period(0, 30 * DAY),
     meaning="How long the old secret keeps signing; 24h by default.",
     when_set=DEFAULT_GRACE,
+    form=Input("The former one signs for", "24h, or such as 1h; 0s ends it"),
     option=Option("How long the old secret also signs.", "DURATION", default="24h"),
 )
 

@@ -139,7 +139,13 @@ class WebhookPage:
                 "span": span,
                 "request_span": {"since": since, "until": until},
                 "charts": await figure_part(
-                    self._site, series, here=f"{path}?{span}" if span else path, target=path, chosen=chosen
+                    self._site,
+                    series,
+                    here=f"{path}?{span}" if span else path,
+                    target=f"{path}?span={series.span}",
+                    deliveries=f"/deliveries?instance={quote(registration.instance)}"
+                    f"&label={quote(registration.label)}",
+                    chosen=chosen,
                 ),
             }
         elif tab == "test":

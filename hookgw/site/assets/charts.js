@@ -22,7 +22,7 @@ function follow(plot) {
   const moment = (step) => new Date((begin + step * length) * 1000);
   const style = length >= 86400 ? { month: "short", day: "numeric" }
     : { weekday: length * count > 90000 ? "short" : undefined, hour: "2-digit", minute: "2-digit" };
-  const written = new Intl.DateTimeFormat(document.documentElement.lang || undefined, style);
+  const written = new Intl.DateTimeFormat(undefined, style);
 
   function stepAt(event) {
     const box = plot.getBoundingClientRect();
