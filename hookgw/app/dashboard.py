@@ -16,6 +16,7 @@ from hookgw.instances.pages.instance import InstancePage
 from hookgw.instances.pages.instances import InstancesPage
 from hookgw.keys.pages import KeysPage
 from hookgw.keys.portal_pages import PortalPages
+from hookgw.operations.pages.figures import FiguresPage
 from hookgw.operations.pages.jobs import JobsPage
 from hookgw.operations.pages.overview import OverviewPage
 from hookgw.operations.pages.plugin_pages import PluginPages
@@ -49,6 +50,7 @@ class Dashboard:
         SignIn(site)
         # In the order of the navigation.
         OverviewPage(site, self.streams)
+        FiguresPage(site)
         InstancesPage(site, self.streams)
         InstancePage(site, self.streams)
         DeliveriesPage(site, self.streams)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
 from quart import request
 
-from hookgw.records.figures import Figures, FigureSeries, Percentiles, Span
-from hookgw.site.charts import Axis, Chart, Series, Unit, Values, bar_chart, line_chart
+from hookgw.kernel.language import gettext as _
+from hookgw.records.figures import Figures, FigureSeries, Percentiles, Span, Sparkline
+from hookgw.site.charts import Axis, Chart, Series, Unit, Values, bar_chart, line_chart, spark
 from hookgw.site.moments import reader_zone
 from hookgw.site.site import Site
 
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
 USUAL = Span.DAY
+SPARK_SECONDS = 30.0
+"""For so long a small chart is not read again."""
 
 
 class Shown(NamedTuple):
@@ -33,6 +39,41 @@ def asked_span() -> Span:
     """Return the span that the address of the current request asks for."""
     given = request.args.get("span", "")
     return Span(given) if given in list(Span) else USUAL
+
+
+class Spark(NamedTuple):
+    """A small chart: two paths of SVG, and its sums in words."""
+
+    good: str
+    bad: str
+    words: str
+
+
+def spark_of(line: Sparkline) -> Spark | None:
+    """Return a small chart of the deliveries of a day; ``None`` if there were none."""
+    delivered, dead = sum(line.delivered), sum(line.dead)
+    if not delivered and not dead:
+        return None
+    words = _("{delivered} delivered, {dead} dead letters in 24 hours", delivered=delivered, dead=dead)
+    return Spark(*spark(line.delivered, line.dead), words)
+
+
+class Sparks:
+    """The small charts of registrations. Live parts of pages ask for them each second: they stay a while."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._lines: dict[str, tuple[float, Sparkline]] = {}
+
+    async def of(self, registration_ids: Sequence[str]) -> dict[str, Spark | None]:
+        """Return the small chart of each registration, by its id."""
+        now = self._gateway.clock.steady()
+        self._lines = {name: one for name, one in self._lines.items() if now - one[0] < SPARK_SECONDS}
+        lacking = [name for name in registration_ids if name not in self._lines]
+        if lacking:
+            found = await self._gateway.figures.sparklines(lacking)
+            self._lines |= {name: (now, one) for name, one in found.items()}
+        return {name: spark_of(self._lines[name][1]) for name in registration_ids if name in self._lines}
 
 
 def charts_of(series: FigureSeries, axis: Axis) -> list[Shown]:

@@ -13,6 +13,7 @@ from hookgw.records.api_keys import Right
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.site.field_form import from_form
+from hookgw.site.figure_part import Spark, Sparks
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.web.auth import check_named
@@ -36,6 +37,7 @@ class WebhookForms:
         self._site = site
         self._gateway = site.gateway
         self._show = show
+        self._sparks = Sparks(site.gateway)
         self._own = WebhookPage(site, streams, list_deliveries)
         path = "/instances/<instance>/webhooks"
         site.add(path, self.set_webhook, Right.WEBHOOKS, "POST", page="/instances/{instance}")
@@ -44,6 +46,12 @@ class WebhookForms:
     def rows(self, instance: str) -> list[Row]:
         """Return the registrations of an instance, sorted by label."""
         return [row_of(self._gateway, one) for one in self._gateway.registrations.of_instance(instance)]
+
+    async def sparks(self, instance: str) -> dict[str, Spark | None]:
+        """Return a small chart for each registration of an instance, by label."""
+        registrations = self._gateway.registrations.of_instance(instance)
+        found = await self._sparks.of([one.id for one in registrations])
+        return {one.label: found.get(one.id) for one in registrations}
 
     def values(self, instance: str, form: Form | None, label: str = DEFAULT_LABEL) -> Values:
         return values_of(self._gateway, instance, form, label)

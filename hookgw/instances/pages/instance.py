@@ -147,6 +147,7 @@ class InstancePage:
             ingest_url=instances.ingest_url(found) if may_connect else None,
             lacks=[call for call in CALLS if call not in calls] if found.integration else [],
             webhooks=self._webhooks.rows(instance),
+            sparks=await self._webhooks.sparks(instance),
             rows=newest,
             unread=unread,
             integration=found.integration,
