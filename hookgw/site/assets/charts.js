@@ -1,5 +1,6 @@
 // Says the value of a chart under the pointer, and takes a span that somebody chooses in it: by dragging, by a click on
 // a bar, or with the arrow keys, Shift and Enter. The values are those of the table below the charts.
+import { locale } from "./texts.js";
 
 const LEAST = 4; // pixels that a drag moves at least
 
@@ -22,7 +23,7 @@ function follow(plot) {
   const moment = (step) => new Date((begin + step * length) * 1000);
   const style = length >= 86400 ? { month: "short", day: "numeric" }
     : { weekday: length * count > 90000 ? "short" : undefined, hour: "2-digit", minute: "2-digit" };
-  const written = new Intl.DateTimeFormat(undefined, style);
+  const written = new Intl.DateTimeFormat(locale, style);
 
   function stepAt(event) {
     const box = plot.getBoundingClientRect();
