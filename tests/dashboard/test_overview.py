@@ -169,8 +169,7 @@ async def test_a_tenants_figures_may_be_too_many_to_count(
     await set_webhook(gateway, "mine")
     await emit(gateway, "mine")
     await visitor.log_in("key-of-mine")
-    page = (await visitor.get("/")).text
-    assert re.findall(r"<b><data[^>]*>\d+</data>(\+?)</b>", page) == ["", "+", "+"]
+    assert (await visitor.get("/")).text.count("</data>+</b>") == 2  # delivered, and dead letters
 
 
 async def test_the_kinds_have_examples(browser: Browser, visitor: Browser) -> None:
