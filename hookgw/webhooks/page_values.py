@@ -72,7 +72,7 @@ class Head(NamedTuple):
     """The first delivery of a lane, and what the lane does with it.
 
     Attributes:
-        path: of the delivery's page below the dashboard; empty if the lane has nothing to do.
+        path: of the delivery's page below the dashboard; empty if the lane has not read it, as while paused.
         since, waiting_until: seconds since the epoch.
         answer: its newest attempt; ``None`` before the first.
         skips: as ``<instance>/<id>``, if the lane tries it in vain.
@@ -131,19 +131,16 @@ def _inputs(gateway: Gateway, registration: Registration) -> dict[str, Any]:
     return into_form(FIELDS, msgspec.to_builtins(present_registration(registration, showing)))
 
 
-async def heads_of(gateway: Gateway, registration: Registration, *, with_answers: bool) -> list[Head]:
-    """Return the lanes with work, the most urgent first, at most :data:`MOST_HEADS`.
-
-    Without answers, the storage is not asked.
-    """
+async def heads_of(gateway: Gateway, registration: Registration) -> list[Head]:
+    """Return the lanes with work, that with the oldest delivery first, at most :data:`MOST_HEADS`."""
     steady = gateway.clock.steady()
     wall = gateway.clock.wall() - steady
-    lanes = [one for one in gateway.dispatcher.lanes(registration.id) if one.head is not None]
+    lanes = [one for one in gateway.dispatcher.lanes(registration.id) if one.backlog]
     lanes.sort(key=lambda one: one.head_since or steady)
     heads = []
     for lane in lanes[:MOST_HEADS]:
         answer = None
-        if with_answers and lane.head_instance is not None:
+        if lane.head_instance is not None:
             try:
                 report = await gateway.history.find(lane.head_instance, f"dlv_{lane.head}")
             except HookgwError:

@@ -184,7 +184,7 @@ class WebhookPage:
             "webhook_now.html",
             registration=registration,
             row=row_of(self._gateway, registration),
-            heads=await heads_of(self._gateway, registration, with_answers=True),
+            heads=await heads_of(self._gateway, registration),
         )
 
     async def live_deliveries(self, instance: str, label: str) -> Response:
