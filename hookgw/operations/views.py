@@ -24,6 +24,7 @@ from hookgw.kernel.errors import Conflict, LaneElsewhere, Unavailable
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.operations.node_reports import (
     CANCEL,
+    CODES,
     CONNECTIONS,
     LANES,
     NO_CONNECTION,
@@ -33,6 +34,7 @@ from hookgw.operations.node_reports import (
     SEND,
     SIGNS,
     CancelAsked,
+    CodesAsked,
     ConnectionsAsked,
     InstanceConnection,
     LanesAsked,
@@ -44,6 +46,7 @@ from hookgw.operations.node_reports import (
     SendAsked,
     SendPart,
     SignsAsked,
+    WaitingCode,
 )
 from hookgw.operations.repairs import REPAIR, Mutes, RepairAsked, RepairPart
 from hookgw.records.connectors import ConnectionState
@@ -121,6 +124,13 @@ class InstanceConnections:
         return InstanceConnection(close_reason="Its node does not answer, or it moves to another node.")
 
 
+class WaitingCodes(NamedTuple):
+    """The codes that wait to be scanned, by the names of their instances; and the silent nodes."""
+
+    codes: list[WaitingCode]
+    silent: list[str]
+
+
 class NodeState(NamedTuple):
     """A node, in the list of nodes.
 
@@ -151,6 +161,7 @@ class Overview(NamedTuple):
         nodes: none without a fleet.
         silent: the nodes that did not answer.
         refusing: the silent nodes that refused to answer: a clock may be wrong.
+        codes: how many accounts show a code to scan.
     """
 
     periods: list[Counts]
@@ -160,6 +171,7 @@ class Overview(NamedTuple):
     nodes: list[NodeState]
     silent: list[str]
     refusing: list[str]
+    codes: int = 0
 
 
 class Views:
@@ -221,6 +233,12 @@ class Views:
             found |= part.connections
         return InstanceConnections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
 
+    async def codes(self, among: tuple[str, ...] | None) -> WaitingCodes:
+        """Return the codes of instances, ``None`` for all, that wait to be scanned."""
+        gathered = await self.nodes.ask(CODES, CodesAsked(among), instances=among)
+        found = [one for part in gathered.parts.values() for one in part.codes]
+        return WaitingCodes(sorted(found, key=lambda one: one.instance), gathered.silent)
+
     async def overview(self, among: tuple[str, ...] | None, most: int) -> Overview:
         """Return the overview, with at most ``most`` problems.
 
@@ -269,6 +287,7 @@ class Views:
             nodes,
             gathered.silent,
             gathered.refusing,
+            sum(part.codes for part in parts),
         )
 
     async def grouped(self, found: Overview) -> list[ProblemGroup]:
@@ -313,7 +332,11 @@ class Views:
         gathered = await self.nodes.ask(SEND, asked, instances=[instance], within=SEND_WITHIN)
         part = next(iter(gathered.parts.values()), SendPart())
         if part.refused is None:
-            raise Unavailable(f"The node of {instance!r} does not answer, or the instance moves. Retry.")
+            raise Unavailable.of(
+                "fleet.no_answer",
+                "The node of {instance!r} does not answer, or the instance moves. Retry.",
+                instance=instance,
+            )
         if part.refused:
             raise Unavailable(*part.refused)
 

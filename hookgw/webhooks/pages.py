@@ -40,7 +40,7 @@ class WebhookForms:
         self._sparks = Sparks(site.gateway)
         self._own = WebhookPage(site, streams, list_deliveries)
         path = "/instances/<instance>/webhooks"
-        site.add(path, self.set_webhook, Right.WEBHOOKS, "POST", page="/instances/{instance}")
+        site.add(path, self.set_webhook, Right.WEBHOOKS, "POST")
         site.add("/webhooks/backfill", self.backfill_named, within_reach(Right.REPLAY), "POST", page="/")
 
     def rows(self, instance: str) -> list[Row]:

@@ -20,6 +20,7 @@ from hookgw.records.audit import AuditEntry, who
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 from hookgw.records.selection import DeliverySelection
+from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.site.field_form import from_form, inputs_of
 from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
@@ -92,7 +93,7 @@ class WebhookPage:
         gateway = self._gateway
         registration = gateway.registrations.find(instance, label)
         if registration is None and error is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+            raise NotFound(NO_WEBHOOK(instance=instance, label=label))
         if registration is not None:
             shown |= await self._of(registration, tab, form, shown)
         else:
@@ -287,9 +288,12 @@ class WebhookPage:
         try:
             since, until = self._span(form.get("since"), form.get("until"))
             if since is None:
-                raise Invalid("Enter from when on: everything in the log may be more than a receiver bears.")
+                raise Invalid.of(
+                    "backfill.since_missing",
+                    "Enter from when on: everything in the log may be more than a receiver bears.",
+                )
             if until is not None and until <= since:
-                raise Invalid("Until must be later than From.")
+                raise Invalid.of("backfill.until_before_since", "Until must be later than From.")
             asked = BackfillRequest(since=since, until=until, dead=form.has("dead"))
             if not form.has("confirmed"):
                 if until is None:  # what comes in while the reader looks at the count is delivered anyway
@@ -362,11 +366,13 @@ class WebhookPage:
     async def delete(self, instance: str, label: str) -> Response:
         form = await self._site.form()
         if not form.has("confirmed"):
-            error = Invalid("Nothing was deleted: tick the box to confirm.")
+            error = Invalid.of(
+                "webhook.deletion_unconfirmed", "Nothing was deleted: tick the box to confirm."
+            )
             return await self.page(instance, label, "settings", error=error)
         job = await self._gateway.registrations.delete(instance, label)
         notice = "deleting" if job.is_running else "deleted"
-        return self._site.redirect(f"/instances/{quote(instance)}", done=notice)
+        return self._site.redirect(f"/instances/{quote(instance)}/webhooks", done=notice)
 
 
 def _path(instance: str, label: str) -> str:

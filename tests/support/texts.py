@@ -26,7 +26,7 @@ from hookgw.records.api_keys import MEANINGS
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.operational_kinds import OPERATIONAL_KINDS
 from hookgw.site.field_form import inputs_of
-from hookgw.site.languages import marked_in
+from hookgw.web.languages import marked_in
 from hookgw.webhooks import fields as webhook_fields
 
 ROOT = Path(__file__).parents[2]
@@ -37,10 +37,10 @@ KEYWORDS: dict[str, Any] = {
     "gettext": None,
     "ngettext": (1, 2),
     "pgettext": ((1, "c"), 2),
-    # Sentences of errors: an id, and the text.
-    "Sentence": (2,),
-    "declared": (2,),
-    "of": (2,),
+    # Sentences of errors, with their id as the context: Sentence, Sentence.declared and HookgwError.of.
+    "Sentence": ((1, "c"), 2),
+    "declared": ((1, "c"), 2),
+    "of": ((1, "c"), 2),
 }
 _SOURCES = (
     ("hookgw/**/*.py", "python"),

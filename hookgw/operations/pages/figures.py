@@ -58,7 +58,9 @@ class FiguresPage:
         name, value = parse_tag(tag)
         # Also what its former instances had: for that, the key must reach all that carry it.
         if principal.instance is not None or not principal.reach.covers(Reach(tags=((name, value),))):
-            raise ForeignKey(f"This key does not reach every instance with {tag}.")
+            raise ForeignKey.of(
+                "figures.tag_out_of_reach", "This key does not reach every instance with {tag}.", tag=tag
+            )
         return await figure_part(
             self._site,
             await figures.of_tag(name, value, span),
