@@ -52,6 +52,7 @@ from hookgw.kernel.schema_parts import (
 from hookgw.keys.fields import KEY
 from hookgw.keys.portal_fields import PORTAL_REQUEST
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
+from hookgw.operations.problem_request import MUTE
 from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION, MAX_CONDITIONS
@@ -274,6 +275,7 @@ COMPONENTS: dict[str, Schema] = {
     "PullFailure": PULL_FAILURE,
     "BackfillRequest": BACKFILL,
     "BackupRequest": BACKUP,
+    "MuteRequest": MUTE,
     "EraseRequest": ERASE,
 }
 

@@ -20,7 +20,7 @@ from hookgw.deliveries.service import DeliveryService
 from hookgw.fleet.all_nodes import AllNodes
 from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.quiet import QuietWatch
-from hookgw.kernel.errors import Conflict, LaneElsewhere, Unavailable
+from hookgw.kernel.errors import Conflict, LaneElsewhere, NotFound, Unavailable
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.operations.node_reports import (
     CANCEL,
@@ -69,6 +69,9 @@ RESEND_WITHIN = 30.0
 
 SEND_WITHIN = 60.0
 """Seconds that sending a message may take: longer than a network has."""
+
+MOST_GROUPED = 2_000
+"""The most problems that are grouped."""
 
 MOST_REPORTED = 10_000
 """The most problems in a report for plugins."""
@@ -271,10 +274,36 @@ class Views:
             gathered.refusing,
         )
 
-    async def grouped(self, found: Overview) -> list[ProblemGroup]:
-        """Return the problems of an overview by their causes, what loses most first."""
+    async def grouped(self, found: Overview, *, with_mutes: bool) -> list[ProblemGroup]:
+        """Return the problems of an overview by their causes, what loses most first.
+
+        Args:
+            with_mutes: mutes are for those who see everything; others see all of their problems.
+        """
         of_nodes = (msgspec.structs.replace(problem, node=name) for name, problem in found.system)
-        return group_problems([*of_nodes, *found.problems], await self.mutes.all(), self._clock.wall())
+        mutes = await self.mutes.all() if with_mutes else {}
+        return group_problems([*of_nodes, *found.problems], mutes, self._clock.wall())
+
+    async def problem_groups(
+        self, among: tuple[str, ...] | None, *, with_mutes: bool
+    ) -> tuple[list[ProblemGroup], list[str]]:
+        """Return the present problems as :meth:`grouped` does, and the nodes that did not answer.
+
+        Args:
+            among: only of these instances; ``None`` for everything.
+        """
+        found = await self.overview(among, MOST_GROUPED)
+        return await self.grouped(found, with_mutes=with_mutes), found.silent
+
+    async def problem_group(
+        self, name: str, among: tuple[str, ...] | None, *, with_mutes: bool
+    ) -> ProblemGroup:
+        """Return one of :meth:`problem_groups` by its id; raise ``NotFound`` if there is none now."""
+        groups, _ = await self.problem_groups(among, with_mutes=with_mutes)
+        for group in groups:
+            if group.id == name:
+                return group
+        raise NotFound("This problem is over.")
 
     async def repair(self, repair: Repair, places: Sequence[tuple[str, str]]) -> RepairPart:
         """Repair webhooks and instances, each on its node; see :class:`RepairAsked`."""

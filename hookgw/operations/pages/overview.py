@@ -13,8 +13,9 @@ from quart import Response, request
 from hookgw.core.access import names_within
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.operations.activity import Counts, sum_of
+from hookgw.operations.views import MOST_GROUPED
 from hookgw.records.api_keys import Principal, Right
-from hookgw.records.problems import REPAIRS, Loss, Mute, Problem, ProblemGroup, Repair
+from hookgw.records.problems import Loss, Mute, Problem, ProblemGroup, Repair
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import SHARDS
 from hookgw.site.chart import HEIGHT, WIDTH, bars
@@ -29,8 +30,6 @@ MOST_PROBLEMS = 20
 """The most groups of problems on the page, at first."""
 ALL_PROBLEMS = 500
 """The most on the page that shows more of them."""
-MOST_ASKED = 2_000
-"""Problems of webhooks, and of instances, that are looked at."""
 MOST_MEMBERS = 50
 """Problems of a group that are named."""
 MOST_MISSED = 20
@@ -180,8 +179,8 @@ class OverviewPage:
         gateway = self._gateway
         names = names_within(gateway.registry, principal)
         instance = names[0] if names is not None and len(names) == 1 else None
-        found = await gateway.views.overview(names, MOST_ASKED)
-        groups = await gateway.views.grouped(found)
+        found = await gateway.views.overview(names, MOST_GROUPED)
+        groups = await gateway.views.grouped(found, with_mutes=principal.is_global)
         muted = [one for one in groups if one.mute is not None]
         groups = [one for one in groups if one.mute is None]
         if names is None:
@@ -222,9 +221,7 @@ class OverviewPage:
 
     async def _shown_group(self, group: ProblemGroup, principal: Principal) -> ShownGroup:
         members = [_shown(one) for one in group.problems[:MOST_MEMBERS]]
-        repairs = REPAIRS.get(group.kind, ())
-        if not any(one.instance != GLOBAL_INSTANCE for one in group.problems):
-            repairs = ()
+        repairs = group.repairs
         return ShownGroup(
             group.id,
             group.title or members[0].title,
@@ -232,8 +229,8 @@ class OverviewPage:
             _LOSS_STATES[group.loss],
             group.since,
             group.pending,
-            sum(bool(one.label) for one in group.problems),
-            len({one.instance for one in group.problems if one.instance}),
+            group.webhooks,
+            group.instances,
             members,
             len(group.problems) - len(members),
             members[0].why if all(one.why == members[0].why for one in members) else "",
@@ -266,11 +263,8 @@ class OverviewPage:
 
     async def _group(self, name: str) -> ProblemGroup:
         principal, gateway = visitor().principal, self._gateway
-        found = await gateway.views.overview(names_within(gateway.registry, principal), MOST_ASKED)
-        for group in await gateway.views.grouped(found):
-            if group.id == name:
-                return group
-        raise NotFound("This problem is over.")
+        names = names_within(gateway.registry, principal)
+        return await gateway.views.problem_group(name, names, with_mutes=principal.is_global)
 
     async def repair(self) -> Response:
         """Do one thing about all problems of a group."""
@@ -280,7 +274,7 @@ class OverviewPage:
         most, address = self._asked()
         try:
             group = await self._group(name)
-            repair = next((one for one in REPAIRS.get(group.kind, ()) if one == word), None)
+            repair = next((one for one in group.repairs if one == word), None)
             if repair is None:
                 raise Invalid("Choose what to do about it.")
             places = [(one.instance, one.label) for one in group.problems if one.instance != GLOBAL_INSTANCE]
