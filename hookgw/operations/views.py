@@ -26,6 +26,7 @@ from hookgw.operations.node_reports import (
     CANCEL,
     CONNECTIONS,
     LANES,
+    MATCHING,
     NO_CONNECTION,
     OVERVIEW,
     REPORTS,
@@ -37,6 +38,7 @@ from hookgw.operations.node_reports import (
     InstanceConnection,
     LanesAsked,
     LanesPart,
+    MatchingAsked,
     OverviewAsked,
     OverviewPart,
     ReportsAsked,
@@ -51,7 +53,7 @@ from hookgw.records.deliveries import ReportedLane
 from hookgw.records.instances import Instance
 from hookgw.records.lane_lists import ALL_LANES, LaneFilter, first_lanes
 from hookgw.records.problems import Problem, ProblemGroup, ProblemReport, Repair, group_problems
-from hookgw.records.shards import shard_of
+from hookgw.records.shards import SHARDS, shard_of
 from hookgw.store import DeliverySummary
 
 CLOCKS_APART = 5.0
@@ -69,6 +71,8 @@ RESEND_WITHIN = 30.0
 
 SEND_WITHIN = 60.0
 """Seconds that sending a message may take: longer than a network has."""
+
+_NOT_CLOSED = tuple(one for one in ConnectionState if one is not ConnectionState.CLOSE)
 
 MOST_GROUPED = 2_000
 """The most problems that are grouped."""
@@ -223,6 +227,37 @@ class Views:
         for part in parts:
             found |= part.connections
         return InstanceConnections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
+
+    async def matching(
+        self,
+        instances: Sequence[Instance],
+        *,
+        state: ConnectionState | None = None,
+        digits: str = "",
+        is_failing: bool = False,
+    ) -> list[Instance]:
+        """Return those of some instances that match one thing, in their order.
+
+        Args:
+            state: of the connection, as :class:`InstanceConnections` has it.
+            digits: a part of the account's number.
+            is_failing: whether a webhook of it must fail.
+        """
+        # Closed connections are most of them, or none: nodes name all others.
+        states = None
+        if state is not None:
+            states = [state] if state is not ConnectionState.CLOSE else [*_NOT_CLOSED]
+        gathered = await self.nodes.ask(MATCHING, MatchingAsked(states, digits, is_failing))
+        names = {name for part in gathered.parts.values() for name in part.names}
+        if state is None or state is ConnectionState.OPEN:
+            return [one for one in instances if one.name in names]
+        known = {shard for part in gathered.parts.values() for shard in part.shards}
+        if len(known) < SHARDS:
+            # On a silent node, or on its way to another one.
+            unknown = {one.name for one in instances if one.connected and shard_of(one.name) not in known}
+            names |= unknown
+        is_closed = state is ConnectionState.CLOSE
+        return [one for one in instances if (one.name in names) is not is_closed]
 
     async def overview(self, among: tuple[str, ...] | None, most: int) -> Overview:
         """Return the overview, with at most ``most`` problems.
