@@ -210,6 +210,7 @@ class OverviewPage:
             groups=[await self._shown_group(one, principal) for one in groups[:most]],
             muted=[await self._shown_group(one, principal) for one in muted[:most]],
             may_mute=principal.is_operator,
+            may_skip=principal.rights.has(Right.REPLAY),
             has_more=len(groups) > most,
             nodes=found.nodes,
             silent=found.silent,
