@@ -68,6 +68,8 @@ PLACES = {
     "/dashboard/": CallPlace.ALL,
     "/dashboard/live/overview": CallPlace.ALL,
     "/dashboard/problems/repair": CallPlace.ALL,
+    "/dashboard/tour": CallPlace.ALL,
+    "/dashboard/tour/show": CallPlace.ANY,
     "/dashboard/problems/mute": CallPlace.ALL,
     "/dashboard/problems/unmute": CallPlace.ANY,
     "/dashboard/login": CallPlace.ANY,

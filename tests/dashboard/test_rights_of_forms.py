@@ -39,7 +39,9 @@ async def pages(app: Application, delivery: str) -> list[str]:
     found = []
     for rule in app.url_map.iter_rules():
         is_page = rule.rule.startswith("/dashboard/") and "GET" in (rule.methods or ())
-        if is_page and not any(part in rule.rule for part in ("/assets/", "/live/", "/enter/", "<path:rest>")):
+        if is_page and not any(
+            part in rule.rule for part in ("/assets/", "/live/", "/enter/", "<path:rest>")
+        ):
             found.append(re.sub(r"<(?:\w+:)?(\w+)>", lambda one: filled.get(one[1], "none"), rule.rule))
     return found
 
@@ -90,7 +92,12 @@ async def test_no_form_leads_to_a_refusal(
                 rule, values = match(address.partition("?")[0], method="POST", return_rule=True)
                 seen.add(rule.rule)
                 try:
-                    check_need(gateway.registry, holder.principal, getattr(app.view_functions[rule.endpoint], NEED), values)
+                    check_need(
+                        gateway.registry,
+                        holder.principal,
+                        getattr(app.view_functions[rule.endpoint], NEED),
+                        values,
+                    )
                 except Forbidden:
                     wrong.add(f"{title}: {path} posts to {rule.rule}")
     assert sorted(wrong) == []

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import ip_address, ip_network
 from typing import NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import trio
 from quart import Response, request
@@ -15,6 +14,7 @@ from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
 from hookgw.kernel.language import gettext as _
 from hookgw.operations.activity import Counts, sum_of
+from hookgw.operations.pages.tour import TourPage
 from hookgw.operations.views import MOST_GROUPED
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.problems import Loss, Mute, Problem, ProblemGroup, Repair
@@ -63,7 +63,6 @@ MOST_COUNTED = 100
 _PERIODS = (N_("minute"), N_("hour"), N_("day"))
 _MINUTES = 60
 _HOUR, _DAY = 3_600, 86_400
-_THIS_MACHINE = ip_address("127.0.0.1")
 
 
 class ShownProblem(NamedTuple):
@@ -131,13 +130,25 @@ class Figures(NamedTuple):
     is_complete: bool = True
 
 
+class Asked(NamedTuple):
+    """How a request wants the overview.
+
+    Attributes:
+        most: how many groups of problems to show.
+        address: the URL of hookgw for the reader's programs.
+    """
+
+    most: int
+    address: str
+    hides_tour: bool
+
+
 class OverviewPage:
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        networks = map(ip_network, site.gateway.settings.delivery.allow_networks)
-        self._reaches_this_machine = any(_THIS_MACHINE in network for network in networks)
+        self._tour = TourPage(site)
         site.nav.append(NavEntry(N_("Overview"), ""))
         site.add("/", self.show, within_reach(Right.READ))
         site.add("/live/overview", self.live, within_reach(Right.READ))
@@ -147,39 +158,35 @@ class OverviewPage:
         self._missed: dict[str, tuple[float, Found | None]] = {}
 
     async def show(self) -> Response:
-        most, address = self._asked()
-        return await self._page(most, address)
+        asked = self._asked()
+        return await self._page(asked)
 
-    async def _page(self, most: int, address: str, error: HookgwError | None = None) -> Response:
+    async def _page(self, asked: Asked, error: HookgwError | None = None) -> Response:
         return await self._site.render(
             "overview.html",
             200 if error is None else error.status,
             alert=error.messages if error else None,
-            now=await self._now(visitor().principal, most, address),
-            live="/live/overview" + ("?problems=all" if most == ALL_PROBLEMS else ""),
+            now=await self._now(visitor().principal, asked),
+            live="/live/overview" + ("?problems=all" if asked.most == ALL_PROBLEMS else ""),
         )
 
     async def live(self) -> Response:
         principal = visitor().principal
-        most, address = self._asked()
+        asked = self._asked()
 
         async def render() -> str:
-            return await self._now(principal, most, address)
+            return await self._now(principal, asked)
 
-        return self._streams.open(visitor().signed_in, ("overview", principal, most, address), render)
+        return self._streams.open(visitor().signed_in, ("overview", principal, asked), render)
 
-    def _asked(self) -> tuple[int, str]:
-        """Return how many problems to show, and the URL of hookgw for the reader's programs."""
-        most = ALL_PROBLEMS if request.args.get("problems") == "all" else MOST_PROBLEMS
-        settings = self._gateway.settings.server
-        public = settings.public_url
-        # A name without a dot is known in a network of containers, and not where the reader is.
-        if public is None or "." not in (urlsplit(public).hostname or ""):
-            return most, f"{request.scheme}://{request.host[:255]}{settings.base_path}"
-        return most, public
+    def _asked(self) -> Asked:
+        shows_all = request.args.get("problems") == "all"
+        return Asked(
+            ALL_PROBLEMS if shows_all else MOST_PROBLEMS, self._tour.address(), self._tour.is_hidden()
+        )
 
-    async def _now(self, principal: Principal, most: int, address: str) -> str:
-        gateway = self._gateway
+    async def _now(self, principal: Principal, asked: Asked) -> str:
+        gateway, most = self._gateway, asked.most
         names = names_within(gateway.registry, principal)
         instance = names[0] if names is not None and len(names) == 1 else None
         found = await gateway.views.overview(names, MOST_GROUPED)
@@ -219,8 +226,9 @@ class OverviewPage:
             shows_all=most == ALL_PROBLEMS,
             all_problems=ALL_PROBLEMS,
             is_empty=not has_webhook,
-            reaches_this_machine=self._reaches_this_machine,
-            address=address,
+            tour=None
+            if asked.hides_tour
+            else await self._tour.of_overview(principal, asked.address, figures.periods[2].counts.delivered),
         )
 
     async def _shown_group(self, group: ProblemGroup, principal: Principal) -> ShownGroup:
@@ -275,7 +283,7 @@ class OverviewPage:
         form = await self._site.form()
         word, _, name = form.get("repair").partition(":")
         principal, gateway = visitor().principal, self._gateway
-        most, address = self._asked()
+        asked = self._asked()
         try:
             group = await self._group(name)
             repair = next((one for one in group.repairs if one == word), None)
@@ -289,18 +297,18 @@ class OverviewPage:
                 refused = [f"{place}: {' '.join(why)}" for place, why in part.refused[:MOST_MEMBERS]]
                 raise Conflict(f"{part.done:,} of {len(places):,} are done.", *refused)
         except (Conflict, Invalid, NotFound) as error:
-            return await self._page(most, address, error)
+            return await self._page(asked, error)
         return self._site.redirect("/", done=_REPAIRED[repair])
 
     async def mute(self) -> Response:
         form = await self._site.form()
         name, now = form.get("mute"), self._gateway.clock.wall()
-        most, address = self._asked()
+        asked = self._asked()
         try:
             until = parse_moment(form.get(f"until-{name}"), "Until", now, reader_zone(), is_ahead=True)
             await self._gateway.views.mutes.mute(await self._group(name), form.get(f"reason-{name}"), until)
         except (Invalid, NotFound) as error:
-            return await self._page(most, address, error)
+            return await self._page(asked, error)
         return self._site.redirect("/", done="muted")
 
     async def unmute(self) -> Response:
