@@ -338,7 +338,7 @@ class Views:
         for group in groups:
             if group.id == name:
                 return group
-        raise NotFound("This problem is over.")
+        raise NotFound.of("problem.over", "This problem is over.")
 
     async def repair(self, repair: Repair, places: Sequence[tuple[str, str]]) -> RepairPart:
         """Repair webhooks and instances, each on its node; see :class:`RepairAsked`."""
@@ -377,7 +377,11 @@ class Views:
         gathered = await self.nodes.ask(SEND, asked, instances=[instance], within=SEND_WITHIN)
         part = next(iter(gathered.parts.values()), SendPart())
         if part.refused is None:
-            raise Unavailable(f"The node of {instance!r} does not answer, or the instance moves. Retry.")
+            raise Unavailable.of(
+                "fleet.no_answer",
+                "The node of {instance!r} does not answer, or the instance moves. Retry.",
+                instance=instance,
+            )
         if part.refused:
             raise Unavailable(*part.refused)
 

@@ -46,6 +46,7 @@ FILLED = {
     "page": "start",
     "kind": "messages-upsert",
     "problem": "0f3c5a7e9b1d",
+    "language": "en",
 }
 """Values for the variables in paths other than the instance. Add every new variable here."""
 
