@@ -41,6 +41,7 @@ COMMANDS = {
     "tail": "hookgw.deliveries.commands.tail:tail",
     "lane": "hookgw.deliveries.commands.lane:lane",
     "node": "hookgw.operations.commands.node:node",
+    "problem": "hookgw.operations.commands.problem:problem",
     "doctor": "hookgw.operations.commands.doctor:doctor",
     "mcp": "hookgw.mcp.command:mcp",
     "health": "hookgw.operations.commands.health:health",

@@ -21,7 +21,7 @@ from tests.dashboard.conftest import Browser, emit, set_webhook
 
 async def test_an_empty_gateway_shows_how_to_begin(browser: Browser) -> None:
     page = (await browser.get("/")).text
-    assert "Three steps to the first delivery" in page
+    assert "Five steps to the first delivery" in page
     assert f"curl -X POST {browser.http.base_url}/webhook/set/loja1 \\\n" in page
     # The tests' settings allow this machine.
     assert "ALLOW_NETWORKS" not in page

@@ -140,7 +140,7 @@ class InstancesPage:
                     one.integration,
                     connection.state,
                     connection.close_reason,
-                    len(gateway.registrations.of_instance(one.name)),
+                    gateway.registrations.count(one.name),
                     connection.failing,
                     gateway.backlog.of_instance(one.name)[0],
                     newest.get(one.name),
@@ -159,8 +159,9 @@ class InstancesPage:
         )
 
     async def _found(self, principal: Principal, view: ListView) -> Sequence[Instance]:
-        """Return the instances that match, in order. All but a state and a number cost 2 ms for 10,000."""
+        """Return the instances that match, in order: a few milliseconds for 10,000."""
         gateway, wanted, state = self._gateway, view.get("search").casefold(), view.get("state")
+        state = state if state in (*ConnectionState, _FAILING) else ""
         reached = within(gateway.registry, principal)
         tag = parse_tag(view.get("tag")) if view.get("tag") else None
         if tag is not None:
@@ -168,23 +169,19 @@ class InstancesPage:
         found = [one for one in reached if wanted in one.name.casefold()] if wanted else list(reached)
         digits = "".join(one for one in wanted if one.isdigit())
         by_number = not found and len(digits) >= _DIGITS
-        if by_number or state:
-            looked_at = list(reached) if by_number else found
-            names = None if principal.is_global else [one.name for one in looked_at]
-            connections = await gateway.views.connections(names, counts_failing=state == _FAILING)
-            found = []
-            for one in looked_at:
-                connection = connections.of(one)
-                if by_number and digits not in (connection.account.jid or ""):
-                    continue
-                if state and not (connection.failing if state == _FAILING else connection.state == state):
-                    continue
-                found.append(one)
+        if by_number:
+            found = await gateway.views.matching(reached, digits=digits)
+        if state == _FAILING:
+            found = await gateway.views.matching(found, is_failing=True)
+        elif state:
+            found = await gateway.views.matching(found, state=ConnectionState(state))
         name = view.sort.removeprefix("-")
         if name == "pending":
-            found.sort(key=lambda one: gateway.backlog.of_instance(one.name)[0])
+            pending = {instance: count for instance, (count, _) in gateway.backlog.instances()}
+            found.sort(key=lambda one: pending.get(one.name, 0))
         elif name == "webhooks":
-            found.sort(key=lambda one: len(gateway.registrations.of_instance(one.name)))
+            count = gateway.registry.count
+            found.sort(key=lambda one: count(one.name))
         if view.sort.startswith("-"):
             found.reverse()
         return found
