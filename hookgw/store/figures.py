@@ -265,27 +265,22 @@ class SteppedFigures(Generic[C, Tx]):
     async def _roll_up(self, before: int) -> None:
         """Make hours of the rows of before a time, the beginning of an hour."""
         for step in (MINUTE, FIVE_MINUTES):
-            rolled = ROLL_STEP
-            while rolled == ROLL_STEP:
-                rolled = await self._commits.call(partial(self._roll, step=step, before=before))
+            while (oldest := await self._oldest(step)) is not None and oldest < before:
+                await self._commits.call(partial(self._roll, step=step, before=before))
                 await trio.sleep(REST)
 
-    def _roll(self, transaction: Tx, step: int, before: int) -> int:
+    def _roll(self, transaction: Tx, step: int, before: int) -> None:
         rows = self._sql.take_oldest(transaction, step, before, ROLL_STEP)
         hours: defaultdict[Place, FigureCounts] = defaultdict(FigureCounts)
         for row in rows:
             hours[Place(HOUR, row.at - row.at % HOUR, row.holder)].add(_counts_of(row))
         if hours:
             self._merge(transaction, hours)
-        return len(rows)
 
     async def _remove_hours(self, before: int) -> None:
-        def remove(transaction: Tx) -> int:
-            return len(self._sql.take_oldest(transaction, HOUR, before, ROLL_STEP))
-
-        removed = ROLL_STEP
-        while removed == ROLL_STEP:
-            removed = await self._commits.call(remove)
+        take = partial(self._sql.take_oldest, step=HOUR, before=before, limit=ROLL_STEP)
+        while (oldest := await self._oldest(HOUR)) is not None and oldest < before:
+            await self._commits.call(take)
             await trio.sleep(REST)
 
 

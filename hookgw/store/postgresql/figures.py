@@ -92,7 +92,7 @@ def take_news(transaction: Transaction, limit: int) -> str | None:
 def names_of(
     transaction: Transaction, registrations: Collection[int | str], instances: Collection[int]
 ) -> tuple[Mapping[int | str, str], Mapping[int, str]]:
-    found = dict(transaction.connection.execute(_NAMES, (list(instances),)).fetchall())
+    found: dict[int, str] = dict(transaction.connection.execute(_NAMES, (list(instances),)).fetchall())
     return {one: str(one) for one in registrations}, found
 
 
@@ -126,7 +126,10 @@ def sum_parts(
 ) -> list[tuple[str, int, int, int]]:
     known = {key: holder.name for holder, key in _keys(connection, holders).items()}
     given = {"holders": list(known), "step": step, "since": since, "until": until, "part": part}
-    return [(known[key], *sums) for key, *sums in connection.execute(_PARTS, given)]
+    return [
+        (known[key], place, delivered, died)
+        for key, place, delivered, died in connection.execute(_PARTS, given)
+    ]
 
 
 def measure(connection: Connection) -> int:

@@ -153,7 +153,7 @@ def sum_parts(
     known = _known(connection, holders)
     given = {"holders": _json(list(known)), "step": step, "since": since, "until": until, "part": part}
     found = _parts_of(connection.execute(_PARTS, given).fetchone()[0])
-    return [(known[number].name, *sums) for number, *sums in found]
+    return [(known[number].name, place, delivered, died) for number, place, delivered, died in found]
 
 
 def measure(connection: sqlite3.Connection) -> int:

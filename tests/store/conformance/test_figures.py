@@ -139,7 +139,7 @@ async def test_minutes_become_hours_and_hours_go(store: Store) -> None:
 async def test_they_stay_within_their_limit(engine: Engine) -> None:
     async with engine.open() as store:
         await store.append(to("e1"))
-        await settle(store, failed(*await seqs_of(store)))
+        await settle(store, *map(failed, await seqs_of(store)))
         assert await store.fold_figures({})
         for _ in range(2):  # the second time nothing was written since
             await store.prune_figures(now=NOW + 60, limit=100)
