@@ -46,7 +46,11 @@ def bare_texts() -> list[str]:
     return [
         f"{place}: {ast.unparse(call)}"
         for call, place in _calls()
-        if _name(call) in _ERRORS and any(isinstance(argument, bare) for argument in call.args)
+        if _name(call) in (_ERRORS | _DECLARING)
+        and any(
+            isinstance(argument, ast.JoinedStr if _name(call) in _DECLARING else bare)
+            for argument in call.args
+        )
     ]
 
 
