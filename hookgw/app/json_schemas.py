@@ -52,6 +52,7 @@ from hookgw.kernel.schema_parts import (
 from hookgw.keys.fields import KEY
 from hookgw.keys.portal_fields import PORTAL_REQUEST
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
+from hookgw.operations.problem_request import MUTE
 from hookgw.records.browser_sessions import PORTAL_PAGES
 from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks
@@ -276,6 +277,7 @@ COMPONENTS: dict[str, Schema] = {
     "PullFailure": PULL_FAILURE,
     "BackfillRequest": BACKFILL,
     "BackupRequest": BACKUP,
+    "MuteRequest": MUTE,
     "EraseRequest": ERASE,
 }
 

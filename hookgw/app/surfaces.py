@@ -30,9 +30,11 @@ from hookgw.messages.routes.media import MediaRoutes
 from hookgw.messages.routes.messages import MessageRoutes
 from hookgw.operations.routes.audit import AuditRoutes
 from hookgw.operations.routes.diagnosis import DiagnosisRoutes
+from hookgw.operations.routes.figures import FigureRoutes
 from hookgw.operations.routes.health import HealthRoutes
 from hookgw.operations.routes.jobs import JobRoutes
 from hookgw.operations.routes.nodes import NodeRoutes
+from hookgw.operations.routes.problems import ProblemRoutes
 from hookgw.operations.routes.root import RootRoutes
 from hookgw.operations.routes.storage import StorageRoutes
 from hookgw.web.app import Application
@@ -90,6 +92,8 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         StorageRoutes(gateway),
         NodeRoutes(gateway),
         DiagnosisRoutes(gateway),
+        ProblemRoutes(gateway),
+        FigureRoutes(gateway),
         RootRoutes(gateway, has_dashboard=bool(pages)),
         HealthRoutes(gateway),
         McpRoutes(app, gateway),

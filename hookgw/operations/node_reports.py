@@ -135,6 +135,27 @@ class CodesPart(msgspec.Struct, frozen=True):
     codes: list[WaitingCode]
 
 
+class MatchingAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which instances to name: one of these.
+
+    Attributes:
+        states: with such a connection, none of them closed.
+        digits: with these digits in the account's number.
+        is_failing: with a webhook that fails.
+    """
+
+    states: list[ConnectionState] | None = None
+    digits: str = ""
+    is_failing: bool = False
+
+
+class MatchingPart(msgspec.Struct, frozen=True):
+    """The instances of a node that match, and its shards; see :class:`ConnectionsPart`."""
+
+    names: list[str]
+    shards: list[int]
+
+
 class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     """The scope of the overview.
 
@@ -272,6 +293,7 @@ class SendPart(msgspec.Struct, frozen=True):
 LANES = Question("lanes", LanesAsked, LanesPart)
 CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
 CODES = Question("codes", CodesAsked, CodesPart)
+MATCHING = Question("matching", MatchingAsked, MatchingPart)
 OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
 RESEND = Question("resend", ResendAsked, ResendPart)
 CANCEL = Question("cancel", CancelAsked, CancelPart)
@@ -324,6 +346,7 @@ class NodeReports:
             LANES: self.lanes,
             CONNECTIONS: self.connections,
             CODES: self.codes,
+            MATCHING: self.matching,
             OVERVIEW: self.overview,
             RESEND: self.resend,
             CANCEL: self.cancel,
@@ -375,6 +398,16 @@ class NodeReports:
             if connection != NO_CONNECTION:
                 found[name] = connection
         return ConnectionsPart(found, sorted(self._shards()))
+
+    async def matching(self, asked: MatchingAsked) -> MatchingPart:
+        """Name the instances that match, without a look at each: a page filters ten thousand."""
+        if asked.states is not None:
+            found = {name for name, one in self._states.not_closed().items() if one in asked.states}
+        elif asked.digits:
+            found = {*self._states.with_number(asked.digits)}
+        else:
+            found = {one.instance for one, _ in self._auto_disable.failing()}
+        return MatchingPart([*filter(self._holds, found)], sorted(self._shards()))
 
     def _connection(self, name: str, *, counts_failing: bool) -> InstanceConnection:
         instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since

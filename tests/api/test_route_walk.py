@@ -45,6 +45,7 @@ FILLED = {
     "below": "messages-upsert",
     "page": "start",
     "kind": "messages-upsert",
+    "problem": "0f3c5a7e9b1d",
     "language": "en",
 }
 """Values for the variables in paths other than the instance. Add every new variable here."""

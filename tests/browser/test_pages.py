@@ -18,6 +18,10 @@ PAGES = {
     "instances": "/dashboard/instances?integration=simulator",
     "instance": "/dashboard/instances/loja-centro",
     "webhook": "/dashboard/instances/loja-centro/webhooks/default",
+    "webhook-failing": "/dashboard/instances/loja-centro/webhooks/archive",
+    "webhook-backfill": "/dashboard/instances/loja-centro/webhooks/default?tab=backfill",
+    "webhook-settings": "/dashboard/instances/loja-centro/webhooks/default?tab=settings",
+    "figures": "/dashboard/figures",
     "chats": "/dashboard/instances/loja-centro/chats",
     "chat": "/dashboard/instances/loja-centro/chats?name=551198888777701",
     "webhooks": "/dashboard/instances/loja-centro/webhooks",
@@ -36,7 +40,7 @@ PAGES = {
 RESULTS = {
     "cancel": ("/dashboard/instances/loja-centro/webhooks/archive", "Cancel what is pending"),
     "test": ("/dashboard/instances/loja-norte/webhooks/default", "Test now"),
-    "secret": ("/dashboard/instances/loja-norte/webhooks/default", "Show the secret"),
+    "secret": ("/dashboard/instances/loja-norte/webhooks/default?tab=settings", "Show the secret"),
 }
 """What forms show, by the page and its button."""
 OF_MANUAL = {

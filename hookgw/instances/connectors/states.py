@@ -85,6 +85,28 @@ class ConnectionStates:
         # clients ask for the state again and again meanwhile, and stop when it is closed.
         return ConnectionState.CONNECTING if session.qr_code is not None else session.state
 
+    def not_closed(self) -> dict[str, ConnectionState]:
+        """Return the state of every connection that is not closed, by instance: also of former ones."""
+        found = {name: one for name, one in self._reported.items() if one is not ConnectionState.CLOSE}
+        for name in self.sessions:
+            found[name] = self.state(name)
+            if found[name] is ConnectionState.CLOSE:
+                del found[name]
+        return found
+
+    def ended(self) -> set[str]:
+        """Return the instances whose connection has ended at least once."""
+        return {*self._closings, *(name for name, one in self.sessions.items() if one.closed is not None)}
+
+    def with_number(self, digits: str) -> list[str]:
+        """Return the instances whose account has these digits in its number."""
+        found = [
+            name
+            for name, one in self._accounts.items()
+            if digits in (one.jid or "") and name not in self.sessions
+        ]
+        return found + [name for name, one in self.sessions.items() if digits in (one.sender or "")]
+
     def is_reported(self, instance: str) -> bool:
         """Return whether an event has reported a state since this process has the instance."""
         return instance in self._reported

@@ -134,6 +134,7 @@ async def test_tables_of_version_5(database: Server, connection: psycopg.Connect
         await store.append(to("e1", "e2"))
     connection.execute("DROP TABLE log, log_begins, log_state")
     connection.execute("ALTER TABLE events DROP COLUMN xid")
+    connection.execute("DROP TABLE figures, figure_news")
     connection.execute("UPDATE hookgw_schema SET version = 5")
     async with open_store(database, clock=Clock()) as store:
         before = await store.list_events(query)
@@ -146,6 +147,19 @@ async def test_tables_of_version_5(database: Server, connection: psycopg.Connect
         assert page.events[-1].accepted_at >= page.begins_at == before.begins_at
         assert await ids_of(store, LANE) == ["e1", "e2", "e3"]
     assert connection.execute("SELECT version FROM hookgw_schema").fetchone() == (VERSION,)
+
+
+async def test_tables_of_version_6(database: Server, connection: psycopg.Connection) -> None:
+    async with open_store(database, clock=Clock()) as store:
+        await store.append(to("e1"))
+    connection.execute("DROP TABLE figures, figure_news")
+    connection.execute("UPDATE hookgw_schema SET version = 6")
+    async with open_store(database, clock=Clock()) as store:
+        await store.append(to("e2"))
+        assert await store.fold_figures({})
+        assert await ids_of(store, LANE) == ["e1", "e2"]
+    assert connection.execute("SELECT version FROM hookgw_schema").fetchone() == (VERSION,)
+    assert connection.execute("SELECT DISTINCT accepted FROM figures").fetchall() == [(1,)]
 
 
 SEQUENCES = ("event_numbers", "delivery_numbers", "instance_numbers_number_seq", "audit_seq_seq")

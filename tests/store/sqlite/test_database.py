@@ -184,7 +184,7 @@ async def test_a_file_that_hookgw_has_closed_is_not_checked_at_start(path: Path,
 
 def written_by_another_program(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA user_version = 6")
+        connection.execute("PRAGMA user_version = 7")
 
 
 def copied(path: Path) -> None:
