@@ -209,3 +209,8 @@ def _pattern(template: str) -> str:
         return f"(?P<{name}>{_VALUE})"
 
     return _PLACEHOLDER.sub(value, re.escape(template))
+
+
+def forget() -> None:
+    """Forget what was translated, for tests with another catalogue."""
+    _retold.cache_clear()

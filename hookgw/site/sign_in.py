@@ -10,8 +10,9 @@ from quart import Response, g, request
 from hookgw.auth.keyring import KeyHolder
 from hookgw.kernel.errors import Forbidden, HookgwError
 from hookgw.kernel.language import N_
+from hookgw.site.addresses import local_path
 from hookgw.site.cookies import SESSION
-from hookgw.site.site import Site, local_path, visitor
+from hookgw.site.site import Site, visitor
 from hookgw.web.needs import ANY_KEY, OPEN
 
 _WRONG = N_("This key is not valid. Check that you copied all of it.")

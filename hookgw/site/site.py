@@ -28,16 +28,18 @@ from hookgw.kernel.language import LANGUAGES, current_language, html_language, u
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.browser_sessions import form_token, is_form_token, new_token
+from hookgw.site.addresses import local_path, page_address
 from hookgw.site.assets import load_assets
 from hookgw.site.brand import load_brand
 from hookgw.site.cookies import SESSION, VISIT, Cookies
 from hookgw.site.formats import install_filters
-from hookgw.site.languages import VARY, choice_of, install_texts, requested_language, script_texts
+from hookgw.site.languages import install_texts
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
 from hookgw.site.visitor import Visitor as Visitor
 from hookgw.site.visitor import visitor as visitor
 from hookgw.web.auth import check_need, check_reach_again
+from hookgw.web.languages import VARY, choice_of, requested_language, script_texts
 from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
 from hookgw.web.request_body import current_exchange, kept_body, read_body, reserve
 from hookgw.web.server.errors import BUG, response_to
@@ -127,7 +129,7 @@ class Site:
         self._version = version + self.brand.version
         of_logo = f" {self.brand.logo_origin}" if self.brand.logo_origin else ""
         self._security = {"content-security-policy": _POLICY.format(of_logo), **_SECURITY}
-        self.script_texts = script_texts(assets)
+        self.script_texts = script_texts(one.content for one in assets.values())
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)
@@ -390,7 +392,7 @@ class Site:
             version=__version__,
             look=_look(),
             language=html_language(current_language()),
-            address=request.full_path.removeprefix(PREFIX).rstrip("?"),
+            address=page_address(PREFIX, status, is_open=who is None),
             **values,
         )
         headers = {"content-language": html_language(current_language()), "vary": VARY}
@@ -467,14 +469,6 @@ class Site:
 
 async def _take_language() -> None:
     use_language(requested_language())
-
-
-def local_path(path: str, *but: str) -> str:
-    """Return a path below the dashboard to go to; empty for any other path, and for those that begin so."""
-    # It is appended to the path of the dashboard, so it cannot lead to another site; this only keeps out
-    # what the browser or the routing would read in another way.
-    is_plain = path.startswith("/") and path.isprintable() and path.isascii() and "\\" not in path
-    return path if is_plain and len(path) <= 2000 and not path.startswith(("//", *but)) else ""
 
 
 def _look() -> tuple[str, str]:

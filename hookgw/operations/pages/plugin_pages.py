@@ -114,7 +114,7 @@ class PluginPages:
         return await self._site.render(
             "error.html",
             500,
-            messages=[_("The plugin “{name}” failed; see hookgw's log.", name=page.plugin)],
+            messages=[_("The plugin {name} failed; see hookgw's log.", name=repr(page.plugin))],
             phrase=page.title,
         )
 
