@@ -30,15 +30,12 @@ from hookgw.records.figures import FIVE_MINUTES, GATEWAY, MINUTE, FigureCounts, 
 from hookgw.records.instances import is_retired
 from hookgw.records.registrations import GLOBAL_INSTANCE, is_global
 from hookgw.records.rhythms import HOUR
+from hookgw.store import steps
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.figure_news import Entry, count, decode_news
 from hookgw.store.reader import C, C_contra, ConnectionReader
 
-FOLD_STEP = 2000
-"""News that are folded in one commit."""
-ROLL_STEP = 500
-"""Rows that become hours in one commit."""
 ROW_BYTES = 100
 """What a row takes beside its ``more``, about; and that has as much."""
 REST = 0.01
@@ -142,7 +139,7 @@ class SteppedFigures(Generic[C, Tx]):
     async def fold_figures(self, tags: Mapping[str, Collection[str]]) -> bool:
         while True:
             folded = await self._commits.call(partial(self._fold, tags=tags))
-            if folded is None or folded < FOLD_STEP:
+            if folded is None or folded < steps.STEP:
                 return folded is not None
             await trio.sleep(REST)
 
@@ -215,7 +212,7 @@ class SteppedFigures(Generic[C, Tx]):
                 await trio.sleep(REST)
 
     def _roll(self, transaction: Tx, step: int, before: int) -> None:
-        rows = self._sql.take_oldest(transaction, step, before, ROLL_STEP)
+        rows = self._sql.take_oldest(transaction, step, before, steps.STEP)
         hours: defaultdict[Place, FigureCounts] = defaultdict(FigureCounts)
         for row in rows:
             hours[Place(HOUR, row.at - row.at % HOUR, row.holder)].add(_counts_of(row))
@@ -223,7 +220,7 @@ class SteppedFigures(Generic[C, Tx]):
             self._unmeasured += merge(self._sql, transaction, hours) * ROW_BYTES
 
     async def _remove_hours(self, before: int) -> None:
-        take = partial(self._sql.take_oldest, step=HOUR, before=before, limit=ROLL_STEP)
+        take = partial(self._sql.take_oldest, step=HOUR, before=before, limit=steps.STEP)
         while (oldest := await self._oldest(HOUR)) is not None and oldest < before:
             await self._commits.call(take)
             await trio.sleep(REST)
@@ -240,7 +237,7 @@ def fold(
     sql: FigureStatements[Any, Tx], transaction: Tx, tags: Mapping[str, Collection[str]]
 ) -> Folded | None:
     """Fold the next news; ``None`` if another node folds."""
-    text = sql.take_news(transaction, FOLD_STEP)
+    text = sql.take_news(transaction, steps.STEP)
     if text is None:
         return None
     news = decode_news(text)
