@@ -9,7 +9,7 @@ from quart import Response, g, request
 from hookgw.auth.keyring import KeyHolder
 from hookgw.kernel.errors import Forbidden, HookgwError
 from hookgw.site.cookies import SESSION
-from hookgw.site.site import Site, visitor
+from hookgw.site.site import Site, local_path, visitor
 from hookgw.web.needs import ANY_KEY, OPEN
 
 _WRONG = "This key is not valid. Check that you copied all of it."
@@ -97,7 +97,4 @@ class SignIn:
 
 def _local(path: str) -> str:
     """Return a path below the dashboard to go to after the login; empty for any other path."""
-    # It is appended to the path of the dashboard, so it cannot lead to another site; this only keeps out
-    # what the browser or the routing would read in another way.
-    is_plain = path.startswith("/") and path.isprintable() and path.isascii() and "\\" not in path
-    return path if is_plain and len(path) <= 2000 and not path.startswith(("//", "/login", "/enter")) else ""
+    return local_path(path, "/login", "/enter")

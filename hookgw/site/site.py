@@ -24,12 +24,14 @@ from hookgw.kernel.errors import (
     Unauthorized,
     UnsupportedContentType,
 )
+from hookgw.kernel.language import LANGUAGES, current_language, html_language, use_language
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.browser_sessions import form_token, is_form_token, new_token
 from hookgw.site.assets import load_assets
 from hookgw.site.brand import load_brand
 from hookgw.site.cookies import SESSION, VISIT, Cookies
 from hookgw.site.formats import install_filters
+from hookgw.site.languages import VARY, choice_of, install_texts, requested_language
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
 from hookgw.site.visitor import Visitor as Visitor
@@ -126,11 +128,15 @@ class Site:
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)
+        self.blueprint.before_request(_take_language)
         self.add("/assets/<version>/<name>", self._asset, OPEN)
+        # The origin is checked, and nothing is read: a form of any page may lead here, also before a login.
+        self.add("/language/<language>", self._choose_language, OPEN, "POST", page="/")
         self.add("/<path:rest>", self._missing, ANY_KEY)
 
     def _remember_templates(self, state: BlueprintSetupState) -> None:
         self._templates = state.app.jinja_env
+        install_texts(self._templates)
 
     def add(self, path: str, view: View, needs: Declared, *methods: str, page: str | None = None) -> None:
         """Register a view.
@@ -366,9 +372,12 @@ class Site:
             notice=NOTICES.get(request.args.get("done", "")),
             version=__version__,
             look=_look(),
+            language=html_language(current_language()),
+            address=request.full_path.removeprefix(PREFIX).rstrip("?"),
             **values,
         )
-        return Response(text, status, content_type=_HTML)
+        headers = {"content-language": html_language(current_language()), "vary": VARY}
+        return Response(text, status, headers, content_type=_HTML)
 
     async def fragment(self, template: str, **values: Any) -> str:
         """Return a part of a page, for the page itself and for its live updates."""
@@ -428,8 +437,27 @@ class Site:
         headers = {"cache-control": "public, max-age=31536000, immutable" if is_current else "no-store"}
         return Response(found.content, headers=headers, content_type=found.content_type)
 
+    async def _choose_language(self, language: str) -> Response:
+        if language not in LANGUAGES:
+            raise NotFound(f"There is no language {language[:64]!r} here.")
+        response = self.redirect(local_path(request.args.get("next", "")) or "/")
+        response.headers.add("set-cookie", choice_of(language))
+        return response
+
     async def _missing(self, rest: str) -> Response:
         raise NotFound(f"There is no page {rest[:64]!r}.")
+
+
+async def _take_language() -> None:
+    use_language(requested_language())
+
+
+def local_path(path: str, *but: str) -> str:
+    """Return a path below the dashboard to go to; empty for any other path, and for those that begin so."""
+    # It is appended to the path of the dashboard, so it cannot lead to another site; this only keeps out
+    # what the browser or the routing would read in another way.
+    is_plain = path.startswith("/") and path.isprintable() and path.isascii() and "\\" not in path
+    return path if is_plain and len(path) <= 2000 and not path.startswith(("//", *but)) else ""
 
 
 def _look() -> tuple[str, str]:
