@@ -10,6 +10,7 @@ import trio
 from hookgw.core.access import reaches
 from hookgw.deliveries.pages.deliveries import DeliveriesPage
 from hookgw.deliveries.pages.delivery import DeliveryPage
+from hookgw.deliveries.pages.events import EventsPage
 from hookgw.deliveries.pages.lanes import LanesPage
 from hookgw.events.pages import KindsPage
 from hookgw.instances.pages.instance import InstancePage
@@ -51,6 +52,7 @@ class Dashboard:
         OverviewPage(site, self.streams)
         InstancesPage(site, self.streams)
         InstancePage(site, self.streams)
+        EventsPage(site, self.streams)
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)
         LanesPage(site, self.streams)

@@ -79,6 +79,8 @@ PLACES = {
     "/dashboard/find-servers": CallPlace.THIS,
     "/dashboard/search": CallPlace.ANY,
     "/dashboard/search/words": CallPlace.ANY,
+    "/dashboard/events": CallPlace.ANY,
+    "/dashboard/live/events": CallPlace.ANY,
     "/dashboard/deliveries": CallPlace.ANY,
     "/dashboard/live/deliveries": CallPlace.ANY,
     "/dashboard/deliveries/export": CallPlace.ANY,

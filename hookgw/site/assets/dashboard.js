@@ -2,6 +2,7 @@
 import { startCopying } from "./copy.js";
 import { addCalendars } from "./calendar.js";
 import { sayZone, writeFormats } from "./formats.js";
+import { startFilling } from "./fill.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { followIntegration } from "./options.js";
@@ -16,6 +17,7 @@ startLive();
 followIntegration();
 startCopying();
 startTicking();
+startFilling();
 takePortalLink();
 startSearch();
 startKeys();
