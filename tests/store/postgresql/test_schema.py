@@ -154,7 +154,8 @@ async def test_tables_of_version_5(database: Server, connection: psycopg.Connect
 async def test_tables_of_version_6(database: Server, connection: psycopg.Connection) -> None:
     async with open_store(database, clock=Clock()) as store:
         await store.append(to("e1"))
-        await settle(store, failed(*await seqs_of(store)))
+        [seq] = await seqs_of(store)
+        await settle(store, failed(seq))
     connection.execute("ALTER TABLE attempts DROP COLUMN heads")
     connection.execute("UPDATE hookgw_schema SET version = 6")
     async with open_store(database, clock=Clock()) as store:
