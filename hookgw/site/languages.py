@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
@@ -10,6 +13,8 @@ from quart import request
 
 from hookgw.kernel.language import (
     LANGUAGES,
+    current_language,
+    in_language,
     preferred_language,
     translated,
     translated_in,
@@ -18,12 +23,15 @@ from hookgw.kernel.language import (
     written,
 )
 from hookgw.locale.catalogues import packaged
+from hookgw.records.told_sentences import sentence_text
+from hookgw.site.assets import Asset
 
 COOKIE = "hookgw_language"
 """The cookie of the reader's choice. The manual has it, too."""
 VARY = "cookie, accept-language"
 """What the language of a page depends on."""
 _YEAR = 31_536_000
+_MARKED = re.compile(rb'\bN?_\("((?:[^"\\]|\\.)*)"')
 
 
 def requested_language() -> str:
@@ -39,6 +47,25 @@ def choice_of(language: str) -> str:
     return f"{COOKIE}={language}; Path=/; Max-Age={_YEAR}; SameSite=Strict"
 
 
+def marked_in(script: bytes) -> list[str]:
+    """Return the marked texts of a module."""
+    return [json.loads(b'"%b"' % text) for text in _MARKED.findall(script)]
+
+
+def script_texts(assets: Mapping[str, Asset]) -> Callable[[], str]:
+    """Return what gives the texts of the modules in the current language, as JSON for ``texts.js``."""
+    scripts = [asset.content for name, asset in assets.items() if name.endswith(".js")]
+    keys = {key for content in scripts for key in marked_in(content)}
+
+    @cache
+    def of(language: str) -> str:
+        with in_language(language):
+            found = {key: translated(key) for key in sorted(keys)}
+        return json.dumps({key: text for key, text in found.items() if text != key}, ensure_ascii=False)
+
+    return lambda: of(current_language())
+
+
 def install_texts(environment: Environment) -> None:
     """Let templates mark texts.
 
@@ -47,7 +74,11 @@ def install_texts(environment: Environment) -> None:
     for language in LANGUAGES:
         packaged(language)
     environment.globals.update(
-        _=_marked(translated), ngettext=_marked_plural, pgettext=_marked(translated_in), languages=LANGUAGES
+        _=_marked(translated),
+        ngettext=_marked_plural,
+        pgettext=_marked(translated_in),
+        sentence=sentence_text,
+        languages=LANGUAGES,
     )
 
 
@@ -59,5 +90,5 @@ def _marked(look_up: Callable[..., str]) -> Callable[..., Markup]:
     return text
 
 
-def _marked_plural(one: str, many: str, n: int, **values: object) -> Markup:
+def _marked_plural(one: str, many: str, n: int, /, **values: object) -> Markup:
     return escape(translated_plural(one, many, n)).format(**written({"n": n, **values}))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 from quart import Response, g, request
 
 from hookgw.auth.keyring import KeyHolder
 from hookgw.kernel.errors import Forbidden, HookgwError
+from hookgw.kernel.language import N_
 from hookgw.site.cookies import SESSION
 from hookgw.site.site import Site, local_path, visitor
 from hookgw.web.needs import ANY_KEY, OPEN
 
-_WRONG = "This key is not valid. Check that you copied all of it."
-_NO_KEY = "Enter a key."
+_WRONG = N_("This key is not valid. Check that you copied all of it.")
+_NO_KEY = N_("Enter a key.")
 
 
 class SignIn:
@@ -30,7 +32,9 @@ class SignIn:
     async def login(self) -> Response:
         return await self._form()
 
-    async def _form(self, alert: str | None = None, status: int = 200, after: str = "") -> Response:
+    async def _form(
+        self, alert: str | Sequence[str] | None = None, status: int = 200, after: str = ""
+    ) -> Response:
         return await self._site.render_open(
             "login.html",
             status,
@@ -59,7 +63,7 @@ class SignIn:
             # Wrong keys count towards the same limit as those of the API.
             holder = self._gateway.authenticator.authenticate(key, client[0] if client else None)
         except HookgwError as error:
-            return await self._form(" ".join(error.messages), error.status, after)
+            return await self._form(error.messages, error.status, after)
         if holder is None:
             return await self._form(_WRONG, 401, after)
         return await self._entered(holder, after)
@@ -72,7 +76,7 @@ class SignIn:
         try:
             holder = self._gateway.sessions.use_link(token)
         except HookgwError as error:
-            return await self._form(" ".join(error.messages), error.status)
+            return await self._form(error.messages, error.status)
         return await self._entered(holder, "")
 
     async def _entered(self, holder: KeyHolder, after: str) -> Response:

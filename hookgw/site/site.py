@@ -31,7 +31,7 @@ from hookgw.site.assets import load_assets
 from hookgw.site.brand import load_brand
 from hookgw.site.cookies import SESSION, VISIT, Cookies
 from hookgw.site.formats import install_filters
-from hookgw.site.languages import VARY, choice_of, install_texts, requested_language
+from hookgw.site.languages import VARY, choice_of, install_texts, requested_language, script_texts
 from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
 from hookgw.site.visitor import Visitor as Visitor
@@ -125,6 +125,7 @@ class Site:
         self._version = version + self.brand.version
         of_logo = f" {self.brand.logo_origin}" if self.brand.logo_origin else ""
         self._security = {"content-security-policy": _POLICY.format(of_logo), **_SECURITY}
+        self.script_texts = script_texts(assets)
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)

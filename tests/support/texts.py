@@ -10,7 +10,7 @@ import datetime
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,16 @@ from babel.messages import Catalog, Message
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
+from hookgw.kernel.fields import Choice, Field, Parts
 from hookgw.kernel.language import ENGLISH, LANGUAGES
+from hookgw.keys import fields as key_fields
 from hookgw.locale.compiling import FILE
+from hookgw.records.api_keys import MEANINGS
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.operational_kinds import OPERATIONAL_KINDS
+from hookgw.site.field_form import inputs_of
+from hookgw.site.languages import marked_in
+from hookgw.webhooks import fields as webhook_fields
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "hookgw" / "locale"
@@ -29,12 +37,20 @@ KEYWORDS: dict[str, Any] = {
     "gettext": None,
     "ngettext": (1, 2),
     "pgettext": ((1, "c"), 2),
+    # Sentences of errors: an id, and the text.
+    "Sentence": (2,),
+    "declared": (2,),
+    "of": (2,),
 }
 _SOURCES = (
     ("hookgw/**/*.py", "python"),
     ("plugins/**/*.py", "python"),
     ("hookgw/**/templates/**/*.html", "jinja2.ext:babel_extract"),
 )
+_IMPORTS = re.compile(
+    r"^from hookgw\.kernel\.(language|sentences) import|^from hookgw\.kernel\.errors", re.MULTILINE
+)
+"""What a module with marked texts has."""
 _NO_DATE = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)  # what changes each time would be noise
 
 
@@ -46,15 +62,35 @@ def messages() -> Catalog:
             for line, text, comments, context in _texts_of(file, method):
                 place = (str(file.relative_to(ROOT)), line)
                 found.add(text, locations=[place], auto_comments=comments, context=context)
+    for file in sorted(ROOT.glob("hookgw/*/assets/*.js")):
+        for text in marked_in(file.read_bytes()):
+            found.add(text, locations=[(str(file.relative_to(ROOT)), 1)])
+    for module, texts in _tables():
+        for text in texts:
+            found.add(text, locations=[(module, 1)])
     return found
 
 
+def _tables() -> Iterator[tuple[str, list[str]]]:
+    """Yield the texts of tables, which declare what pages show once, without marks."""
+    for module, table in (("webhooks", webhook_fields.FIELDS), ("keys", key_fields.FIELDS)):
+        yield f"hookgw/{module}/fields.py", [*dict.fromkeys(_texts_of_table(table))]
+    yield "hookgw/records/api_keys.py", [*MEANINGS.values()]
+    yield "hookgw/records/event_kinds.py", [kind.meaning for kind in BUILT_IN_KINDS]
+    yield "hookgw/records/operational_kinds.py", [kind.meaning for kind in OPERATIONAL_KINDS]
+
+
+def _texts_of_table(table: Sequence[Field]) -> Iterator[str]:
+    for field, part, one in inputs_of(table):
+        if isinstance(field.kind, Parts) and field.kind.legend:
+            yield from (field.heading, field.kind.legend)
+        yield from filter(None, (one.label, one.placeholder, one.note))
+        if isinstance(part.kind, Choice):
+            yield from (meaning for _, meaning in part.kind.words)
+
+
 def _texts_of(file: Path, method: str) -> Iterator[tuple[int, Any, list[str], str | None]]:
-    if (
-        method == "python"
-        and "_(" not in (text := file.read_text(encoding="utf-8"))
-        and "gettext(" not in text
-    ):
+    if method == "python" and not _IMPORTS.search(file.read_text(encoding="utf-8")):
         return
     options = {"silent": "false", "trimmed": "true"}
     with file.open("rb") as content:
@@ -65,27 +101,36 @@ def source_of(language: str) -> Path:
     return FOLDER / language / f"{FILE}.po"
 
 
+def kept(language: str) -> Catalog:
+    """Return the catalogue of a language as it is."""
+    return read_po(io.BytesIO(source_of(language).read_bytes()), locale=language)
+
+
 def updated(language: str, found: Catalog) -> Catalog:
     """Return a catalogue with all texts and no other one. What has changed a little is marked fuzzy."""
-    file = source_of(language)
-    catalogue = read_po(io.BytesIO(file.read_bytes()), locale=language)
+    catalogue = kept(language)
     catalogue.update(found, update_creation_date=False)
     catalogue.obsolete.clear()
     return catalogue
 
 
 def text_of(catalogue: Catalog) -> str:
-    """Return a catalogue as its file has it: with the files of each text, which change less than lines."""
+    """Return a catalogue as its file has it: sorted, and without line numbers, which would change often."""
     catalogue.creation_date = catalogue.revision_date = _NO_DATE
     catalogue.project, catalogue.version = "hookgw", "1"
     out = io.BytesIO()
-    write_po(out, catalogue, width=110, include_lineno=False, sort_by_file=True, ignore_obsolete=True)
+    write_po(out, catalogue, width=110, include_lineno=False, sort_output=True, ignore_obsolete=True)
     return re.sub(r'"Generated-By: .*\n', "", out.getvalue().decode(), count=1)
 
 
 def untranslated(catalogue: Catalog) -> list[str]:
     """Return the texts without a translation, or with one that needs to be looked at."""
     return [str(one.id) for one in catalogue if one.id and (one.fuzzy or not all(strings_of(one)))]
+
+
+def ids_of(message: Message) -> list[str]:
+    """Return a text, or its forms for one and for many."""
+    return [message.id] if isinstance(message.id, str) else [*message.id]
 
 
 def strings_of(message: Message) -> list[str]:

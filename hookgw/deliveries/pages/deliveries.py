@@ -19,6 +19,8 @@ from hookgw.deliveries.requests import parse_list
 from hookgw.deliveries.search import Words, kind_of_words, last_part, parse_search, with_words
 from hookgw.deliveries.selection import check_label, check_names, limited, limited_to, query_of, selected
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
+from hookgw.kernel.language import N_
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Principal, Right
@@ -115,7 +117,7 @@ class DeliveriesPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        site.nav.append(NavEntry("Deliveries", "/deliveries"))
+        site.nav.append(NavEntry(N_("Deliveries"), "/deliveries"))
         site.add("/search", self.search, within_reach(Right.READ))
         site.add("/search/words", self.suggest, within_reach(Right.READ))
         site.add("/deliveries/export", self.export, within_reach(Right.READ))
@@ -453,7 +455,7 @@ def _entered(form: Form) -> Filters:
 def _plan(action: str, fixed: Filters, counted: Counted) -> Plan:
     by_webhook = sorted(
         (
-            (f"{label} of {instance}", count)
+            (_("{webhook} of {instance}", webhook=label, instance=instance), count)
             for instance, labels in counted.instances.items()
             for label, count in labels.items()
         ),

@@ -10,6 +10,7 @@ from quart import Response, request
 
 from hookgw.core.access import check_right
 from hookgw.kernel.errors import Invalid, NotFound, PluginFailed
+from hookgw.kernel.language import gettext as _
 from hookgw.plugins.contained_page import ContainedPage
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.web.needs import Need, Scope
@@ -108,7 +109,7 @@ class PluginPages:
         return await self._site.render(
             "error.html",
             500,
-            messages=[f"The plugin {page.plugin!r} failed; see hookgw's log."],
+            messages=[_("The plugin “{name}” failed; see hookgw's log.", name=page.plugin)],
             phrase=page.title,
         )
 
