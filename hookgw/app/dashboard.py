@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from hookgw.core.access import reaches
+from hookgw.deliveries.pages.compare import ComparePage
 from hookgw.deliveries.pages.deliveries import DeliveriesPage
 from hookgw.deliveries.pages.delivery import DeliveryPage
 from hookgw.deliveries.pages.events import EventsPage
@@ -55,6 +56,7 @@ class Dashboard:
         EventsPage(site, self.streams)
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)
+        ComparePage(site)
         LanesPage(site, self.streams)
         JobsPage(site, self.streams)
         KeysPage(site)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -14,16 +14,34 @@ from hookgw.deliveries.history import DeliveryHistory
 from hookgw.events.accept import EventIntake
 from hookgw.kernel.errors import Conflict, NotFound
 from hookgw.kernel.masking import with_masked_user
-from hookgw.records.audit import AuditAction
+from hookgw.records.audit import Actor, AuditAction
 from hookgw.records.deliveries import Attempt
-from hookgw.records.events import Event, edited_id
+from hookgw.records.events import Event, edited_from, edited_id
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import JobKind
 from hookgw.records.registrations import Registration
-from hookgw.store import DeliveryReport, DeliverySummary
+from hookgw.store import AuditQuery, DeliveryReport, DeliverySummary
 
 SendOnce: TypeAlias = Callable[[Registration, Event], Awaitable[Attempt]]
 """Sends an event outside any lane; see :meth:`hookgw.webhooks.service.RegistrationService.send_once`."""
+
+
+NOTED_WITHIN = 60.0
+"""Seconds between the acceptance of an edited copy, and the entry of the audit that says who made it."""
+
+
+class Origin(NamedTuple):
+    """What an edited copy was made of.
+
+    Attributes:
+        event: the id of the original event.
+        delivery: the id of its delivery; ``None`` if it had none, or the audit no longer has it.
+        actor: who made the copy; ``None`` if the audit no longer has it.
+    """
+
+    event: str
+    delivery: str | None = None
+    actor: Actor | None = None
 
 
 class Resend(Protocol):
@@ -146,6 +164,27 @@ class EditedDeliveries:
         self._check_no_erasure(instance)
         await self._note(present, event_id, {"url": with_masked_user(url)})
         return await self._send_once(Registration(id="", instance=instance, url=url), report.event)
+
+    async def origin_of(self, delivery: DeliverySummary) -> Origin | None:
+        """Return what a delivery's event is an edited copy of, and who made it; ``None`` if it is none."""
+        original = edited_from(delivery.event_id)
+        if original is None:
+            return None
+        instance = self._registry.instance(delivery.instance)
+        page = await self._audit.list(
+            AuditQuery(
+                instance=instance.name,
+                instance_id=instance.id,
+                action=AuditAction.DELIVERY_RESEND,
+                since=delivery.accepted_at - NOTED_WITHIN,
+                until=delivery.accepted_at + NOTED_WITHIN,
+            )
+        )
+        for entry in page.entries:
+            if entry.details.get("event") == delivery.event_id:
+                former = None if entry.subject == delivery.id else entry.subject
+                return Origin(original, former, entry.actor)
+        return Origin(original)
 
     async def _find(
         self, instance: str, name: str, *, without_global: bool
