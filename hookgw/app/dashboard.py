@@ -12,6 +12,7 @@ from hookgw.deliveries.pages.compare import ComparePage
 from hookgw.deliveries.pages.deliveries import DeliveriesPage
 from hookgw.deliveries.pages.delivery import DeliveryPage
 from hookgw.deliveries.pages.events import EventsPage
+from hookgw.deliveries.pages.lane_actions import LaneActions
 from hookgw.deliveries.pages.lanes import LanesPage
 from hookgw.events.pages import KindsPage
 from hookgw.instances.pages.instance import InstancePage
@@ -58,6 +59,7 @@ class Dashboard:
         DeliveryPage(site, self.streams)
         ComparePage(site)
         LanesPage(site, self.streams)
+        LaneActions(site)
         JobsPage(site, self.streams)
         KeysPage(site)
         KindsPage(site)
