@@ -32,8 +32,13 @@ _SWAP = "\0"
 
 def number_text(value: float, language: str) -> str:
     """Return a number with its fraction as it is; rounding is its caller's."""
+    text = f"{value:,}" if abs(value) >= FORMATS[language].grouped_from else f"{value}"
+    return swap_signs(text, language)
+
+
+def swap_signs(text: str, language: str) -> str:
+    """Return a number as a language writes it, of one with the groups and the decimal sign of English."""
     how = FORMATS[language]
-    text = f"{value:,}" if abs(value) >= how.grouped_from else f"{value}"
     return text.replace(",", _SWAP).replace(".", how.decimal).replace(_SWAP, how.group)
 
 

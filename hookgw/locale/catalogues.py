@@ -24,6 +24,19 @@ def catalogue(language: str) -> NullTranslations:
 
 
 @cache
+def by_context(language: str) -> dict[str, str]:
+    """Return the translations of texts that have a context, such as the id of an error, by their context."""
+    found: dict[object, str] = getattr(
+        catalogue(language), "_catalog", {}
+    )  # the only way to ask without the text
+    return {
+        key.partition("\x04")[0]: text
+        for key, text in found.items()
+        if isinstance(key, str) and "\x04" in key
+    }
+
+
+@cache
 def packaged(language: str) -> bytes | None:
     """Return the file of a catalogue. Call it at the start of a process: an upgrade replaces the files."""
     try:

@@ -313,7 +313,11 @@ class Views:
         gathered = await self.nodes.ask(SEND, asked, instances=[instance], within=SEND_WITHIN)
         part = next(iter(gathered.parts.values()), SendPart())
         if part.refused is None:
-            raise Unavailable(f"The node of {instance!r} does not answer, or the instance moves. Retry.")
+            raise Unavailable.of(
+                "fleet.no_answer",
+                "The node of {instance!r} does not answer, or the instance moves. Retry.",
+                instance=instance,
+            )
         if part.refused:
             raise Unavailable(*part.refused)
 

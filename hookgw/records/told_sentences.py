@@ -8,12 +8,15 @@ one; those of other sentences are here, as the code makes them (a test compares)
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from string import Formatter
 from typing import Any
 
-from hookgw.kernel.language import ENGLISH, N_, current_language, in_language, translated
-from hookgw.kernel.local_formats import number_text
+from hookgw.kernel.language import ENGLISH, N_, current_language, in_language, translated, translated_in
+from hookgw.kernel.local_formats import number_text, swap_signs
+from hookgw.kernel.sentences import TEXT, Sentence
+from hookgw.locale.catalogues import by_context
 
 TEMPLATES = (
     # Why an attempt failed.
@@ -126,14 +129,28 @@ def sentence_text(text: str) -> str:
     language = current_language()
     if language == ENGLISH or not text:
         return text
-    template: str | None = getattr(text, "template", None)
+    if isinstance(text, Sentence) and text.id != TEXT:
+        found = translated_in(text.id, text.template)
+        return str(text) if found == text.template else _filled(found, text.values)
+    return _retold(str(text), language)
+
+
+def text_of_error(id_: str, values: Mapping[str, Any], english: str) -> str:
+    """Return a sentence of an error in the current language, by the id that another process has sent.
+
+    That process may be of another version: it stays English if the values do not fit.
+    """
+    template = by_context(current_language()).get(id_)
     if template is None:
-        return _retold(str(text), language)
-    found = translated(template)
-    if found == template:
-        return text
-    values: dict[str, Any] = getattr(text, "values", {})
-    return str(values.get("at", "")) + _Values().vformat(found, (), values)
+        return sentence_text(english)
+    try:
+        return _filled(template, values)
+    except (LookupError, ValueError, TypeError, AttributeError):
+        return english
+
+
+def _filled(template: str, values: Mapping[str, Any]) -> str:
+    return str(values.get("at", "")) + _Values().vformat(template, (), values)
 
 
 class _Values(Formatter):
@@ -142,7 +159,8 @@ class _Values(Formatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
         if format_spec == "," and isinstance(value, int | float):
             return number_text(value, current_language())
-        return super().format_field(value, format_spec)
+        text = super().format_field(value, format_spec)
+        return swap_signs(text, current_language()) if format_spec.startswith(",") else text
 
 
 @lru_cache(4_096)
@@ -191,3 +209,8 @@ def _pattern(template: str) -> str:
         return f"(?P<{name}>{_VALUE})"
 
     return _PLACEHOLDER.sub(value, re.escape(template))
+
+
+def forget() -> None:
+    """Forget what was translated, for tests with another catalogue."""
+    _retold.cache_clear()

@@ -10,8 +10,9 @@ from quart import Response, g, request
 from hookgw.auth.keyring import KeyHolder
 from hookgw.kernel.errors import Forbidden, HookgwError
 from hookgw.kernel.language import N_
+from hookgw.site.addresses import local_path
 from hookgw.site.cookies import SESSION
-from hookgw.site.site import Site, local_path, visitor
+from hookgw.site.site import Site, visitor
 from hookgw.web.needs import ANY_KEY, OPEN
 
 _WRONG = N_("This key is not valid. Check that you copied all of it.")
@@ -72,7 +73,10 @@ class SignIn:
         """Begin a session with a link that hookgw printed in a terminal of this machine."""
         client = request.scope["client"]
         if client is not None and not ip_address(client[0].partition("%")[0]).is_loopback:
-            raise Forbidden("This link works only on the machine that runs hookgw. Log in with a key.")
+            raise Forbidden.of(
+                "session.local_link",
+                "This link works only on the machine that runs hookgw. Log in with a key.",
+            )
         try:
             holder = self._gateway.sessions.use_link(token)
         except HookgwError as error:

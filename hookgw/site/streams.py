@@ -27,6 +27,7 @@ from hookgw.kernel.errors import HookgwError, TooManyRequests
 from hookgw.kernel.language import current_language, in_language
 from hookgw.records.api_keys import Principal
 from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.sentences import TOO_MANY_LIVE_PAGES
 from hookgw.web.request_body import current_exchange
 
 MOST_STREAMS = 100
@@ -143,7 +144,10 @@ class Streams:
         room = min(MOST_OF_INSTANCE - self._share.held(holder), self._share.room(holder))
         may_open = holder == GLOBAL_INSTANCE or room + (replaced is not None) > 0
         if not may_open or self._share.used >= MOST_STREAMS:
-            raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
+            raise TooManyRequests(
+                TOO_MANY_LIVE_PAGES,
+                retry_after=10,
+            )
         if replaced is not None:
             replaced.is_replaced = True
             replaced.woken.set()

@@ -180,7 +180,7 @@ class DeliveryPage:
             newest = await first_of(reversed(report.attempts), present_attempt)
             content = msgspec.json.encode(newest)
         else:
-            raise NotFound(f"The delivery has no {part[:64]!r}.")
+            raise NotFound.of("delivery.no_part", "The delivery has no {part!r}.", part=part[:64])
         headers = {"content-disposition": f'attachment; filename="{report.summary.id}-{part}.json"'}
         return Response(content, headers=headers, content_type="application/json")
 

@@ -124,7 +124,9 @@ class JobsPage:
         name, _, job_id = form.get("order").partition("/")
         try:
             if name not in set(JobOrder):
-                raise Invalid("order must be pause, resume or cancel, with the id of a job.")
+                raise Invalid.of(
+                    "job.order_form", "order must be pause, resume or cancel, with the id of a job."
+                )
             order = JobOrder(name)
             job = await self._jobs.find_running(visitor().principal, job_id)
             elsewhere = await forward_form(job.instance)

@@ -14,6 +14,7 @@ from hookgw.core.access import names_within
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
 from hookgw.kernel.language import gettext as _
+from hookgw.kernel.sentences import Sentence
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.problems import REPAIRS, Loss, Mute, Problem, ProblemGroup, Repair
@@ -273,7 +274,7 @@ class OverviewPage:
         for group in await gateway.views.grouped(found):
             if group.id == name:
                 return group
-        raise NotFound("This problem is over.")
+        raise NotFound.of("problem.over", "This problem is over.")
 
     async def repair(self) -> Response:
         """Do one thing about all problems of a group."""
@@ -285,14 +286,22 @@ class OverviewPage:
             group = await self._group(name)
             repair = next((one for one in REPAIRS.get(group.kind, ()) if one == word), None)
             if repair is None:
-                raise Invalid("Choose what to do about it.")
+                raise Invalid.of("problem.no_order", "Choose what to do about it.")
             places = [(one.instance, one.label) for one in group.problems if one.instance != GLOBAL_INSTANCE]
             for instance, _ in places:
                 check_named(gateway.registry, principal, _right_of(repair), instance)
             part = await gateway.views.repair(repair, places)
             if part.refused:
                 refused = [f"{place}: {' '.join(why)}" for place, why in part.refused[:MOST_MEMBERS]]
-                raise Conflict(f"{part.done:,} of {len(places):,} are done.", *refused)
+                raise Conflict(
+                    Sentence(
+                        "problem.partly_done",
+                        "{done:,} of {count:,} are done.",
+                        done=part.done,
+                        count=len(places),
+                    ),
+                    *refused,
+                )
         except (Conflict, Invalid, NotFound) as error:
             return await self._page(most, address, error)
         return self._site.redirect("/", done=_REPAIRED[repair])
