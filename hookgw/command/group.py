@@ -38,6 +38,7 @@ COMMANDS = {
     "event": "hookgw.events.commands.event:event",
     "job": "hookgw.command.job:job",
     "audit": "hookgw.operations.commands.audit:audit",
+    "figures": "hookgw.operations.commands.figures:figures",
     "tail": "hookgw.deliveries.commands.tail:tail",
     "lane": "hookgw.deliveries.commands.lane:lane",
     "node": "hookgw.operations.commands.node:node",

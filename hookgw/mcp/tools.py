@@ -102,6 +102,11 @@ async def _why(api: Api, given: dict[str, Any]) -> Any:
     return await api.call("GET", "diagnosis", given.get("instance"))
 
 
+async def _figures(api: Api, given: dict[str, Any]) -> Any:
+    query = {"span": given.get("span", "24h"), "webhook": given.get("label")}
+    return await api.call("GET", "figures", "find", given.get("instance"), query=query)
+
+
 async def _instances(api: Api, given: dict[str, Any]) -> Any:
     query: dict[str, Any] = {"tag": tag_texts(given.get("tags", {}))}
     if "search" in given:
@@ -232,6 +237,17 @@ TOOLS = (
         "first. Without an instance: the problems of all instances that the key reaches.",
         _object(instance=_INSTANCE),
         _why,
+    ),
+    Tool(
+        "show_figures",
+        "Show what became of events and deliveries over time: accepted, delivered, dead letters, failed "
+        "attempts by status, and percentiles of the receiver's time and of the whole way, in milliseconds.",
+        _object(
+            instance=_INSTANCE,
+            label=_LABEL,
+            span={"enum": ["1h", "24h", "7d", "30d"], "description": "How far back; 24h by default."},
+        ),
+        _figures,
     ),
     Tool(
         "list_instances",
