@@ -22,6 +22,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import Attempt
 from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
+from hookgw.records.sentences import NO_INSTANCE_WITH_TAG
 from hookgw.site.payloads import MOST, Shown, html_size, shown_json, shown_text
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -137,7 +138,7 @@ class EventsPage:
         if filters.tag and not tags:
             names = tuple(tagged(gateway.registry, principal, filters.tag, selection))
             if not names:
-                raise NotFound(f"No instance has the tag {filters.tag[:128]!r}.")
+                raise NotFound(NO_INSTANCE_WITH_TAG(tag=filters.tag[:128]))
         if names == ():
             return None
         is_one = names is not None and len(names) == 1
@@ -220,7 +221,7 @@ class EventsPage:
     async def download(self, instance: str, event_id: str, part: str) -> Response:
         """Return the whole data, or the body of the call that emits it again."""
         if part not in ("data", "emit"):
-            raise NotFound(f"The event has no {part[:64]!r}.")
+            raise NotFound.of("event.no_part", "The event has no {part!r}.", part=part[:64])
         check_right(visitor().principal, Right.PAYLOADS)
         await reserve(LIST)
         report = await self._gateway.history.find_event(
