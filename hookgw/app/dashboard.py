@@ -12,10 +12,12 @@ from hookgw.deliveries.pages.deliveries import DeliveriesPage
 from hookgw.deliveries.pages.delivery import DeliveryPage
 from hookgw.deliveries.pages.lanes import LanesPage
 from hookgw.events.pages import KindsPage
+from hookgw.instances.pages.codes import CodesPage
 from hookgw.instances.pages.instance import InstancePage
 from hookgw.instances.pages.instances import InstancesPage
 from hookgw.keys.pages import KeysPage
 from hookgw.keys.portal_pages import PortalPages
+from hookgw.messages.pages.chats import ChatsPage
 from hookgw.operations.pages.jobs import JobsPage
 from hookgw.operations.pages.overview import OverviewPage
 from hookgw.operations.pages.plugin_pages import PluginPages
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
 
 SLICES = tuple(
-    f"hookgw.{name}" for name in ("operations", "instances", "deliveries", "webhooks", "events", "keys")
+    f"hookgw.{name}"
+    for name in ("operations", "messages", "instances", "deliveries", "webhooks", "events", "keys")
 )
 """Packages with templates of pages."""
 
@@ -51,6 +54,8 @@ class Dashboard:
         OverviewPage(site, self.streams)
         InstancesPage(site, self.streams)
         InstancePage(site, self.streams)
+        ChatsPage(site, self.streams)
+        CodesPage(site, self.streams)
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)
         LanesPage(site, self.streams)

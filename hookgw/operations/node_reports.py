@@ -21,6 +21,7 @@ from hookgw.instances.connectors.states import Account, Closing, ConnectionRepor
 from hookgw.instances.quiet import QuietWatch, Sign
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Conflict, HookgwError
+from hookgw.kernel.masking import repr_without
 from hookgw.kernel.units import DAY
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.operations.activity import Activity, Counts
@@ -133,6 +134,28 @@ class MatchingPart(msgspec.Struct, frozen=True):
     shards: list[int]
 
 
+class CodesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The instances whose codes to report; ``None`` for all."""
+
+    among: tuple[str, ...] | None = None
+
+
+class WaitingCode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A code that an instance shows, and one to type instead. Who has one can connect an account."""
+
+    instance: str
+    code: str
+    pairing_code: str | None = None
+
+    __repr__ = repr_without("code", "pairing_code")
+
+
+class CodesPart(msgspec.Struct, frozen=True):
+    """The codes of a node's instances."""
+
+    codes: list[WaitingCode]
+
+
 class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     """The scope of the overview.
 
@@ -165,6 +188,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
         started: in seconds since the epoch.
         held: how many instances it has.
         open: how many of them are connected.
+        codes: how many of the instances in question show a code to scan.
     """
 
     periods: list[Counts]
@@ -176,6 +200,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
     started: float
     held: int = 0
     open: int = 0
+    codes: int = 0
 
 
 class ResendAsked(msgspec.Struct, frozen=True):
@@ -268,6 +293,7 @@ class SendPart(msgspec.Struct, frozen=True):
 LANES = Question("lanes", LanesAsked, LanesPart)
 CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
 MATCHING = Question("matching", MatchingAsked, MatchingPart)
+CODES = Question("codes", CodesAsked, CodesPart)
 OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
 RESEND = Question("resend", ResendAsked, ResendPart)
 CANCEL = Question("cancel", CancelAsked, CancelPart)
@@ -320,6 +346,7 @@ class NodeReports:
             LANES: self.lanes,
             CONNECTIONS: self.connections,
             MATCHING: self.matching,
+            CODES: self.codes,
             OVERVIEW: self.overview,
             RESEND: self.resend,
             CANCEL: self.cancel,
@@ -395,6 +422,10 @@ class NodeReports:
             failing,
         )
 
+    async def codes(self, asked: CodesAsked) -> CodesPart:
+        found = self._instances.codes(asked.among)
+        return CodesPart([WaitingCode(name, one.code, one.pairing_code) for name, one in found])
+
     async def overview(self, asked: OverviewAsked) -> OverviewPart:
         activity, held, is_open = self._activity, 0, 0
         names = among(asked)
@@ -414,6 +445,7 @@ class NodeReports:
             started=self._started,
             held=held,
             open=is_open,
+            codes=len(self._instances.codes(names)),
         )
 
     async def resend(self, asked: ResendAsked) -> ResendPart:

@@ -24,6 +24,7 @@ from hookgw.kernel.errors import Conflict, LaneElsewhere, NotFound, Unavailable
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.operations.node_reports import (
     CANCEL,
+    CODES,
     CONNECTIONS,
     LANES,
     MATCHING,
@@ -34,6 +35,7 @@ from hookgw.operations.node_reports import (
     SEND,
     SIGNS,
     CancelAsked,
+    CodesAsked,
     ConnectionsAsked,
     InstanceConnection,
     LanesAsked,
@@ -46,6 +48,7 @@ from hookgw.operations.node_reports import (
     SendAsked,
     SendPart,
     SignsAsked,
+    WaitingCode,
 )
 from hookgw.operations.repairs import REPAIR, Mutes, RepairAsked, RepairPart
 from hookgw.records.connectors import ConnectionState
@@ -128,6 +131,13 @@ class InstanceConnections:
         return InstanceConnection(close_reason="Its node does not answer, or it moves to another node.")
 
 
+class WaitingCodes(NamedTuple):
+    """The codes that wait to be scanned, by the names of their instances; and the silent nodes."""
+
+    codes: list[WaitingCode]
+    silent: list[str]
+
+
 class NodeState(NamedTuple):
     """A node, in the list of nodes.
 
@@ -158,6 +168,7 @@ class Overview(NamedTuple):
         nodes: none without a fleet.
         silent: the nodes that did not answer.
         refusing: the silent nodes that refused to answer: a clock may be wrong.
+        codes: how many accounts show a code to scan.
     """
 
     periods: list[Counts]
@@ -167,6 +178,7 @@ class Overview(NamedTuple):
     nodes: list[NodeState]
     silent: list[str]
     refusing: list[str]
+    codes: int = 0
 
 
 class Views:
@@ -259,6 +271,12 @@ class Views:
         is_closed = state is ConnectionState.CLOSE
         return [one for one in instances if (one.name in names) is not is_closed]
 
+    async def codes(self, among: tuple[str, ...] | None) -> WaitingCodes:
+        """Return the codes of instances, ``None`` for all, that wait to be scanned."""
+        gathered = await self.nodes.ask(CODES, CodesAsked(among), instances=among)
+        found = [one for part in gathered.parts.values() for one in part.codes]
+        return WaitingCodes(sorted(found, key=lambda one: one.instance), gathered.silent)
+
     async def overview(self, among: tuple[str, ...] | None, most: int) -> Overview:
         """Return the overview, with at most ``most`` problems.
 
@@ -307,6 +325,7 @@ class Views:
             nodes,
             gathered.silent,
             gathered.refusing,
+            sum(part.codes for part in parts),
         )
 
     async def grouped(self, found: Overview, *, with_mutes: bool) -> list[ProblemGroup]:

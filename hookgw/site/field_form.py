@@ -58,8 +58,7 @@ def from_form(table: Iterable[Field], form: Form) -> dict[str, Any]:
                 raise Invalid(
                     Sentence("form.field_refused", "{label}{reason}.", label=one.label, reason=error)
                 ) from None
-        if part is not field:
-            body.setdefault(field.spellings[0], {})[part.json] = value
-        elif value is not UNSET:
-            body[field.spellings[0]] = value
+        into = body if part is field else body.setdefault(field.spellings[0], {})
+        if value is not UNSET:
+            into[field.spellings[0] if part is field else part.json] = value
     return body

@@ -80,6 +80,8 @@ PLACES = {
     "/dashboard/<path:rest>": CallPlace.ANY,
     "/dashboard/instances": CallPlace.ALL,
     "/dashboard/live/instances": CallPlace.ALL,
+    "/dashboard/codes": CallPlace.ALL,
+    "/dashboard/live/codes": CallPlace.ALL,
     "/dashboard/new-instance": CallPlace.OWNER_IN_BODY,
     "/dashboard/new-instance/options": CallPlace.ANY,
     "/dashboard/find-servers": CallPlace.THIS,

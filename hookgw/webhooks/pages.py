@@ -86,7 +86,7 @@ class WebhookForms:
         self._streams = streams
         self._show = show
         path = "/instances/<instance>/webhooks"
-        site.add(path, self.set_webhook, Right.WEBHOOKS, "POST", page="/instances/{instance}")
+        site.add(path, self.set_webhook, Right.WEBHOOKS, "POST")
         path += "/<label>"
         site.add(path, self.show_webhook, Right.READ)
         site.add("/live/webhook/<instance>/<label>", self.live, Right.READ)
@@ -344,7 +344,7 @@ class WebhookForms:
             )
         job = await self._gateway.registrations.delete(instance, label)
         notice = "deleting" if job.is_running else "deleted"
-        return self._site.redirect(f"/instances/{quote(instance)}", done=notice)
+        return self._site.redirect(f"/instances/{quote(instance)}/webhooks", done=notice)
 
 
 def _path(instance: str, label: str) -> str:

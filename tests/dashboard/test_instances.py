@@ -113,7 +113,7 @@ async def test_names_are_searched_and_paged(browser: Browser, gateway: Gateway) 
 
 async def test_the_code_is_a_picture(browser: Browser, gateway: Gateway, loja1: str) -> None:
     connected = await browser.submit(PAGE, f"{PAGE}/connect")
-    assert connected.headers["location"] == "/dashboard/instances/loja1?done=connecting"
+    assert connected.headers["location"] == "/dashboard/instances/loja1/connection?done=connecting"
     page = (await browser.get(PAGE)).text
     assert gateway.instances.connection_state("loja1") is ConnectionState.CONNECTING
     assert '<img alt="QR code" src="data:image/svg+xml' in page
@@ -133,10 +133,10 @@ async def test_from_the_form_to_the_code_is_one_button(
     assert connected.headers["location"].startswith(f"/dashboard{PAGE}")
     page = (await browser.get(PAGE)).text
     assert 'alt="QR code"' in page
-    assert 'href="#url"' in page
-    assert 'id="url"' in page
+    assert f'href="/dashboard{PAGE}/webhooks#url"' in page
+    assert 'id="url"' in (await browser.get(f"{PAGE}/webhooks")).text
     await browser.submit(PAGE, f"{PAGE}/webhooks", {"url": "http://127.0.0.1:9/", "enabled": "true"})
-    assert 'href="#url"' not in (await browser.get(PAGE)).text
+    assert "#url" not in (await browser.get(PAGE)).text
 
 
 async def test_without_a_connector_there_is_nothing_to_connect(browser: Browser) -> None:
@@ -407,7 +407,7 @@ async def test_keys_are_made_and_revoked(browser: Browser, gateway: Gateway, loj
     made = await browser.submit(PAGE, f"{PAGE}/keys/create", {"key_name": "n8n", "expires_in": "30d"})
     [key] = re.findall(r"<code>(.+?)</code>", made.text)
     assert principal_of(gateway, key) is not None
-    assert "n8n" in (await browser.get(PAGE)).text
+    assert "n8n" in (await browser.get(f"{PAGE}/keys")).text
     await browser.submit(PAGE, f"{PAGE}/keys/n8n/revoke")
     assert principal_of(gateway, key) is None
     refused = await browser.submit(PAGE, f"{PAGE}/keys/create", {"key_name": "a b"})

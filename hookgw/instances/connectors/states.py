@@ -13,7 +13,7 @@ from hookgw.records.events import Event
 from hookgw.records.instances import Disconnection
 
 # Other gateways report "refused" for a connection that the network rejected.
-_STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
+STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
 
 
 _LONGEST = 2048
@@ -192,7 +192,7 @@ class ConnectionStates:
         """Take the state from a CONNECTION_UPDATE, which any node may have accepted."""
         data = event.data if isinstance(event.data, dict) else {}
         value = data.get("state")
-        state = _STATES.get(value) if isinstance(value, str) else None
+        state = STATES.get(value) if isinstance(value, str) else None
         if state is None:
             return
         reason = data.get("statusReason")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from quart import Response, request
 
-from hookgw.core.access import check_creation, may_create, tags_of_new, within
+from hookgw.core.access import check_creation, may_create, names_within, tags_of_new, within
 from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.language import N_
@@ -96,6 +96,10 @@ class InstancesPage:
         # What clients of Evolution API get for an account of WhatsApp is what people want here, too.
         usual = self._gateway.settings.instances.integrations.get("WHATSAPP-BAILEYS", "")
         chosen = form.get("integration") if form else request.args.get("integration", usual)
+        codes = 0
+        if visitor().has(Right.CONNECT):
+            found = await self._gateway.views.codes(names_within(self._gateway.registry, visitor().principal))
+            codes = len(found.codes)
         response = await self._site.render(
             "instances.html",
             200 if error is None else error.status,
@@ -110,6 +114,7 @@ class InstancesPage:
             name=form.get("name") if form else "",
             alert=error.messages if error else None,
             servers=servers,
+            codes=codes,
         )
         return keep_columns(response, view, self._site.root)
 

@@ -220,6 +220,7 @@ class OverviewPage:
             may_mute=principal.is_operator,
             may_skip=principal.rights.has(Right.REPLAY),
             has_more=len(groups) > most,
+            codes=found.codes if principal.rights.has(Right.CONNECT) else 0,
             nodes=found.nodes,
             silent=found.silent,
             refusing=found.refusing,
