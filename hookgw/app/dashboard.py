@@ -18,6 +18,7 @@ from hookgw.instances.pages.instances import InstancesPage
 from hookgw.keys.pages import KeysPage
 from hookgw.keys.portal_pages import PortalPages
 from hookgw.messages.pages.chats import ChatsPage
+from hookgw.operations.pages.figures import FiguresPage
 from hookgw.operations.pages.jobs import JobsPage
 from hookgw.operations.pages.overview import OverviewPage
 from hookgw.operations.pages.plugin_pages import PluginPages
@@ -52,6 +53,7 @@ class Dashboard:
         SignIn(site)
         # In the order of the navigation.
         OverviewPage(site, self.streams)
+        FiguresPage(site)
         InstancesPage(site, self.streams)
         InstancePage(site, self.streams)
         ChatsPage(site, self.streams)

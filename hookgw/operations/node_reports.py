@@ -113,27 +113,6 @@ class ConnectionsPart(msgspec.Struct, frozen=True):
     shards: list[int]
 
 
-class MatchingAsked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which instances to name: one of these.
-
-    Attributes:
-        states: with such a connection, none of them closed.
-        digits: with these digits in the account's number.
-        is_failing: with a webhook that fails.
-    """
-
-    states: list[ConnectionState] | None = None
-    digits: str = ""
-    is_failing: bool = False
-
-
-class MatchingPart(msgspec.Struct, frozen=True):
-    """The instances of a node that match, and its shards; see :class:`ConnectionsPart`."""
-
-    names: list[str]
-    shards: list[int]
-
-
 class CodesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     """The instances whose codes to report; ``None`` for all."""
 
@@ -154,6 +133,27 @@ class CodesPart(msgspec.Struct, frozen=True):
     """The codes of a node's instances."""
 
     codes: list[WaitingCode]
+
+
+class MatchingAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which instances to name: one of these.
+
+    Attributes:
+        states: with such a connection, none of them closed.
+        digits: with these digits in the account's number.
+        is_failing: with a webhook that fails.
+    """
+
+    states: list[ConnectionState] | None = None
+    digits: str = ""
+    is_failing: bool = False
+
+
+class MatchingPart(msgspec.Struct, frozen=True):
+    """The instances of a node that match, and its shards; see :class:`ConnectionsPart`."""
+
+    names: list[str]
+    shards: list[int]
 
 
 class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -292,8 +292,8 @@ class SendPart(msgspec.Struct, frozen=True):
 
 LANES = Question("lanes", LanesAsked, LanesPart)
 CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
-MATCHING = Question("matching", MatchingAsked, MatchingPart)
 CODES = Question("codes", CodesAsked, CodesPart)
+MATCHING = Question("matching", MatchingAsked, MatchingPart)
 OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
 RESEND = Question("resend", ResendAsked, ResendPart)
 CANCEL = Question("cancel", CancelAsked, CancelPart)
@@ -345,8 +345,8 @@ class NodeReports:
         return {
             LANES: self.lanes,
             CONNECTIONS: self.connections,
-            MATCHING: self.matching,
             CODES: self.codes,
+            MATCHING: self.matching,
             OVERVIEW: self.overview,
             RESEND: self.resend,
             CANCEL: self.cancel,

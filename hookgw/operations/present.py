@@ -7,7 +7,7 @@ from msgspec import UNSET
 from hookgw.kernel.fields import write_time
 from hookgw.kernel.times import rfc3339
 from hookgw.operations import responses
-from hookgw.records.audit import Actor, ActorKind, AuditEntry
+from hookgw.records.audit import ActorKind, AuditEntry, who
 from hookgw.records.jobs import Job, JobKind, JobState
 from hookgw.records.problems import Problem, ProblemGroup
 
@@ -31,14 +31,6 @@ def present_job(job: Job) -> responses.Job:
         if job.instances is None
         else responses.JobInstances(done=job.instances_done, total=job.instances),
     )
-
-
-def who(actor: Actor) -> str:
-    """Return an actor in words, without an address: not everybody who sees this may know it."""
-    if actor.kind in (ActorKind.HOOKGW, ActorKind.CONFIGURATION):
-        return actor.kind.value
-    instance = f" of {actor.instance}" if actor.instance else ""
-    return f"{actor.kind} {actor.name}{instance}" + (f", {actor.via}" if actor.via else "")
 
 
 def shown_state(job: Job) -> responses.ShownJobState:

@@ -240,6 +240,12 @@ class Views:
             found |= part.connections
         return InstanceConnections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
 
+    async def codes(self, among: tuple[str, ...] | None) -> WaitingCodes:
+        """Return the codes of instances, ``None`` for all, that wait to be scanned."""
+        gathered = await self.nodes.ask(CODES, CodesAsked(among), instances=among)
+        found = [one for part in gathered.parts.values() for one in part.codes]
+        return WaitingCodes(sorted(found, key=lambda one: one.instance), gathered.silent)
+
     async def matching(
         self,
         instances: Sequence[Instance],
@@ -270,12 +276,6 @@ class Views:
             names |= unknown
         is_closed = state is ConnectionState.CLOSE
         return [one for one in instances if (one.name in names) is not is_closed]
-
-    async def codes(self, among: tuple[str, ...] | None) -> WaitingCodes:
-        """Return the codes of instances, ``None`` for all, that wait to be scanned."""
-        gathered = await self.nodes.ask(CODES, CodesAsked(among), instances=among)
-        found = [one for part in gathered.parts.values() for one in part.codes]
-        return WaitingCodes(sorted(found, key=lambda one: one.instance), gathered.silent)
 
     async def overview(self, among: tuple[str, ...] | None, most: int) -> Overview:
         """Return the overview, with at most ``most`` problems.

@@ -26,8 +26,8 @@ def into_form(table: Iterable[Field], shown: Mapping[str, Any]) -> dict[str, Any
     """Return the form's values for a response: texts, and for checkboxes whether they are ticked."""
     values = {}
     for field, part, one in inputs_of(table):
-        value = shown[field.json]
-        entry = part.kind.into_form(value if part is field else value.get(part.json))
+        value = shown.get(field.json)  # responses do not have every field
+        entry = part.kind.into_form(value if part is field else (value or {}).get(part.json))
         if isinstance(entry, bytes):
             # The form must show all of it; indenting deeply nested values takes too much space.
             indented = shown_json(entry)

@@ -17,6 +17,10 @@ PAGES = {
     "instances": "/dashboard/instances?integration=simulator",
     "instance": "/dashboard/instances/loja-centro",
     "webhook": "/dashboard/instances/loja-centro/webhooks/default",
+    "failing webhook": "/dashboard/instances/loja-centro/webhooks/archive",
+    "backfill": "/dashboard/instances/loja-centro/webhooks/default?tab=backfill",
+    "settings": "/dashboard/instances/loja-centro/webhooks/default?tab=settings",
+    "figures": "/dashboard/figures",
     "deliveries": "/dashboard/deliveries?instance=loja-centro",
     "delivery": "/dashboard/deliveries/loja-centro/evt-1",
     "lanes": "/dashboard/lanes",
@@ -27,7 +31,7 @@ PAGES = {
 RESULTS = {
     "cancel": ("/dashboard/instances/loja-centro/webhooks/archive", "Cancel what is pending"),
     "test": ("/dashboard/instances/loja-norte/webhooks/default", "Test now"),
-    "secret": ("/dashboard/instances/loja-norte/webhooks/default", "Show the secret"),
+    "secret": ("/dashboard/instances/loja-norte/webhooks/default?tab=settings", "Show the secret"),
 }
 """What forms show, by the page and its button."""
 OF_MANUAL = {

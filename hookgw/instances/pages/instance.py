@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from quart import Response, request
 
 from hookgw.connectors.whatsapp_numbers import whatsapp_number_of
-from hookgw.deliveries.pages.deliveries import row_of
+from hookgw.deliveries.pages.deliveries import Row, row_of
 from hookgw.instances.connectors.calls import CALLS
 from hookgw.instances.connectors.state_history import StateChanges, read_changes
 from hookgw.instances.pages.codes import picture_of
@@ -41,6 +41,7 @@ from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
 from hookgw.records.tags import tag_texts
 from hookgw.site.field_form import inputs_of
+from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryQuery
@@ -69,7 +70,7 @@ class InstancePage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        self._webhooks = WebhookForms(site, streams, self.page)
+        self._webhooks = WebhookForms(site, streams, self.page, self._rows)
         self._keys = KeyForms(site, self.page)
         self._settings = InstanceSettingsTab(site, self.page)
         path = "/instances/<instance>"
@@ -156,6 +157,12 @@ class InstancePage:
             values["live"] = None if cursor else f"/live/instance/{quote(instance)}{query}"
         if tab is OVERVIEW:
             values |= self._overview(instance)
+            values["charts"] = await figure_part(
+                self._site,
+                await self._gateway.figures.of_instance(instance, asked_span()),
+                here=f"/instances/{quote(instance)}",
+                target=f"/deliveries?{urlencode({'instance': instance})}",
+            )
         elif tab is WEBHOOKS:
             values["has_webhooks"] = bool(self._gateway.registrations.of_instance(instance))
             values["webhook"] = self._webhooks.values(instance, form if at == "webhook" else None)
@@ -202,6 +209,7 @@ class InstancePage:
         return await self._site.fragment(
             "instance_now.html",
             webhooks=self._webhooks.rows(instance),
+            sparks=await self._webhooks.sparks(instance),
             **self._connection(instance, may_connect),
             **await self._newest(instance, NEWEST, without_global),
         )
@@ -232,10 +240,13 @@ class InstancePage:
     async def _newest(self, instance: str, most: int, without_global: bool) -> dict[str, Any]:
         try:
             query = DeliveryQuery(instance=instance, limit=most, without_global=without_global)
-            found = (await self._gateway.history.list(query)).deliveries
+            return {"rows": await self._rows(query), "unread": None}
         except (TooManyRequests, StorageUnavailable) as error:
             return {"rows": [], "unread": " ".join(error.messages)}  # the rest of the page needs no disk
-        return {"rows": [row_of(self._gateway, one) for one in found], "unread": None}
+
+    async def _rows(self, query: DeliveryQuery) -> list[Row]:
+        page = await self._gateway.history.list(query)
+        return [row_of(self._gateway, one) for one in page.deliveries]
 
     async def _webhooks_now(self, instance: str, **_: object) -> str:
         return await self._site.fragment(
@@ -243,6 +254,7 @@ class InstancePage:
             instance=instance,
             path=f"/instances/{quote(instance)}",
             webhooks=self._webhooks.rows(instance),
+            sparks=await self._webhooks.sparks(instance),
         )
 
     async def _deliveries_now(self, instance: str, *, without_global: bool, **_: object) -> str:

@@ -22,7 +22,7 @@ from hookgw.records.problems import Loss, Mute, Problem, ProblemGroup, Repair
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import SHARDS
 from hookgw.records.told_sentences import sentence_text
-from hookgw.site.chart import HEIGHT, WIDTH, bars
+from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -61,9 +61,7 @@ _REPAIRED = {
 }
 MOST_COUNTED = 100
 """Instances whose deliveries are counted for a key that does not reach everything: each takes a search."""
-_PERIODS = (N_("minute"), N_("hour"), N_("day"))
-_MINUTES = 60
-_HOUR, _DAY = 3_600, 86_400
+_DAY = 86_400
 
 
 class ShownProblem(NamedTuple):
@@ -113,21 +111,10 @@ class ShownGroup(NamedTuple):
     mute: Mute | None
 
 
-class Period(NamedTuple):
-    name: str
-    counts: Counts
-
-
 class Figures(NamedTuple):
-    """The figures of the last minute, hour and day.
+    """The figures of the last day; ``is_complete`` unless only the newest deliveries were counted."""
 
-    Attributes:
-        minutes: delivered and dead deliveries, in each minute of the last hour.
-        is_complete: whether everything was counted; otherwise these are the newest.
-    """
-
-    periods: list[Period]
-    minutes: list[tuple[int, int]]
+    day: Counts
     is_complete: bool = True
 
 
@@ -168,6 +155,7 @@ class OverviewPage:
             200 if error is None else error.status,
             alert=error.messages if error else None,
             now=await self._now(visitor().principal, asked),
+            charts=await self._charts(visitor().principal),
             live="/live/overview" + ("?problems=all" if asked.most == ALL_PROBLEMS else ""),
         )
 
@@ -195,7 +183,7 @@ class OverviewPage:
         muted = [one for one in groups if one.mute is not None]
         groups = [one for one in groups if one.mute is None]
         if names is None:
-            figures = Figures(list(map(Period, _PERIODS, found.periods)), found.minutes)
+            figures = Figures(found.periods[2])
             backlog, instances = gateway.backlog.size, gateway.instances.count()
             pending = sum(count for _, (count, _) in gateway.backlog.instances())
             has_webhook = any(gateway.registrations.page(("", ""), 1))
@@ -212,9 +200,6 @@ class OverviewPage:
             pending=pending,
             backlog=backlog,
             figures=figures,
-            bars=bars(figures.minutes),
-            highest=max(map(sum, figures.minutes)),
-            chart=(WIDTH, HEIGHT),
             groups=[await self._shown_group(one, principal) for one in groups[:most]],
             muted=[await self._shown_group(one, principal) for one in muted[:most]],
             may_mute=principal.is_operator,
@@ -230,7 +215,7 @@ class OverviewPage:
             is_empty=not has_webhook,
             tour=None
             if asked.hides_tour
-            else await self._tour.of_overview(principal, asked.address, figures.periods[2].counts.delivered),
+            else await self._tour.of_overview(principal, asked.address, figures.day.delivered),
         )
 
     async def _shown_group(self, group: ProblemGroup, principal: Principal) -> ShownGroup:
@@ -328,22 +313,31 @@ class OverviewPage:
 
     async def _figures_of(self, names: Sequence[str]) -> Figures:
         """Count the deliveries of instances from the history: the counters are the gateway's."""
-        history, now = self._gateway.history, self._gateway.clock.wall()
-        this_minute, is_complete = int(now // 60), len(names) <= MOST_COUNTED
-        minutes, periods = [(0, 0)] * _MINUTES, [Counts(), Counts(), Counts()]
+        history, since = self._gateway.history, self._gateway.clock.wall() - _DAY
+        total, is_complete = Counts(), len(names) <= MOST_COUNTED
         for name in names[:MOST_COUNTED]:
-            day = await history.tally(name, since=now - _DAY, without_global=True)
-            minute = await history.tally(name, since=now - 60, without_global=True)
+            day = await history.tally(name, since=since, without_global=True)
             is_complete = is_complete and day.is_complete
-            for one in day.minutes:
-                place = _MINUTES - 1 - (this_minute - int(one.at // 60))
-                if 0 <= place < _MINUTES:
-                    delivered, dead = minutes[place]
-                    minutes[place] = delivered + one.delivered, dead + one.dead
-            hour = [one for one in day.minutes if one.at > now - _HOUR]
-            for number, found in enumerate((minute.minutes, hour, day.minutes)):
-                periods[number] = sum_of((periods[number], *(Counts(*one[1:]) for one in found)))
-        return Figures(list(map(Period, _PERIODS, periods)), minutes, is_complete)
+            total = sum_of((total, *(Counts(*one[1:]) for one in day.minutes)))
+        return Figures(total, is_complete)
+
+    async def _charts(self, principal: Principal) -> str:
+        """Return the charts of what a key reaches: everything, a tag or an instance; empty for several."""
+        figures, reach, span = self._gateway.figures, principal.reach, asked_span()
+        names = names_within(self._gateway.registry, principal)
+        if names is not None and len(names) == 1:
+            series = await figures.of_instance(names[0], span)
+            target = f"/deliveries?instance={quote(names[0])}"
+        elif names is None:
+            if not any(self._gateway.registrations.page(("", ""), 1)):
+                return ""  # the page says how to begin
+            series, target = await figures.of_gateway(span), "/deliveries"
+        elif reach.instances is None and len(reach.tags) == 1:
+            series, target = await figures.of_tag(*reach.tags[0], span), "/deliveries"
+        else:
+            return ""
+        more = "/figures" if names is None else ""
+        return await figure_part(self._site, series, here="/", target=target, more=more)
 
 
 def _right_of(repair: Repair) -> Right:
