@@ -404,9 +404,12 @@ class DeliveriesPage:
             return await self._page(filters, error=error)
         if job is not None and job.error is not None:
             return await self._page(filters, error=Conflict(job.error))
-        done = (
-            "replayed" if is_replay else "cancelling" if job is not None and job.is_running else "cancelled"
-        )
+        if job is not None and job.is_running:
+            # On its page it can be paused and cancelled; a replay of one instance, too.
+            planned = form.get("confirmed")
+            of = {"of": planned} if planned.isdecimal() and planned != "0" else {}
+            return self._site.redirect(f"/jobs/{quote(job.id)}", **of)
+        done = "replayed" if is_replay else "cancelled"
         kept = {name: form.get(f"kept_{name}") for name in Filters._fields if form.get(f"kept_{name}")}
         return self._site.redirect("/deliveries", **kept, done=done)
 

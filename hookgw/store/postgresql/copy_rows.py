@@ -34,7 +34,7 @@ _SOURCES = {
         "JOIN instance_numbers i ON i.number = t.instance LEFT JOIN places p ON p.seq = t.seq",
     ),
     "attempts": Source(
-        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, t.url",
+        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, t.url, t.heads",
         "attempts",
         key=("t.delivery", "t.number"),
     ),
@@ -62,8 +62,8 @@ _COPY = {
     # Before every transaction of this server, as after a restore; see restored.py.
     "deliveries": """COPY deliveries (seq, event, instance, kind, registration, lane, state, accepted_at,
         size, position, queued_at, attempts, failures, next_at, finished_at, reason, xid) FROM STDIN""",
-    "attempts": """COPY attempts (delivery, number, at, duration, outcome, status, error, answer, url)
-        FROM STDIN""",
+    "attempts": """COPY attempts (delivery, number, at, duration, outcome, status, error, answer, url,
+        heads) FROM STDIN""",
     "bodies": "COPY bodies (seq, body) FROM STDIN",
     "logs": "COPY log_begins (instance, at) FROM STDIN",
     "audit": "COPY audit (seq, at, instance, instance_id, action, entry) FROM STDIN",

@@ -36,7 +36,7 @@ from hookgw.store.postgresql.record_changes import CHANGES, replace_trigger
 
 logger = structlog.get_logger("hookgw.store")
 
-VERSION = 6
+VERSION = 7
 OLDEST_VERSION = 5
 """The first schema that had an engine for PostgreSQL."""
 
@@ -146,6 +146,7 @@ SCHEMA: tuple[str, ...] = (
         error text,
         answer text NOT NULL,
         url text,
+        heads text,
         PRIMARY KEY (delivery, number)
     )""",
     """CREATE TABLE shelves (
@@ -271,14 +272,19 @@ def set_aside(connection: Connection, schema: str) -> str | None:
 
 
 def _upgrade(connection: Connection, missing: list[str], place: str) -> list[str]:
-    """Bring tables of version 5 to version 6; return the tables that are missing then."""
-    if connection.execute("SELECT version FROM hookgw_schema").fetchone() != (5,):
+    """Bring tables of an earlier version to the present one; return the tables that are missing then."""
+    row = connection.execute("SELECT version FROM hookgw_schema").fetchone()
+    version: int = row[0] if row else 0
+    expected = _SINCE_6 if version < 6 else set()
+    if not OLDEST_VERSION <= version < VERSION or {*missing} != expected:
         return missing
-    # All that was accepted before comes first, in the order of the numbers.
-    connection.execute("ALTER TABLE events ADD COLUMN xid bigint NOT NULL DEFAULT 0")
-    connection.execute(f"ALTER TABLE events ALTER COLUMN xid SET DEFAULT {XID}")
-    for statement in (LOG_ORDER, *LOG):
-        connection.execute(statement)
+    if version < 6:
+        # All that was accepted before comes first, in the order of the numbers.
+        connection.execute("ALTER TABLE events ADD COLUMN xid bigint NOT NULL DEFAULT 0")
+        connection.execute(f"ALTER TABLE events ALTER COLUMN xid SET DEFAULT {XID}")
+        for statement in (LOG_ORDER, *LOG):
+            connection.execute(statement)
+    connection.execute("ALTER TABLE attempts ADD COLUMN heads text")
     connection.execute("UPDATE hookgw_schema SET version = %s", (VERSION,))
     logger.info("tables migrated", database=place, schema=VERSION)
     return []
@@ -296,7 +302,7 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
         missing = missing_tables(connection)
-        if not {*missing} - _SINCE_6 and "log" in missing:
+        if not {*missing} - _SINCE_6:
             missing = _upgrade(connection, missing, place)
         if 0 < len(missing) < len(_NAMES):
             raise StartError(

@@ -41,7 +41,8 @@ _SOURCES = {
         LEFT JOIN places p ON p.seq = t.seq""",
     ),
     "attempts": Source(
-        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, substr(u.name, 2)",
+        """t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, substr(u.name, 2),
+        t.heads""",
         "attempts",
         "LEFT JOIN names u ON u.number = t.url",
         ("t.delivery", "t.number"),
@@ -68,7 +69,7 @@ _INSERT = {
     "deliveries": """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, state,
         accepted_at, size, position, queued_at, attempts, failures, next_at, finished_at, reason)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-    "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "bodies": "INSERT INTO bodies VALUES (?, ?)",
     "logs": "REPLACE INTO log_begins VALUES (?, ?)",
     "audit": "INSERT INTO audit (seq, at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?, ?)",
@@ -151,7 +152,7 @@ class FileRows(TableRows):
         if table.name == "attempts":
             urls = {row[8]: of_url(row[8]) for row in rows if row[8] is not None}
             ids = self._names.ids(urls.values()) if urls else {}
-            return [(*row[:8], None if row[8] is None else ids[urls[row[8]]]) for row in rows]
+            return [(*row[:8], None if row[8] is None else ids[urls[row[8]]], *row[9:]) for row in rows]
         return list(rows)
 
 
