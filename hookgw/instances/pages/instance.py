@@ -207,7 +207,7 @@ class InstancePage:
         )
 
     async def _now(
-        self, instance: str, *, without_global: bool, may_connect: bool, may_enable: bool
+        self, instance: str, *, without_global: bool, may_connect: bool, may_enable: bool, **_: object
     ) -> str:
         return await self._site.fragment(
             "instance_now.html",
