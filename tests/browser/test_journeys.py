@@ -239,7 +239,7 @@ def test_five_codes_are_scanned_one_after_the_other(world: World, hand: Hand, wi
         scanned.add(name)
         scan(server, name)
         expect(page.locator("#code-of").get_by_text(name, exact=True)).to_have_count(0)
-        expect(page.get_by_role("status").filter(has_text=f"is connected")).to_be_visible()
+        expect(page.get_by_role("status").filter(has_text="is connected")).to_be_visible()
     assert scanned == accounts
     expect(page.get_by_text("No account waits for a scan.")).to_be_visible()
     assert hand.clicks <= 2

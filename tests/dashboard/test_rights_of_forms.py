@@ -44,7 +44,7 @@ async def pages(app: Application, delivery: str) -> list[str]:
         ):
             found.append(re.sub(r"<(?:\w+:)?(\w+)>", lambda one: filled.get(one[1], "none"), rule.rule))
     webhook = "/dashboard/instances/loja1/webhooks/default"
-    return found + [f"{webhook}?tab={tab}" for tab in ("test", "deliveries", "backfill", "settings", "changes")]
+    return found + [f"{webhook}?tab={tab}" for tab in ("test", "backfill", "settings", "changes")]
 
 
 @pytest.fixture
