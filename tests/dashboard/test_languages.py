@@ -37,7 +37,10 @@ async def test_a_page_has_the_language_of_its_reader(
     page = await visitor.get("/login", headers={"accept-language": header})
     assert f'<html lang="{language}"' in page.text
     assert page.headers["content-language"] == language
-    assert (page.headers["vary"], page.headers["cache-control"]) == ("cookie, accept-language", "no-store")
+    assert (page.headers["vary"], page.headers["cache-control"]) == (
+        "accept-encoding, cookie, accept-language",
+        "no-store",
+    )
     words = {"en": "Log in", "pt-BR": "Entrar", "es": "Entrar"}
     assert f"<h1>{words[language]}</h1>" in page.text
 

@@ -43,7 +43,8 @@ async def pages(app: Application, delivery: str) -> list[str]:
             part in rule.rule for part in ("/assets/", "/live/", "/enter/", "<path:rest>")
         ):
             found.append(re.sub(r"<(?:\w+:)?(\w+)>", lambda one: filled.get(one[1], "none"), rule.rule))
-    return found
+    webhook = "/dashboard/instances/loja1/webhooks/default"
+    return found + [f"{webhook}?tab={tab}" for tab in ("test", "backfill", "settings", "changes")]
 
 
 @pytest.fixture
