@@ -20,8 +20,9 @@ from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooM
 from hookgw.kernel.json_text import decode_strict
 from hookgw.records.fleet import FleetMember
 from hookgw.records.shards import shard_of
+from hookgw.web.body import MAX_VALUES, in_one_part, read_body
 from hookgw.web.call_places import CallPlace, place_of
-from hookgw.web.request_body import MAX_VALUES, current_exchange, in_one_part, read_body
+from hookgw.web.request_body import current_exchange
 from hookgw.web.server.errors import VERSION_HEADER
 from hookgw.web.server.exchange import BrokenOff, RequestResponse
 
@@ -47,22 +48,6 @@ _HOP_BY_HOP = frozenset(
 )
 _OF_SERVER = _HOP_BY_HOP | {"date", "x-content-type-options", VERSION_HEADER[0].decode()}
 """Headers of a response that the server of this node writes."""
-
-
-class NoForwarding:
-    """Forwards nothing, on a node that has every instance; see :class:`Forwarder`."""
-
-    def install(self, app: Quart) -> None:
-        pass
-
-    def admit(self, exchange: RequestResponse) -> None:
-        pass
-
-    async def close_response(self, exchange: RequestResponse) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class Forwarder:
@@ -279,11 +264,6 @@ class Forwarder:
         finally:
             if is_stream:
                 self._streams -= 1
-
-
-def forwarding_of(gateway: Gateway) -> Forwarder | NoForwarding:
-    """Return what forwards the requests of a gateway."""
-    return NoForwarding() if gateway.peers is None else Forwarder(gateway, gateway.peers)
 
 
 async def _name_in(body: bytes, exchange: RequestResponse) -> object:
