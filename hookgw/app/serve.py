@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hookgw.command.without_rich  # noqa: F401  # isort: skip -- before structlog
+
 import sys
 from collections.abc import Callable
 from pathlib import Path
