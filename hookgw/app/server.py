@@ -25,6 +25,7 @@ from hookgw.app.reload import LEVEL
 from hookgw.auth.keyring import KeyHolder
 from hookgw.command.logging_setup import configure_logging
 from hookgw.command.process import StoppedEarly, cancel_on_signal
+from hookgw.concurrency.free_memory import give_back_memory
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.config.settings import Settings
@@ -101,6 +102,7 @@ class Api:
             nursery.start_soon(self.gateway.pulls.hold_open)
             nursery.start_soon(_limit_observers, self.gateway, self.gateway.settings.server.shutdown_grace)
             nursery.start_soon(self._run_dashboard)
+            nursery.start_soon(give_back_memory)
 
     async def _run_dashboard(self) -> None:
         if not self.app.routed.is_set():
