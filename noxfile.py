@@ -368,6 +368,16 @@ def reference(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def texts(session: nox.Session) -> None:
+    """Write the marked texts of the code into the catalogues of translations, and print what lacks one.
+
+    A test fails while they differ from the code.
+    """
+    install(session, "test")
+    session.run("python", "-m", "tests.support.texts")
+
+
+@nox.session(default=False)
 def site(session: nox.Session) -> None:
     """Write the manual as a static site into ``site``, to publish it; ``nox -s site -- FOLDER`` elsewhere."""
     install(session, "test")

@@ -20,6 +20,7 @@ from hookgw.records.events import Event, edited_id
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import JobKind
 from hookgw.records.registrations import Registration
+from hookgw.records.sentences import DELIVERYS_WEBHOOK_DELETED, DELIVERYS_WEBHOOK_DISABLED, ERASURE_UNDER_WAY
 from hookgw.store import DeliveryReport, DeliverySummary
 
 SendOnce: TypeAlias = Callable[[Registration, Event], Awaitable[Attempt]]
@@ -63,9 +64,7 @@ class EditedDeliveries:
         """
         present, report, registration = await self._find(instance, name, without_global=without_global)
         if not registration.enabled:
-            raise Conflict(
-                "The registration of this delivery is disabled: enable it first (set enabled to true)."
-            )
+            raise Conflict(DELIVERYS_WEBHOOK_DISABLED)
         former = report.event
         event = msgspec.structs.replace(former, id=edited_id(former.id, data_json), data_json=data_json)
         await self._intake.accept([event], single=True, only=registration.id)
@@ -104,12 +103,10 @@ class EditedDeliveries:
         report = await self._history.find(instance, name, without_global=without_global)
         registration = self._registry.registration(report.summary.registration)
         if registration is None:
-            raise Conflict("The registration of this delivery was deleted, so there is nowhere to send it.")
+            raise Conflict(DELIVERYS_WEBHOOK_DELETED)
         erasure = self._jobs.running(JobKind.ERASE, instance)
         if erasure is not None:  # it may concern the event
-            raise Conflict(
-                f"An erasure of {instance!r} is under way ({erasure.id}); try again when it has ended."
-            )
+            raise Conflict(ERASURE_UNDER_WAY(instance=instance, id=erasure.id))
         return present, report, registration
 
     async def _note(self, instance: Instance, report: DeliveryReport, details: dict[str, str]) -> None:

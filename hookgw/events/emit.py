@@ -125,9 +125,11 @@ class EmitEndpoint:
             is_same = kind == event.kind
         if not is_same:
             what = "data" if kind == event.kind else "kind"
-            raise KeyReused(
-                f"Idempotency-Key: it was used for an event with another {what}. "
-                "Use a new key for each event."
+            raise KeyReused.of(
+                "idempotency.event_differs",
+                "Idempotency-Key: it was used for an event with another {what}. Use a new key for "
+                "each event.",
+                what=what,
             )
 
     def _headers_for_observers(self, headers: Headers) -> dict[str, str]:
@@ -143,6 +145,6 @@ def _asks_for_dedupe(query: bytes) -> bool:
         if name == "dedupe":
             # With byEvents, Evolution API appends "/messages-upsert" to the whole URL, behind its query.
             if value.partition("/")[0] != "message":
-                raise Invalid("dedupe in the query must be message.")
+                raise Invalid.of("query.dedupe", "dedupe in the query must be message.")
             return True
     return False

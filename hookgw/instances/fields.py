@@ -23,7 +23,7 @@ from hookgw.kernel.fields import (
     request_schema,
     write_length,
 )
-from hookgw.kernel.json_fields import as_object, as_text, duration
+from hookgw.kernel.json_fields import TOO_LONG, as_object, as_text, duration
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, NAME_SCHEMA, Length, Schema, ref
 from hookgw.kernel.units import DAY
@@ -154,7 +154,7 @@ OPTIONS = (
 def _check_setting(value: Any, where: str) -> str:
     text = as_text(value, where)
     if len(text) > MAX_SETTING:
-        raise Invalid(f"{where} must have at most {MAX_SETTING:,} characters, not {len(text):,}.")
+        raise Invalid(TOO_LONG(where=where, most=MAX_SETTING, count=len(text)))
     return text
 
 

@@ -19,6 +19,7 @@ from hookgw.kernel.rules import *
 from hookgw.kernel.schema_parts import *
 from hookgw.kernel.schemes import *
 from hookgw.kernel.secret_options import *
+from hookgw.kernel.sentences import *
 from hookgw.kernel.signing_keys import *
 from hookgw.kernel.target_url import *
 from hookgw.kernel.times import *

@@ -10,6 +10,8 @@ from quart import Response
 
 from hookgw.auth.keyring import CONFIGURED_KEY
 from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.language import N_
+from hookgw.kernel.language import gettext as _
 from hookgw.keys.fields import FIELDS, parse_key_request
 from hookgw.records.api_keys import MEANINGS, Key, Right
 from hookgw.records.instances import check_name
@@ -95,7 +97,7 @@ class KeysPage:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._gateway = site.gateway
-        site.nav.append(NavEntry("Keys", "/keys", Right.KEYS))
+        site.nav.append(NavEntry(N_("Keys"), "/keys", Right.KEYS))
         needs = within_reach(Right.KEYS)
         site.add("/keys", self.list_keys, needs)
         site.add("/keys/create", self.make_key, needs, "POST", page="/keys")
@@ -133,10 +135,10 @@ class KeysPage:
         names = self._gateway.keys.names_of(key.reach)
         words = [f"{name}={value}" for name, value in key.reach.tags] if key.reach else []
         if names is not None:
-            words.append(", ".join(names[:10]) or "no instance that exists")
+            words.append(", ".join(names[:10]) or _("no instance that exists"))
             if len(names) > 10:
-                words.append(f"and {len(names) - 10} more")
-        return " ".join(words) or "everything"
+                words.append(_("and {n} more", n=len(names) - 10))
+        return " ".join(words) or _("everything")
 
     async def make_key(self) -> Response:
         form = await self._site.form()

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Field, Line, Option, Period, read_fields, request_schema
 from hookgw.kernel.json_fields import Fields, as_object, as_text
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import DAY, Duration
 from hookgw.keys.fields import FIELDS
 from hookgw.records.api_keys import Right
@@ -44,7 +45,12 @@ class PortalRequest(NamedTuple):
 def _check_return_url(value: Any, where: str) -> str:
     """Check a URL that pages may link to: anything but http and https could run a script."""
     text = as_text(value, where)
-    wrong = f"{where} must be an http or https URL of at most {LONGEST_URL:,} characters, without a user."
+    wrong = Sentence(
+        "portal.return_url",
+        "{where} must be an http or https URL of at most {most:,} characters, without a user.",
+        where=where,
+        most=LONGEST_URL,
+    )
     if not (text.isascii() and text.isprintable() and " " not in text and "\\" not in text):
         raise Invalid(wrong)
     try:
@@ -98,11 +104,23 @@ def parse_portal_request(body: Any) -> PortalRequest:
     fields = Fields(("", as_object(body, "The body")))
     given = read_fields(PORTAL_FIELDS, fields)
     if (fields.find("tags") is None) == (fields.find("instances") is None):
-        fields.problems.append('Send tags or instances, and not both, such as {"tags": {"tenant": "acme"}}.')
+        fields.problems.append(
+            Sentence(
+                "portal.tags_or_instances",
+                'Send tags or instances, and not both, such as {{"tags": {{"tenant": "acme"}}}}.',
+            )
+        )
     rights = given["rights"]
     for word in rights:
         if word.partition(":")[0] not in GIVEN:
-            fields.problems.append(f"rights: a link can give {', '.join(GIVEN)}, not {word!r}.")
+            fields.problems.append(
+                Sentence(
+                    "portal.right_not_given",
+                    "rights: a link can give {choices}, not {right!r}.",
+                    choices=", ".join(GIVEN),
+                    right=word,
+                )
+            )
     # A misspelt limit would give more than is meant.
     fields.refuse_unknown("a portal link")
     fields.finish()

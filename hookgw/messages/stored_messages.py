@@ -225,13 +225,14 @@ class StoredMessages:
         instance = self._registry.instance(name)
         data = await self._find_one(name, message_id)
         if data is None:
-            raise Invalid(
-                "Message not found: no stored event of this instance has a message with this id, or it is "
-                "too old to be found."
+            raise Invalid.of(
+                "message.not_found",
+                "Message not found: no stored event of this instance has a message with this id, or "
+                "it is too old to be found.",
             )
         message_type, described = unwrapped(data.get("message"))
         if message_type is None:
-            raise Invalid("The message is not of the media type: it has no file.")
+            raise Invalid.of("message.no_media", "The message is not of the media type: it has no file.")
         inline = data["message"].get("base64")
         if isinstance(inline, str) and inline:
             return StoredFile(message_type, described, inline, None)
@@ -244,7 +245,10 @@ class StoredMessages:
             asked = MessageKey(remote_jid=jid, id=message_id, from_me=key.get("fromMe") is True)
             reference = await call_in_time(connector, lambda: connector.media_reference(session, asked))
         if reference is None:
-            raise Invalid("The event of this message has neither its file nor a link to it.")
+            raise Invalid.of(
+                "message.file_not_stored",
+                "The event of this message has neither its file nor a link to it.",
+            )
         download = self._media.open_stored(session, reference, described)
         return StoredFile(message_type, described, "", download)
 

@@ -83,7 +83,9 @@ class Repairs:
                 try:
                     await self._repair(asked.repair, instance, label)
                 except HookgwError as error:
-                    refused.append((f"{instance}/{label}" if label else instance, [*error.messages]))
+                    refused.append(
+                        (f"{instance}/{label}" if label else instance, [*map(str, error.messages)])
+                    )
                 else:
                     done += 1
         return RepairPart(done, refused)
@@ -120,12 +122,20 @@ class Mutes:
         """
         now = self._clock.wall()
         if not reason or len(reason) > LONGEST_REASON:
-            raise Invalid(f"Reason must have 1 to {LONGEST_REASON} characters.")
+            raise Invalid.of(
+                "problem.reason_length",
+                "Reason must have 1 to {longest} characters.",
+                longest=LONGEST_REASON,
+            )
         if until is None or until <= now:
-            raise Invalid("Until must be a time ahead, such as tomorrow 9:00.")
+            raise Invalid.of("problem.until_past", "Until must be a time ahead, such as tomorrow 9:00.")
         kept = {name: one for name, one in (await self.all()).items() if one.until > now}
         if len(kept) >= _MOST_MUTES:
-            raise Invalid(f"{_MOST_MUTES} groups of problems are muted, the maximum.")
+            raise Invalid.of(
+                "problem.too_many_mutes",
+                "{most} groups of problems are muted, the maximum.",
+                most=_MOST_MUTES,
+            )
         kept[group.id] = Mute(reason, until, current_actor().name)
         details = {"problem": group.title or group.problems[0].why, "reason": reason}
         entry = self._audit.entry(AuditAction.PROBLEM_MUTE, None, group.id, details=details)

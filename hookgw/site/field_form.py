@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Field, Flag, Input, Parts
+from hookgw.kernel.sentences import Sentence
 from hookgw.site.payloads import shown_json
 from hookgw.site.site import Form
 
@@ -54,7 +55,9 @@ def from_form(table: Iterable[Field], form: Form) -> dict[str, Any]:
             try:
                 value = part.kind.from_form(form.text(one.name))
             except ValueError as error:
-                raise Invalid(f"{one.label}{error}.") from None
+                raise Invalid(
+                    Sentence("form.field_refused", "{label}{reason}.", label=one.label, reason=error)
+                ) from None
         if part is not field:
             body.setdefault(field.spellings[0], {})[part.json] = value
         elif value is not UNSET:

@@ -28,6 +28,7 @@ import trio
 from hookgw.fair.excess import Excess
 from hookgw.kernel.errors import Conflict, Invalid, StorageUnavailable
 from hookgw.records.chats import NUMBER, message_subjects, plain_jid, subjects_in
+from hookgw.records.sentences import CURSOR_OF_PAGE
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
@@ -425,11 +426,12 @@ class SteppedLog(Generic[C, Tx]):
             return None
         found = _CURSOR.fullmatch(cursor)
         if found is None:
-            raise Invalid("cursor must be that of the previous page; leave it out for the first page.")
+            raise Invalid(CURSOR_OF_PAGE)
         if found[1] != generation:
-            raise Conflict(
-                "The cursor is from before a backup was restored: the log is another one since. Leave the "
-                "cursor out to begin anew."
+            raise Conflict.of(
+                "log.cursor_of_former_log",
+                "The cursor is from before a backup was restored: the log is another one since. "
+                "Leave the cursor out to begin anew.",
             )
         return int(found[2]), int(found[3])
 

@@ -20,6 +20,7 @@ from hookgw.auth.request_quota import RequestQuota
 from hookgw.concurrency.turn_lock import TurnLock
 from hookgw.fleet.all_nodes import PATH as QUESTIONS
 from hookgw.kernel.errors import Unauthorized
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 from hookgw.web.auth import is_dashboard, shown_key
 from hookgw.web.cors import CrossOrigin
@@ -52,7 +53,15 @@ _BODIES = 4
 _SHARES = 2
 """Each instance may fill half of ``server.body_memory``; one body of the largest size always fits."""
 
-_BUSY = error_body(503, ["Too many requests are in progress (server.max_requests). Retry later."])
+_BUSY = error_body(
+    503,
+    [
+        Sentence(
+            "server.too_many_requests",
+            "Too many requests are in progress (server.max_requests). Retry later.",
+        )
+    ],
+)
 _RETRY_SOON = {"retry-after": "1"}
 _WARN_EVERY = 60.0
 
@@ -190,8 +199,13 @@ class Application:
         """Return the response to a request that no route sees; ``None`` if a route may."""
         if is_outside:
             # Before any key is asked for: a proxy that strips the prefix is a fault of the setup.
-            message = f"No such route: {shown_path(path)}. All paths begin with {self._base_path}/"
-            return 404, {}, error_body(404, [f"{message} (server.base_path)."])
+            message = Sentence(
+                "route.outside_base_path",
+                "No such route: {path}. All paths begin with {base_path}/ (server.base_path).",
+                path=shown_path(path),
+                base_path=self._base_path,
+            )
+            return 404, {}, error_body(404, [message])
         if self.active.is_full and path not in _HEALTH_PATHS:
             return 503, _RETRY_SOON, _BUSY
         return None

@@ -97,7 +97,7 @@ def authenticate(gateway: Gateway, exchange: RequestResponse) -> KeyHolder:
         client = scope["client"]
         holder = gateway.authenticator.authenticate(key, client[0] if client else None, known)
     if holder is None:  # one message for a missing and a wrong key: no hint which it was
-        raise Unauthorized("Send a valid key in the apikey header.")
+        raise Unauthorized.of("key.required", "Send a valid key in the apikey header.")
     notes[_KEY] = key, holder
     exchange.holder = holder
     exchange.check_key = partial(gateway.keys.check_held, holder)
@@ -120,7 +120,11 @@ def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str:
         if name is None or raw_name.lower() != name:
             continue
         if name in shown:
-            raise Unauthorized(f"The request has more than one {name.decode()} header; send one.")
+            raise Unauthorized.of(
+                "key.header_repeated",
+                "The request has more than one {name} header; send one.",
+                name=name.decode(),
+            )
         shown[name] = value.decode("latin-1")
     authorization = shown.pop(b"authorization", None)
     if authorization is not None:
@@ -130,7 +134,11 @@ def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str:
             shown[b"authorization"] = token.strip()
     if len(shown) > 1 and len(set(shown.values())) > 1:
         names = " and ".join(name.decode() for name in _KEY_HEADERS.values() if name in shown)
-        raise Unauthorized(f"The {names} headers have different keys; send one of them.")
+        raise Unauthorized.of(
+            "key.headers_differ",
+            "The {names} headers have different keys; send one of them.",
+            names=names,
+        )
     return next(iter(shown.values()), "")
 
 

@@ -11,6 +11,7 @@ import trio
 from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import Invalid, TooLarge, UnsupportedContentType
 from hookgw.kernel.units import Size
+from hookgw.records.sentences import BODY_TOO_LONG
 from hookgw.web.content_encoding import GzipDecoder, ListedHeaders, is_gzip
 from hookgw.web.server.exchange import RequestResponse
 
@@ -37,10 +38,15 @@ def content_type(headers: Headers, *accepted: str) -> str:
     if name in accepted and charset in ("utf-8", "utf8"):
         return name
     if not given and not has_body(headers):
-        raise Invalid("The body is empty; send JSON.")
+        raise Invalid.of("body.empty", "The body is empty; send JSON.")
     # A missing content type is refused too: clients send one, and a client that forgets it learns so at once.
     wanted = " or ".join(accepted)
-    raise UnsupportedContentType(f"The content type must be {wanted} in UTF-8, not {given[:100]!r}.")
+    raise UnsupportedContentType.of(
+        "body.content_type",
+        "The content type must be {wanted} in UTF-8, not {given!r}.",
+        wanted=wanted,
+        given=given[:100],
+    )
 
 
 @lru_cache(maxsize=64)  # a producer sends the same one with each event
@@ -133,4 +139,4 @@ async def in_one_part(body: bytes) -> AsyncIterator[bytes]:
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The body may have at most {Size(limit)}.")
+    return TooLarge(BODY_TOO_LONG(limit=Size(limit)))

@@ -69,6 +69,7 @@ PLACES = {
     "/dashboard/problems/unmute": CallPlace.ANY,
     "/dashboard/login": CallPlace.ANY,
     "/dashboard/logout": CallPlace.ANY,
+    "/dashboard/language/<language>": CallPlace.ANY,
     "/dashboard/enter/<token>": CallPlace.THIS,
     "/dashboard/assets/<version>/<name>": CallPlace.ANY,
     "/dashboard/<path:rest>": CallPlace.ANY,

@@ -13,6 +13,7 @@ from quart_trio.wrappers.request import TrioBody
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.long_json import finish
+from hookgw.records.sentences import BODY_REFUSED
 from hookgw.web.body import (
     MAX_VALUES,
     check_key_again,
@@ -130,7 +131,7 @@ async def read_parsed(
         try:
             value = decode_strict(body, max_values)
         except ValueError as error:
-            raise Invalid(f"The body {error}.") from None
+            raise Invalid(BODY_REFUSED(reason=error)) from None
         yield
         return parse(value)
 

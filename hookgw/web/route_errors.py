@@ -11,11 +11,12 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.web.server.errors import BUG, JSON, error_body, response_to, shown_path
 
 
 def error_response(
-    status: int, messages: Sequence[str], headers: Mapping[str, str] | None = None
+    status: int, messages: Sequence[Sentence], headers: Mapping[str, str] | None = None
 ) -> Response:
     return Response(error_body(status, messages), status, dict(headers or {}), content_type=JSON)
 
@@ -44,12 +45,20 @@ async def _handle_routing_error(error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 -- registered for this type only
     status = error.code or 500
     if isinstance(error, NotFound):
-        return error_response(status, [f"No such route: {_asked_path()}."])
+        return error_response(
+            status, [Sentence("route.unknown", "No such route: {path}.", path=_asked_path())]
+        )
     if isinstance(error, MethodNotAllowed):
         allowed = ", ".join(sorted(error.valid_methods or ()))
-        message = f"{_asked_path()} accepts {allowed}, not {request.method}."
+        message = Sentence(
+            "route.method",
+            "{path} accepts {allowed}, not {method}.",
+            path=_asked_path(),
+            allowed=allowed,
+            method=request.method,
+        )
         return error_response(status, [message], {"allow": allowed})
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         return error_response(status, [BUG])
     description = error.description or HTTPStatus(status).phrase
-    return error_response(status, [f"{description.removesuffix('.')}."])
+    return error_response(status, [sentence_of(f"{description.removesuffix('.')}.")])

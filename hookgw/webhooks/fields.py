@@ -43,6 +43,7 @@ from hookgw.kernel.rules import (
 )
 from hookgw.kernel.schema_parts import DESTINATION_SCHEMA, DURATION_SCHEMA, Length, Schema, Time, ref
 from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel.sentences import sentence_of
 from hookgw.kernel.signing_keys import Secret, Signature
 from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.times import rfc3339
@@ -95,7 +96,13 @@ def _check_url(value: Any, where: str, reading: Reading) -> str:
         return check_destination(value, where)
     url = as_text(value, where)  # any string will do: n8n sends "vazio"
     if len(url) > MAX_URL:
-        raise Invalid(f"{where} has {len(url):,} characters; at most {MAX_URL:,} are allowed.")
+        raise Invalid.of(
+            "url.too_long",
+            "{where} has {count:,} characters; at most {most:,} are allowed.",
+            where=where,
+            count=len(url),
+            most=MAX_URL,
+        )
     return url
 
 
@@ -106,15 +113,24 @@ def _check_kinds(value: Any, where: str, reading: Reading) -> tuple[str, ...]:
         kind = catalog.resolve(value, where)
         # Operational events name every tenant's registrations.
         if kind.operational:
-            raise Invalid(
-                f"{where}: {kind.name} is an operational event; only operations.url receives those."
+            raise Invalid.of(
+                "webhook.operational_kind",
+                "{where}: {name} is an operational event; only operations.url receives those.",
+                where=where,
+                name=kind.name,
             )
         return kind.name
 
     items = as_list(value, where)
     # Every kind in each of its spellings is possible; longer lists are refused before they are resolved.
     if len(items) > 4 * len(catalog) + 16:
-        raise Invalid(f"{where} has {len(items):,} items, but there are only {len(catalog):,} event kinds.")
+        raise Invalid.of(
+            "webhook.too_many_kinds",
+            "{where} has {count:,} items, but there are only {kinds:,} event kinds.",
+            where=where,
+            count=len(items),
+            kinds=len(catalog),
+        )
     return tuple(dict.fromkeys(checked_items(check_kind, items, where)))
 
 
@@ -127,14 +143,20 @@ def _check_rate(value: Any, where: str) -> Rate | None:
     try:
         return None if value == "" else parse_rate(value)
     except ValueError as error:
-        raise Invalid(f"{where}: {error}.") from None
+        raise Invalid(sentence_of(error).at(f"{where}: ")) from None
 
 
 def _check_plugins(value: Any, where: str) -> dict[str, Any]:
     """Check that the options of each plugin are an object; the plugins check the content."""
     blocks = as_object(value, where)
     if len(blocks) > MAX_PLUGINS:
-        raise Invalid(f"{where} has {len(blocks):,} plugins; at most {MAX_PLUGINS} are allowed.")
+        raise Invalid.of(
+            "webhook.too_many_plugins",
+            "{where} has {count:,} plugins; at most {most} are allowed.",
+            where=where,
+            count=len(blocks),
+            most=MAX_PLUGINS,
+        )
     problems: list[str] = []
     for name, block in blocks.items():
         try:

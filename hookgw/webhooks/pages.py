@@ -21,6 +21,7 @@ from hookgw.records.api_keys import Right
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Registration, RetryOptions
 from hookgw.records.selection import DeliverySelection
+from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.site.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.site.payloads import json_of
 from hookgw.site.site import Form, Site, visitor
@@ -191,7 +192,7 @@ class WebhookForms:
     ) -> Response:
         registration = self._gateway.registrations.find(instance, label)
         if registration is None and error is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+            raise NotFound(NO_WEBHOOK(instance=instance, label=label))
         now = None if registration is None else await self._now(registration)
         backfill, missed = None, None
         if registration is not None:
@@ -335,7 +336,11 @@ class WebhookForms:
         form = await self._site.form()
         if not form.has("confirmed"):
             return await self._page(
-                instance, label, error=Invalid("Nothing was deleted: tick the box to confirm.")
+                instance,
+                label,
+                error=Invalid.of(
+                    "webhook.deletion_unconfirmed", "Nothing was deleted: tick the box to confirm."
+                ),
             )
         job = await self._gateway.registrations.delete(instance, label)
         notice = "deleting" if job.is_running else "deleted"

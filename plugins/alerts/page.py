@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from markupsafe import Markup
 
-from hookgw import Invalid, PluginGateway
+from hookgw import Invalid, PluginGateway, Sentence
 
 from .options import On, id_of, read_rule
 from .service import RULES, Alerts, state_of
@@ -83,7 +83,7 @@ class Page:
             await gateway.records.put({RULES: kept})
             return "The rule is removed."
         if what != "add":
-            raise Invalid("Choose a button of the page.")
+            raise Invalid.of("alerts.no_button", "Choose a button of the page.")
         rule: dict[str, Any] = {
             "on": form.get("on", ""),
             "to": [form.get("to", "")],
@@ -97,11 +97,19 @@ class Page:
         try:
             read_rule(rule, alerts.options)
         except ValueError as error:
-            raise Invalid(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+            raise Invalid(
+                Sentence(
+                    "alerts.rule_refused", "{reason}.", reason=f"{str(error)[:1].upper()}{str(error)[1:]}"
+                )
+            ) from None
         if len(stored) >= MOST_RULES:
-            raise Invalid(f"The dashboard takes {MOST_RULES} rules. Put the others into the configuration.")
+            raise Invalid.of(
+                "alerts.too_many_rules",
+                "The dashboard takes {most} rules. Put the others into the configuration.",
+                most=MOST_RULES,
+            )
         if rule in stored:
-            raise Invalid("There is this rule already.")
+            raise Invalid.of("alerts.same_rule", "There is this rule already.")
         await gateway.records.put({RULES: [*stored, rule]})
         return "The rule is added."
 

@@ -22,10 +22,12 @@ def shape_of(response: httpx.Response) -> list[str]:
     assert body.keys() == {"status", "error", "response"}
     assert body["status"] == response.status_code
     assert body["error"]
-    assert body["response"].keys() == {"message"}
+    assert body["response"].keys() == {"message", "errors"}
     messages: list[str] = body["response"]["message"]
     assert messages
     assert all(isinstance(message, str) and message for message in messages)
+    assert len(body["response"]["errors"]) == len(messages)
+    assert all(one.keys() == {"id", "values"} for one in body["response"]["errors"])
     return messages
 
 
@@ -194,7 +196,11 @@ async def test_a_networks_code_reaches_the_caller(app: Application, client: http
         raise NetworkRefused("Too fast.", code="M_LIMIT_EXCEEDED", status=429)
 
     refused = (await client.get("/fails")).json()
-    assert refused["response"] == {"message": ["Too fast."], "code": "M_LIMIT_EXCEEDED"}
+    assert refused["response"] == {
+        "message": ["Too fast."],
+        "errors": [{"id": "text", "values": {"text": "Too fast."}}],
+        "code": "M_LIMIT_EXCEEDED",
+    }
 
 
 @pytest.mark.parametrize("status", [400, 409, 418, 429, 503])

@@ -45,6 +45,7 @@ FILLED = {
     "below": "messages-upsert",
     "page": "start",
     "kind": "messages-upsert",
+    "language": "en",
 }
 """Values for the variables in paths other than the instance. Add every new variable here."""
 

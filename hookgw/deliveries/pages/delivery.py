@@ -14,11 +14,13 @@ from hookgw.deliveries.pages.deliveries import why_of
 from hookgw.deliveries.present import WITHHELD
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.kernel.errors import HookgwError, NotFound
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.rules import check_url
 from hookgw.records.api_keys import Right
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
 from hookgw.records.registrations import Registration
+from hookgw.records.told_sentences import sentence_text
 from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_json
 from hookgw.site.site import Site, visitor
 from hookgw.site.streams import Streams
@@ -138,13 +140,14 @@ class DeliveryPage:
         lanes = self._gateway.dispatcher.lanes(delivery.registration)
         lane = next((one for one in lanes if one.lane == delivery.lane), None)
         if lane is not None and lane.held and lane.head is None:
-            return "It waits: an older transaction in the database holds it back."
+            return _("It waits: an older transaction in the database holds it back.")
         if lane is None or lane.head == delivery.seq:
-            return "No attempt was made yet."
+            return _("No attempt was made yet.")
         if lane.state is LaneState.PAUSED:
-            return "It waits: the webhook is paused."
+            return _("It waits: the webhook is paused.")
         # In order: earlier deliveries have their turn first.
-        return " ".join(["It waits for those before it, which go first.", *filter(None, [lane.last_error])])
+        error = sentence_text(lane.last_error or "")
+        return " ".join(filter(None, [_("It waits for those before it, which go first."), error]))
 
     async def download(self, instance: str, name: str, part: str) -> Response:
         """Return a whole part of the delivery; the page may show only its beginning."""
@@ -161,7 +164,7 @@ class DeliveryPage:
             newest = await first_of(reversed(report.attempts), present_attempt)
             content = msgspec.json.encode(newest)
         else:
-            raise NotFound(f"The delivery has no {part[:64]!r}.")
+            raise NotFound.of("delivery.no_part", "The delivery has no {part!r}.", part=part[:64])
         headers = {"content-disposition": f'attachment; filename="{report.summary.id}-{part}.json"'}
         return Response(content, headers=headers, content_type="application/json")
 
@@ -205,8 +208,8 @@ def _headers(registration: Registration | None) -> list[SentHeader]:
     own = [] if registration is None else [SentHeader(name, MASK) for name in registration.headers]
     return [
         SentHeader("content-type", "application/json"),
-        SentHeader("webhook-id", "the id of the delivery, the same in each attempt"),
-        SentHeader("webhook-timestamp", "the time of the attempt"),
+        SentHeader("webhook-id", _("the id of the delivery, the same in each attempt")),
+        SentHeader("webhook-timestamp", _("the time of the attempt")),
         SentHeader("webhook-signature", MASK),
         *own,
     ]

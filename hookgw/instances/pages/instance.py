@@ -216,7 +216,11 @@ class InstancePage:
         form = await self._site.form()
         self._gateway.instances.get(instance)
         if form.get("confirmation") != instance:
-            error = Invalid(f"Nothing was deleted: enter {instance} to confirm.")
+            error = Invalid.of(
+                "instance.deletion_unconfirmed",
+                "Nothing was deleted: enter {instance} to confirm.",
+                instance=instance,
+            )
             return await self.page(instance, form=form, at="delete", error=error)
         job = await self._gateway.instances.delete(instance)
         return self._site.redirect("/instances", done="deleting" if job.is_running else "deleted")

@@ -12,6 +12,7 @@ from quart import Response, request
 from hookgw.core.access import check_creation, may_create, tags_of_new, within
 from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.language import N_
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.instances import Instance, check_name
@@ -50,12 +51,12 @@ class Row(NamedTuple):
 
 _SORTS = ("name", "webhooks", "pending")
 _COLUMNS = (
-    Column("integration", "Integration", style="c-word"),
-    Column("account", "Account", is_usual=False, style="c-name"),
-    Column("tags", "Tags", is_usual=False, style="c-name"),
-    Column("last", "Last event", style="c-time"),
-    Column("webhooks", "Webhooks", sort="webhooks", style="c-event number"),
-    Column("pending", "Pending", sort="pending", style="c-count number"),
+    Column("integration", N_("Integration"), style="c-word"),
+    Column("account", N_("Account"), is_usual=False, style="c-name"),
+    Column("tags", N_("Tags"), is_usual=False, style="c-name"),
+    Column("last", N_("Last event"), style="c-time"),
+    Column("webhooks", N_("Webhooks"), sort="webhooks", style="c-event number"),
+    Column("pending", N_("Pending"), sort="pending", style="c-count number"),
 )
 _FAILING = "failing"
 """What the filter for the state calls instances with a webhook that fails."""
@@ -68,7 +69,7 @@ class InstancesPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        site.nav.append(NavEntry("Instances", "/instances"))
+        site.nav.append(NavEntry(N_("Instances"), "/instances"))
         site.add("/instances", self.list, within_reach(Right.READ))
         # Not below /instances/: every name there may be an instance's.
         site.add("/live/instances", self.live, within_reach(Right.READ))

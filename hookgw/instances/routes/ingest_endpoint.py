@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from hookgw.kernel.errors import TooManyRequests, Unavailable, UnsupportedContentEncoding
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.connectors import IngestRequest
 from hookgw.web.body import read_body
 from hookgw.web.first_headers import FirstHeaders
@@ -73,7 +74,10 @@ class IngestEndpoint:
         # The proof is over the bytes as they arrived, so hookgw must not decode them; and connectors expect
         # what their network sends, which is not encoded.
         if headers.get("content-encoding") not in (None, "", "identity"):
-            raise UnsupportedContentEncoding("Send the body without a content-encoding.", accepted="identity")
+            raise UnsupportedContentEncoding(
+                Sentence("ingest.content_encoding", "Send the body without a content-encoding."),
+                accepted="identity",
+            )
         body = await read_body(headers, chunks, self._limit, exchange)
         query: dict[str, str] = {}
         query_string = scope["query_string"].decode("latin-1")

@@ -8,6 +8,8 @@ from urllib.parse import quote
 from quart import Response
 
 from hookgw.kernel.errors import HookgwError, Invalid
+from hookgw.kernel.language import N_, ngettext
+from hookgw.kernel.language import gettext as _
 from hookgw.operations.present import shown_state, who
 from hookgw.operations.responses import ShownJobState
 from hookgw.operations.visible_jobs import VisibleJobs, orders_for
@@ -23,15 +25,16 @@ MOST_JOBS = 200
 """The most jobs on the page, the newest ones."""
 
 _WORDS = {
-    JobKind.CANCEL: "Cancellation of pending deliveries",
-    JobKind.DELETE_INSTANCE: "Deletion of the instance",
-    JobKind.DELETE_REGISTRATION: "Deletion of a webhook",
-    JobKind.DISABLE_REGISTRATION: "Disabling of a webhook",
-    JobKind.ERASE: "Erasure of a person",
-    JobKind.REPLAY: "Replay",
-    JobKind.BACKUP: "Backup",
-    JobKind.BACKFILL: "Backfill",
+    JobKind.CANCEL: N_("Cancellation of pending deliveries"),
+    JobKind.DELETE_INSTANCE: N_("Deletion of the instance"),
+    JobKind.DELETE_REGISTRATION: N_("Deletion of a webhook"),
+    JobKind.DISABLE_REGISTRATION: N_("Disabling of a webhook"),
+    JobKind.ERASE: N_("Erasure of a person"),
+    JobKind.REPLAY: N_("Replay"),
+    JobKind.BACKUP: N_("Backup"),
+    JobKind.BACKFILL: N_("Backfill"),
 }
+_ORDERS = {JobOrder.PAUSE: N_("Pause"), JobOrder.RESUME: N_("Resume"), JobOrder.CANCEL: N_("Cancel")}
 _NOTICES = {
     JobOrder.PAUSE: "job_paused",
     JobOrder.RESUME: "job_resumed",
@@ -46,7 +49,7 @@ class Row(NamedTuple):
         what: its kind, in words.
         where: the instance, or how many; ``path`` is that of its page below the dashboard, empty for none.
         done: its progress, in words.
-        orders: what it can be asked to.
+        orders: what it can be asked to, with the words for it.
     """
 
     job: Job
@@ -56,7 +59,7 @@ class Row(NamedTuple):
     done: str
     state: ShownJobState
     who: str
-    orders: list[JobOrder]
+    orders: list[tuple[JobOrder, str]]
 
 
 class JobsPage:
@@ -64,7 +67,7 @@ class JobsPage:
         self._site = site
         self._streams = streams
         self._jobs = VisibleJobs(site.gateway)
-        site.nav.append(NavEntry("Jobs", "/jobs"))
+        site.nav.append(NavEntry(N_("Jobs"), "/jobs"))
         site.add("/jobs", self.show, within_reach(Right.READ))
         site.add("/live/jobs", self.live, within_reach(Right.READ))
         site.add("/jobs/order", self.order, within_reach(Right.REPLAY), "POST", page="/jobs")
@@ -91,7 +94,9 @@ class JobsPage:
         name, _, job_id = form.get("order").partition("/")
         try:
             if name not in set(JobOrder):
-                raise Invalid("order must be pause, resume or cancel, with the id of a job.")
+                raise Invalid.of(
+                    "job.order_form", "order must be pause, resume or cancel, with the id of a job."
+                )
             order = JobOrder(name)
             job = await self._jobs.find_running(visitor().principal, job_id)
             elsewhere = await forward_form(job.instance)
@@ -111,15 +116,23 @@ class JobsPage:
 def _row(job: Job, *, may_order: bool) -> Row:
     where, path = job.instance, f"/instances/{quote(job.instance)}"
     if job.instance == GLOBAL_INSTANCE:
-        where = "every instance" if job.instances is None else f"{job.instances:,} instances"
+        where = (
+            _("every instance")
+            if job.instances is None
+            else ngettext("{n} instance", "{n} instances", job.instances)
+        )
         where, path = "" if job.kind is JobKind.BACKUP else where, ""
     elif job.backfill is not None:
         where = f"{where} / {job.backfill.label}"
         path += f"/webhooks/{quote(job.backfill.label)}"
-    unit = "page" if job.kind is JobKind.BACKUP else "delivery" if job.done == 1 else "deliveries"
-    done = f"{job.done:,} {unit}" if job.total is None else f"{job.done:,} of {job.total:,} pages"
+    if job.total is not None:
+        done = _("{done} of {n} pages", done=job.done, n=job.total)
+    elif job.kind is JobKind.BACKUP:
+        done = ngettext("{n} page", "{n} pages", job.done)
+    else:
+        done = ngettext("{n} delivery", "{n} deliveries", job.done)
     if job.instances is not None:
-        done += f", {job.instances_done:,} of {job.instances:,} instances"
+        done += ", " + _("{done} of {n} instances", done=job.instances_done, n=job.instances)
     by = "" if job.actor is None else who(job.actor)
-    orders = orders_for(job) if may_order else []
-    return Row(job, _WORDS[job.kind], where, path, done, shown_state(job), by, orders)
+    orders = [(one, _(_ORDERS[one])) for one in orders_for(job)] if may_order else []
+    return Row(job, _(_WORDS[job.kind]), where, path, done, shown_state(job), by, orders)

@@ -12,11 +12,15 @@ from quart import Response, request
 
 from hookgw.core.access import names_within
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
+from hookgw.kernel.language import N_
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.sentences import Sentence
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.problems import REPAIRS, Loss, Mute, Problem, ProblemGroup, Repair
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import SHARDS
+from hookgw.records.told_sentences import sentence_text
 from hookgw.site.chart import HEIGHT, WIDTH, bars
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import NavEntry, Site, visitor
@@ -38,17 +42,17 @@ MOST_MISSED = 20
 MISSED_SECONDS = 0.2
 """For so long a page waits for these counts."""
 _LOSSES = {
-    Loss.EVENTS: "events are lost",
-    Loss.ACCOUNT: "account is out",
-    Loss.TIME: "waiting",
-    Loss.UNKNOWN: "look",
+    Loss.EVENTS: N_("events are lost"),
+    Loss.ACCOUNT: N_("account is out"),
+    Loss.TIME: N_("waiting"),
+    Loss.UNKNOWN: N_("look"),
 }
 _LOSS_STATES = {Loss.EVENTS: "dead", Loss.ACCOUNT: "failing", Loss.TIME: "waiting", Loss.UNKNOWN: ""}
 _REPAIRS = {
-    Repair.TRY: "Try all",
-    Repair.PAUSE: "Pause all",
-    Repair.ENABLE: "Enable, and send what it missed",
-    Repair.CONNECT: "Connect",
+    Repair.TRY: N_("Try all"),
+    Repair.PAUSE: N_("Pause all"),
+    Repair.ENABLE: N_("Enable, and send what it missed"),
+    Repair.CONNECT: N_("Connect"),
 }
 _REPAIRED = {
     Repair.TRY: "resumed",
@@ -58,7 +62,7 @@ _REPAIRED = {
 }
 MOST_COUNTED = 100
 """Instances whose deliveries are counted for a key that does not reach everything: each takes a search."""
-_PERIODS = ("minute", "hour", "day")
+_PERIODS = (N_("minute"), N_("hour"), N_("day"))
 _MINUTES = 60
 _HOUR, _DAY = 3_600, 86_400
 _THIS_MACHINE = ip_address("127.0.0.1")
@@ -136,7 +140,7 @@ class OverviewPage:
         self._streams = streams
         networks = map(ip_network, site.gateway.settings.delivery.allow_networks)
         self._reaches_this_machine = any(_THIS_MACHINE in network for network in networks)
-        site.nav.append(NavEntry("Overview", ""))
+        site.nav.append(NavEntry(N_("Overview"), ""))
         site.add("/", self.show, within_reach(Right.READ))
         site.add("/live/overview", self.live, within_reach(Right.READ))
         site.add("/problems/repair", self.repair, within_reach(Right.READ), "POST", page="/")
@@ -227,8 +231,8 @@ class OverviewPage:
             repairs = ()
         return ShownGroup(
             group.id,
-            group.title or members[0].title,
-            _LOSSES[group.loss],
+            sentence_text(group.title) or members[0].title,
+            _(_LOSSES[group.loss]),
             _LOSS_STATES[group.loss],
             group.since,
             group.pending,
@@ -238,7 +242,7 @@ class OverviewPage:
             len(group.problems) - len(members),
             members[0].why if all(one.why == members[0].why for one in members) else "",
             await self._missed_by(group) if Repair.ENABLE in repairs else None,
-            [(one, _REPAIRS[one]) for one in repairs if principal.rights.has(_right_of(one))],
+            [(one, _(_REPAIRS[one])) for one in repairs if principal.rights.has(_right_of(one))],
             group.mute,
         )
 
@@ -270,7 +274,7 @@ class OverviewPage:
         for group in await gateway.views.grouped(found):
             if group.id == name:
                 return group
-        raise NotFound("This problem is over.")
+        raise NotFound.of("problem.over", "This problem is over.")
 
     async def repair(self) -> Response:
         """Do one thing about all problems of a group."""
@@ -282,14 +286,22 @@ class OverviewPage:
             group = await self._group(name)
             repair = next((one for one in REPAIRS.get(group.kind, ()) if one == word), None)
             if repair is None:
-                raise Invalid("Choose what to do about it.")
+                raise Invalid.of("problem.no_order", "Choose what to do about it.")
             places = [(one.instance, one.label) for one in group.problems if one.instance != GLOBAL_INSTANCE]
             for instance, _ in places:
                 check_named(gateway.registry, principal, _right_of(repair), instance)
             part = await gateway.views.repair(repair, places)
             if part.refused:
                 refused = [f"{place}: {' '.join(why)}" for place, why in part.refused[:MOST_MEMBERS]]
-                raise Conflict(f"{part.done:,} of {len(places):,} are done.", *refused)
+                raise Conflict(
+                    Sentence(
+                        "problem.partly_done",
+                        "{done:,} of {count:,} are done.",
+                        done=part.done,
+                        count=len(places),
+                    ),
+                    *refused,
+                )
         except (Conflict, Invalid, NotFound) as error:
             return await self._page(most, address, error)
         return self._site.redirect("/", done=_REPAIRED[repair])
@@ -336,22 +348,24 @@ def _right_of(repair: Repair) -> Right:
 
 def _of_system(problem: Problem) -> ShownProblem:
     """Return a problem of the process, or of a node, if there is a fleet."""
-    node = problem.node
-    title = f"Plugin {problem.plugin}" if problem.plugin else "Storage"
+    node, why = problem.node, sentence_text(problem.why)
+    title = _("Plugin {name}", name=problem.plugin) if problem.plugin else _("Storage")
     if not node:
-        return ShownProblem(title, "/system", problem.why, problem.since)
-    return ShownProblem(f"{title} on node {node}", f"/system?node={quote(node)}", problem.why, problem.since)
+        return ShownProblem(title, "/system", why, problem.since)
+    title = _("{what} on node {node}", what=title, node=node)
+    return ShownProblem(title, f"/system?node={quote(node)}", why, problem.since)
 
 
 def _shown(problem: Problem) -> ShownProblem:
     if not problem.instance:
         return _of_system(problem)
-    instance, label, why, since = problem.instance, problem.label, problem.why, problem.since
+    instance, label, why, since = problem.instance, problem.label, sentence_text(problem.why), problem.since
     if instance == GLOBAL_INSTANCE:
-        title = f"Webhook {label} of every instance"
+        title = _("Webhook {webhook} of every instance", webhook=label)
         return ShownProblem(title, "/lanes", why, since, problem.detail, problem.delivery)
     path = f"/instances/{quote(instance)}"
     if not label:
         return ShownProblem(instance, path, why, since)
-    title, path = f"Webhook {label} of {instance}", f"{path}/webhooks/{quote(label)}"
+    title = _("Webhook {webhook} of {instance}", webhook=label, instance=instance)
+    path = f"{path}/webhooks/{quote(label)}"
     return ShownProblem(title, path, why, since, problem.detail, problem.delivery)

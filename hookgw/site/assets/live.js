@@ -6,6 +6,7 @@
 // are shown change in place, and new ones wait behind a button that says how many they are.
 import { addCopyButtons } from "./copy.js";
 import { writeFormats } from "./formats.js";
+import { _ } from "./texts.js";
 
 // Milliseconds.
 const PATIENCE = 3000; // without a stream, before the page says so
@@ -140,7 +141,7 @@ function follow(region) {
     fresh = waiting.length ? new Set([...fresh, ...waiting]) : new Set();
     isMore &&= fresh.size > 0;
     news.hidden = !fresh.size;
-    news.textContent = `${fresh.size}${isMore ? "+" : ""} new`;
+    news.textContent = _("{n} new", { n: `${fresh.size}${isMore ? "+" : ""}` });
   }
 
   function settle() {
@@ -200,8 +201,8 @@ function follow(region) {
     }
     const link = document.createElement("a");
     link.href = location.pathname + location.search;
-    link.textContent = "Open the page again.";
-    status.replaceChildren("Your session has ended, or this page is gone. Copy what you have typed. ", link);
+    link.textContent = _("Open the page again.");
+    status.replaceChildren(_("Your session has ended, or this page is gone. Copy what you have typed."), " ", link);
     status.hidden = false;
   }
 
@@ -245,7 +246,7 @@ export function startLive() {
   button.addEventListener("click", () => {
     const isLive = button.getAttribute("aria-checked") !== "true";
     button.setAttribute("aria-checked", isLive);
-    button.textContent = isLive ? "Live" : "Paused";
+    button.textContent = isLive ? _("Live") : _("Paused");
     for (const region of regions) region.dispatchEvent(new Event("pause"));
   });
 }

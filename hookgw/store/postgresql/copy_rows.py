@@ -176,12 +176,21 @@ def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
         with connection.transaction():
             if one_row(connection, "SELECT to_regclass(%s) IS NULL", (UNFINISHED,))[0]:
                 if one_row(connection, _IS_USED)[0]:
-                    raise Conflict(f"There is something in {server.place} already. Name an empty database.")
+                    raise Conflict.of(
+                        "storage.copy_target_not_empty",
+                        "There is something in {place} already. Name an empty database.",
+                        place=server.place,
+                    )
                 connection.execute(f"CREATE TABLE {UNFINISHED} (source text NOT NULL)")
                 connection.execute(f"INSERT INTO {UNFINISHED} VALUES (%s)", (source,))  # noqa: S608
             (former,) = one_row(connection, f"SELECT source FROM {UNFINISHED}")  # noqa: S608
         if former != source:
-            raise Conflict(f"There is an unfinished copy of {former} in {server.place}.")
+            raise Conflict.of(
+                "storage.copy_unfinished",
+                "There is an unfinished copy of {former} in {place}.",
+                former=former,
+                place=server.place,
+            )
         yield DatabaseRows(connection, server.place)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hookgw.config.folders import sync_folder
 from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw.records.sentences import NO_FILE
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
 from hookgw.store.sqlite.database import BESIDE, open_database, start_errors
 from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
@@ -163,7 +164,7 @@ def open_source(path: Path) -> Iterator[FileRows]:
         StartError: it is in use, or cannot be used.
     """
     if not path.is_file():
-        raise StorageUnavailable(f"There is no file {path}.")
+        raise StorageUnavailable(NO_FILE(path=path))
     with open_database(path) as connections, start_errors(path):
         yield FileRows(connections.writer, str(path))
 
@@ -178,7 +179,11 @@ def open_target(path: Path) -> Iterator[FileRows]:
     """
     path = path.resolve()
     if path.exists():
-        raise Conflict(f"There is a data file {path}. Move it away, or name another one.")
+        raise Conflict.of(
+            "storage.data_file_there",
+            "There is a data file {path}. Move it away, or name another one.",
+            path=path,
+        )
     spare = path.with_name(f"{path.name}.copy")
     with open_database(spare) as connections, start_errors(spare):
         yield FileRows(connections.writer, str(path))

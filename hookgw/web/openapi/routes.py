@@ -100,7 +100,11 @@ class OpenApiRoutes:
         """Return a page; see :meth:`page`. Those of a static site have links to files, and call nothing."""
         group = next((one for one in self.groups if one.slug == name), None)
         if name not in ("", SCHEMAS) and group is None:
-            raise NotFound(f"The reference has no page {name[:64]!r}. It begins at /docs/http.")
+            raise NotFound.of(
+                "reference.no_page",
+                "The reference has no page {name!r}. It begins at /docs/http.",
+                name=name[:64],
+            )
         # Links are relative, because a proxy may add a prefix.
         up = "" if name == "" else "../"
         suffix = ".html" if is_site else ""

@@ -1,8 +1,9 @@
 """Error responses, all in one shape.
 
-``{"status": 404, "error": "Not Found", "response": {"message": ["…"]}}``; ``message`` is a list of sentences.
-If a messaging network refused, its own code is beside them in ``code``. With ``server.compatibility:
-evolution``, two errors look as in Evolution API; see :func:`response_to`.
+A body is ``{"status": 404, "error": "Not Found", "response": {"message": […], "errors": […]}}``: ``message``
+has sentences, and ``errors`` the id and the values of each. If a messaging network refused, its own code is
+beside them in ``code``. With ``server.compatibility: evolution``, two errors look as in Evolution API; see
+:func:`response_to`.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from hookgw.kernel.errors import (
     UnsupportedContentEncoding,
     WrongFields,
 )
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.inline_media import MEDIA_PATH
-from hookgw.web.responses import NetworkError, Refusal
+from hookgw.web.responses import ErrorId, NetworkError, Refusal
 
 logger = structlog.get_logger("hookgw.api")
 
@@ -39,27 +41,39 @@ JSON = "application/json"
 _PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}
 _SECRET_PATHS = (INGEST_PATH, MEDIA_PATH)
 """Paths that end in a token."""
-BUG = "An internal error occurred; see hookgw's log."
+BUG = Sentence("gateway.internal_error", "An internal error occurred; see hookgw's log.")
 """The message of a bug for clients."""
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
 def error_body(
-    status: int, messages: Sequence[Any], code: str | None = None, *, is_nested: bool = False
+    status: int,
+    messages: Sequence[Sentence],
+    code: str | None = None,
+    *,
+    unknown_numbers: Mapping[str, str] | None = None,
+    is_nested: bool = False,
 ) -> bytes:
     """Return the body of an error response.
 
     Args:
         status: of the response.
-        messages: sentences, and numbers that the network does not know.
+        messages: sentences.
         code: the messaging network's.
+        unknown_numbers: numbers that the network does not know, each with the id that its account would have.
         is_nested: whether the sentences are a list in the list, as Evolution API has those about fields.
     """
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
+    # First, as in Evolution API: its clients look at the first message.
+    numbers = (unknown_numbers or {}).items()
+    unknown = [{"jid": jid, "exists": False, "number": number} for number, jid in numbers]
+    errors = [ErrorId("number.not_on_network", {"number": number, "jid": jid}) for number, jid in numbers]
+    errors += [ErrorId(message.id, message.values) for message in messages]
+    sentences = [str(message) for message in messages]
     # The document of such a gateway says that the list has a list.
-    shown: Any = [list(messages)] if is_nested else list(messages)
+    shown: Any = [sentences] if is_nested else [*unknown, *sentences]
     # Those of hookgw's own, which the document describes as ApiError, lack the code.
-    reasons = Refusal(shown, msgspec.UNSET if code is None else code)
+    reasons = Refusal(shown, errors, msgspec.UNSET if code is None else code)
     return msgspec.json.encode(NetworkError(status, phrase, reasons))
 
 
@@ -86,12 +100,9 @@ def response_to(error: Exception, method: str, path: str, *, is_evolution: bool 
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
     if isinstance(error, ProofRefused):  # only the network's documentation says which proof
         headers["www-authenticate"] = 'Signature realm="hookgw"'
-    code, messages = None, list[Any](error.messages)
+    code, unknown = None, None
     if isinstance(error, NetworkRefused):
-        code = error.code
-        # First, as in Evolution API: its clients look at the first message.
-        unknown = error.unknown_numbers.items()
-        messages[:0] = [{"jid": jid, "exists": False, "number": number} for number, jid in unknown]
+        code, unknown = error.code, error.unknown_numbers
     if isinstance(error, Unavailable | TooManyRequests | NetworkRefused) and error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
     if isinstance(error, UnsupportedContentEncoding):  # RFC 9110, section 15.5.16
@@ -99,7 +110,7 @@ def response_to(error: Exception, method: str, path: str, *, is_evolution: bool 
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)
     is_nested = is_evolution and isinstance(error, WrongFields)
-    body = error_body(error.status, messages, code, is_nested=is_nested)
+    body = error_body(error.status, error.messages, code, unknown_numbers=unknown, is_nested=is_nested)
     return JsonResponse(error.status, body, headers)
 
 

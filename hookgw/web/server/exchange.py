@@ -15,6 +15,7 @@ from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.kernel.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.kernel.units import Size
+from hookgw.records.sentences import BODY_TOO_LONG
 from hookgw.web.server.body_memory import SMALL, BodyMemory
 from hookgw.web.server.client import Client
 from hookgw.web.server.errors import JSON, response_to, shown_path
@@ -367,7 +368,7 @@ class RequestResponse:
             self._active.enter()
 
     def _too_large(self) -> TooLarge:
-        return TooLarge(f"The body may have at most {Size(self._limit)}.")
+        return TooLarge(BODY_TOO_LONG(limit=Size(self._limit)))
 
     def chunks(self) -> Chunks:
         return Chunks(self)

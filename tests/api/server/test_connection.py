@@ -15,6 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
 from hookgw.config import ServerSettings
+from hookgw.kernel import sentence_of
 from hookgw.web import AppApplication as Application
 from hookgw.web import ClientConnection, ClientStream, ClientTimeouts, Refused
 from tests.api.conftest import KEY
@@ -475,7 +476,7 @@ async def test_nothing_is_read_after_the_deadline() -> None:
             other.send(b"GET /")
             await wait_all_tasks_blocked()
             other.send(b"more" * 1000)
-            connection.time_out(Refused(408, "Too late."))
+            connection.time_out(Refused(408, sentence_of("Too late.")))
             other.shutdown(socket.SHUT_WR)
         connection.abort()
         assert other.recv(9999).startswith(b"HTTP/1.1 408 ")
