@@ -40,10 +40,11 @@ from hookgw.site.origin import refusal_of
 from hookgw.site.visitor import Visitor as Visitor
 from hookgw.site.visitor import visitor as visitor
 from hookgw.web.auth import check_need, check_reach_again
+from hookgw.web.body import read_body
 from hookgw.web.gzipped import Gzipped
 from hookgw.web.languages import VARY, choice_of, requested_language, script_texts
 from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
-from hookgw.web.request_body import current_exchange, kept_body, read_body, reserve
+from hookgw.web.request_body import current_exchange, kept_body, reserve
 from hookgw.web.server.errors import BUG, response_to
 from hookgw.web.server.response_memory import PAGE
 from hookgw.web.templates import load_templates

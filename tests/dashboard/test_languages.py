@@ -209,7 +209,7 @@ async def test_each_text_of_each_page_is_marked(
     data = set(_LETTERS.findall(" ".join([*plugins, *kinds, *gateway.instances.connectors, *Right])))
     wrong: dict[str, list[str]] = {}
     seen = set()
-    for rule in app.url_map.iter_rules():
+    for rule in app.routing.url_map.iter_rules():
         if not rule.rule.startswith("/dashboard/") or "GET" not in (rule.methods or ()):
             continue
         if "/live/" in rule.rule or "/assets/" in rule.rule or "<plugin>" in rule.rule:
