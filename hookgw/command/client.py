@@ -295,8 +295,8 @@ def _transport_message(server: str, error: httpx.HTTPError, timeout: float) -> s
         )
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return _(
-            "Cannot connect to hookgw at {server} ({error}). Start it with `hookgw serve`, or set its address "
-            "with --server or HOOKGW_URL.",
+            "Cannot connect to hookgw at {server} ({error}). Start it with `hookgw serve`, or set its "
+            "address with --server or HOOKGW_URL.",
             server=server,
             error=error,
         )
