@@ -44,6 +44,7 @@ from hookgw.operations.node_reports import (
     SendAsked,
     SendPart,
     SignsAsked,
+    received,
 )
 from hookgw.operations.repairs import REPAIR, Mutes, RepairAsked, RepairPart
 from hookgw.records.connectors import ConnectionState
@@ -319,7 +320,7 @@ class Views:
                 instance=instance,
             )
         if part.refused:
-            raise Unavailable(*part.refused)
+            raise Unavailable(*received(part))
 
     async def resend(
         self, deliveries: Sequence[tuple[str, str]], *, without_global: bool
@@ -366,7 +367,7 @@ class Views:
             raise elsewhere
         for part in gathered.parts.values():
             if part.refused:
-                raise (Conflict if part.is_settled else Unavailable)(*part.refused)
+                raise (Conflict if part.is_settled else Unavailable)(*received(part))
         return (await self._history.find(instance, found.id)).summary
 
     async def pass_on_reports(self, states: ConnectionStates) -> NoReturn:
