@@ -17,7 +17,7 @@ was killed.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -255,7 +255,7 @@ def fold_rest(sql: FigureStatements[Any, Tx], transaction: Tx) -> None:
         pass
 
 
-def _by_holder(
+def _by_holder(  # noqa: C901 -- reads once from top to bottom
     sql: FigureStatements[Any, Tx],
     transaction: Tx,
     news: Sequence[tuple[int, Sequence[Entry]]],
@@ -263,32 +263,37 @@ def _by_holder(
 ) -> Mapping[tuple[int, int, Holder], FigureCounts]:
     """Add up news by steps and holders."""
     # First by what the entries name, which are many, and then by those who have figures.
-    minutes: defaultdict[tuple[int, int | str, int], FigureCounts] = defaultdict(FigureCounts)
+    minutes: dict[int, defaultdict[tuple[int | str, int], FigureCounts]] = {}
+    further: Counter[tuple[int, int | str, int]] = Counter()
     for at, entries in news:
         minute = at - at % MINUTE
-        for what, registration, instance, number, receiver, whole in entries:
-            count(minutes[minute, registration, instance], what, number, receiver, whole)
-    registrations = {registration for _, registration, _ in minutes if registration}
-    ids, names = sql.names_of(transaction, registrations, {instance for _, _, instance in minutes})
+        if minute not in minutes:
+            minutes[minute] = defaultdict(FigureCounts)
+        for pair, number in count(minutes[minute], entries).items():
+            further[minute, *pair] += number
+    pairs = {pair for counts in minutes.values() for pair in counts}
+    ids, names = sql.names_of(transaction, {one for one, _ in pairs if one}, {one for _, one in pairs})
     found: defaultdict[tuple[int, int, Holder], FigureCounts] = defaultdict(FigureCounts)
-    for (minute, registration, instance), counts in minutes.items():
+    for minute, by_pair in minutes.items():
         five = minute - minute % FIVE_MINUTES
-        name, registration_id = names.get(instance), ids.get(registration)
-        is_left = name is not None and not is_retired(name)
-        if registration_id is not None:
-            if is_left:
-                found[FIVE_MINUTES, five, Holder("webhook", registration_id)].add(counts)
-            # The event of what the webhook wanted is an entry of its own.
-            counts.accepted = 0
-        if name == GLOBAL_INSTANCE:  # operational events are hookgw's own
-            continue
-        found[MINUTE, minute, GATEWAY].add(counts)
-        # Keys of an instance see nothing of webhooks that hear all of them.
-        if name is None or not is_left or (registration_id is not None and is_global(registration_id)):
-            continue
-        found[FIVE_MINUTES, five, Holder("instance", name)].add(counts)
-        for tag in tags.get(name, ()):
-            found[MINUTE, minute, Holder("tag", tag)].add(counts)
+        for (registration, instance), counts in by_pair.items():
+            name, registration_id = names.get(instance), ids.get(registration)
+            is_left = name is not None and not is_retired(name)
+            if registration_id is not None and is_left:
+                webhook = found[FIVE_MINUTES, five, Holder("webhook", registration_id)]
+                webhook.add(counts)
+                webhook.accepted += further[minute, registration, instance]
+            if name == GLOBAL_INSTANCE:  # operational events are hookgw's own
+                continue
+            found[MINUTE, minute, GATEWAY].add(counts)
+            if name is None or not is_left:
+                continue
+            if registration_id is not None and is_global(registration_id):
+                # Keys of an instance see nothing of webhooks that hear all of them.
+                counts = FigureCounts(accepted=counts.accepted)
+            found[FIVE_MINUTES, five, Holder("instance", name)].add(counts)
+            for tag in tags.get(name, ()):
+                found[MINUTE, minute, Holder("tag", tag)].add(counts)
     return found
 
 
