@@ -173,7 +173,7 @@ _DATA = {
         "acme",
     ),
     *("loja", "tenant", "YOUR", "KEY", "TLS", "PEM", "Bearer", "authorization", "configuration"),
-    "application",  # a media type
+    *("application", "json"),  # a media type
 }
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _OF_DATA = re.compile(
