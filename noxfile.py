@@ -56,6 +56,7 @@ OWN_LOGIC = (
     *("tests/first_party", "tests/models", "tests/auth", "tests/connectors", "tests/fair", "tests/deploy"),
     *("tests/parsing", "tests/delivery", "tests/isolation", "tests/test_bench_peers.py", "tests/mcp"),
     *("tests/manual", "tests/test_docs.py", "tests/test_private_names.py", "tests/test_internals.py"),
+    *("tests/api/test_route_walk.py", "tests/dashboard/test_portal_walk.py"),
 )
 DENDRITE = "v0.13.8"
 # Its xlsx is on no registry; nothing here reads tables. Of isolated-vm, see tests/clients/isolated_vm.
@@ -190,15 +191,23 @@ def networks(session: nox.Session) -> None:
 
 
 @nox.session(python=NEWEST, tags=CI)
+def newest(session: nox.Session) -> None:
+    """Run all tests on the newest Python, those that start processes or PostgreSQL among them."""
+    find_postgresql(session)
+    install(session, "test")
+    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or ON_ALL_CORES), env=FEW_EXAMPLES)
+
+
+@nox.session(python=NEWEST, default=False)
 def coverage(session: nox.Session) -> None:
-    """Run the tests on the newest Python, and report the lines that they did not run; too many are an error.
+    """Do as ``newest`` does, and report the lines that no test ran; too many are an error.
 
     Lines are measured in the workers and in the processes that tests start. ``nox -s coverage -- --branch``
-    also measures branches, in seven minutes.
+    also measures branches.
     """
     find_postgresql(session)
     install(session, "test")
-    # sysmon takes a tenth more time, and the usual core twice the time. Before Python 3.14, sysmon cannot
+    # sysmon takes a sixth more time, and the usual core twice the time. Before Python 3.14, sysmon cannot
     # measure branches.
     core = "ctrace" if session.posargs else "sysmon"
     data = str(Path(session.create_tmp(), "coverage").resolve())
@@ -214,7 +223,7 @@ def coverage(session: nox.Session) -> None:
 def crash(session: nox.Session) -> None:
     """Kill the server at chosen moments, and 20 times at random moments under load; account for every event.
 
-    CI kills it 10 times at random, ``nox -s crash -- --rounds 100`` more often. ``--engine postgresql`` runs
+    CI kills it 5 times at random, ``nox -s crash -- --rounds 100`` more often. ``--engine postgresql`` runs
     all of it on that engine. With arguments, the tests run one after the other, and the figures of the
     account are printed.
     """
@@ -222,7 +231,7 @@ def crash(session: nox.Session) -> None:
     install(session, "test")
     env, rest = take_options(session, rounds="HOOKGW_CRASH_ROUNDS", engine="HOOKGW_CRASH_ENGINE")
     if os.environ.get("CI"):
-        env.setdefault("HOOKGW_CRASH_ROUNDS", "10")
+        env.setdefault("HOOKGW_CRASH_ROUNDS", "5")
     session.run("pytest", "tests/crash", *(("-s", *rest) if session.posargs else ON_ALL_CORES), env=env)
 
 
@@ -286,7 +295,7 @@ def tests(session: nox.Session) -> None:
     """Run the tests on the lowest Python, with the newest versions of everything.
 
     ``nox -s tests -- tests`` also runs those that take long because they start processes or PostgreSQL, as
-    ``coverage`` does.
+    ``newest`` does.
     """
     if session.posargs:
         find_postgresql(session)
@@ -296,9 +305,9 @@ def tests(session: nox.Session) -> None:
     session.run("pytest", *WITHOUT_SLOW, *(session.posargs or quick), env=env)
 
 
-@nox.session(python=LOWEST, tags=CI)
+@nox.session(python=LOWEST, default=False)
 def trio(session: nox.Session) -> None:
-    """Check the use of Trio by all rules of flake8-async; ``lint`` checks those that ruff knows."""
+    """Check the use of Trio by all rules of flake8-async, which take a minute; ``lint`` has some of them."""
     session.install("--quiet", "--no-compile", *nox.project.dependency_groups(PROJECT, "lint"))
     sources = [*Path("hookgw").rglob("*.py"), *Path("plugins").rglob("*.py")]
     # flake8-async is slow, and all its rules are about async functions and Trio.

@@ -30,6 +30,7 @@ from hookgw.messages.routes.media import MediaRoutes
 from hookgw.messages.routes.messages import MessageRoutes
 from hookgw.operations.routes.audit import AuditRoutes
 from hookgw.operations.routes.diagnosis import DiagnosisRoutes
+from hookgw.operations.routes.figures import FigureRoutes
 from hookgw.operations.routes.health import HealthRoutes
 from hookgw.operations.routes.jobs import JobRoutes
 from hookgw.operations.routes.nodes import NodeRoutes
@@ -92,6 +93,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         NodeRoutes(gateway),
         DiagnosisRoutes(gateway),
         ProblemRoutes(gateway),
+        FigureRoutes(gateway),
         RootRoutes(gateway, has_dashboard=bool(pages)),
         HealthRoutes(gateway),
         McpRoutes(app, gateway),

@@ -148,6 +148,8 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     """How long finished deliveries are kept; 0 keeps none."""
     history_limit: Size = Size(2**30)
     """Approximate disk space for finished deliveries; the instances with the most lose their oldest."""
+    figures_limit: Size = Size(256 * 2**20)
+    """Disk space, about, for figures over time: beyond it, minutes become hours, and the oldest hours go."""
     audit: Duration = Duration(90 * DAY)
     """How long the entries of the audit are kept; 0 keeps them for a minute."""
     backup_folder: str | None = None

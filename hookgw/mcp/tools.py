@@ -111,6 +111,11 @@ async def _problems(api: Api, _given: dict[str, Any]) -> Any:
     return {"problems": found["problems"][:MOST_LISTED], "matching": len(found["problems"]) + found["others"]}
 
 
+async def _figures(api: Api, given: dict[str, Any]) -> Any:
+    query = {"span": given.get("span", "24h"), "webhook": given.get("label")}
+    return await api.call("GET", "figures", "find", given.get("instance"), query=query)
+
+
 async def _instances(api: Api, given: dict[str, Any]) -> Any:
     query: dict[str, Any] = {"tag": tag_texts(given.get("tags", {}))}
     if "search" in given:
@@ -248,6 +253,17 @@ TOOLS = (
         f"deliveries it concerns, since when, and {MOST_OF_GROUP} of the problems.",
         _object(),
         _problems,
+    ),
+    Tool(
+        "show_figures",
+        "Show what became of events and deliveries over time: accepted, delivered, dead letters, failed "
+        "attempts by status, and percentiles of the receiver's time and of the whole way, in milliseconds.",
+        _object(
+            instance=_INSTANCE,
+            label=_LABEL,
+            span={"enum": ["1h", "24h", "7d", "30d"], "description": "How far back; 24h by default."},
+        ),
+        _figures,
     ),
     Tool(
         "list_instances",

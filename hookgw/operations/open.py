@@ -88,5 +88,8 @@ async def open_operations(
     nodes = AllNodes(node, fleet.peers, core.settings.server.base_path, clock, answers)
     mutes = Mutes(core.store, core.audit, clock)
     views = Views(nodes, deliveries.service, deliveries.history, mutes, clock)
+    figures = FigureService(
+        core.store, registry, core.backlog, clock, core.settings.storage.figures_limit, node.is_responsible
+    )
     backups = BackupService(core.store, core.jobs, core.audit, clock, core.settings.storage, core.threads)
-    return Operations(monitor, activity, FigureService(clock), views, backups)
+    return Operations(monitor, activity, figures, views, backups)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import UNSET
 
 from hookgw.kernel.fields import write_time
 from hookgw.kernel.times import rfc3339
 from hookgw.operations import responses
 from hookgw.records.audit import ActorKind, AuditEntry, who
+from hookgw.records.figures import Figures, FigureSeries, Percentiles
 from hookgw.records.jobs import Job, JobKind, JobState
 from hookgw.records.problems import Problem, ProblemGroup
 
@@ -99,3 +102,31 @@ def _present_problem(problem: Problem) -> responses.Problem:
         plugin=problem.plugin or UNSET,
         node=problem.node or UNSET,
     )
+
+
+def present_series(series: FigureSeries) -> responses.FigureSeries:
+    return responses.FigureSeries(
+        span=series.span.value,
+        since=rfc3339(series.since),
+        until=rfc3339(series.until),
+        step=int(series.step),
+        steps=[responses.FigureStep(at=rfc3339(at), **_figures(figures)) for at, figures in series.points],
+        total=responses.Figures(**_figures(series.total)),
+        oldestPending=write_time(series.oldest_pending),
+    )
+
+
+def _figures(figures: Figures) -> dict[str, Any]:
+    return {
+        "accepted": figures.accepted,
+        "delivered": figures.delivered,
+        "dead": figures.dead,
+        "dropped": figures.dropped,
+        "failed": dict(figures.failed),
+        "receiver": _milliseconds(figures.receiver),
+        "whole": _milliseconds(figures.whole),
+    }
+
+
+def _milliseconds(found: Percentiles | None) -> responses.Percentiles | None:
+    return None if found is None else responses.Percentiles(*(round(one * 1000, 1) for one in found))

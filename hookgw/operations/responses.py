@@ -313,3 +313,71 @@ class Backup(Struct, frozen=True, kw_only=True):
 
     name: str
     job: str | UnsetType = UNSET
+
+
+class Percentiles(Struct, frozen=True):
+    """Durations in milliseconds, within 5 %, that so many of the others do not exceed.
+
+    Attributes:
+        p50: half of them.
+        p95: 95 of 100.
+        p99: 99 of 100.
+    """
+
+    p50: float
+    p95: float
+    p99: float
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """What became of events and deliveries in some time.
+
+    Attributes:
+        accepted: accepted events; of a webhook, those that it wanted.
+        delivered: deliveries that were delivered; one that is sent again counts again.
+        dead: deliveries that became dead letters.
+        dropped: deliveries that a filter or a plugin dropped.
+        failed: attempts that did not deliver, by the status of the response, or by their outcome without one.
+        receiver: how long receivers took to respond; ``null`` without a response.
+        whole: how long deliveries took, from acceptance to the response; ``null`` if nothing was delivered.
+    """
+
+    accepted: Count
+    delivered: Count
+    dead: Count
+    dropped: Count
+    failed: dict[str, int]
+    receiver: Percentiles | None
+    whole: Percentiles | None
+
+
+class FigureStep(Figures, frozen=True, kw_only=True):
+    """The figures of one step.
+
+    Attributes:
+        at: when it began.
+    """
+
+    at: Time
+
+
+class FigureSeries(Struct, frozen=True, kw_only=True):
+    """Figures over a span of time.
+
+    Attributes:
+        span: how long it is.
+        since: when it began.
+        until: when its last step will have ended.
+        step: the length of a step in seconds.
+        steps: the oldest first, without steps in which nothing happened.
+        total: of the whole span.
+        oldestPending: since when the oldest pending delivery is pending now; ``null`` if none is.
+    """
+
+    span: Literal["1h", "24h", "7d", "30d"]
+    since: Time
+    until: Time
+    step: Count
+    steps: list[FigureStep]
+    total: Figures
+    oldestPending: Time | None  # noqa: N815 - its name in JSON

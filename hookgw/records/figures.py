@@ -7,13 +7,14 @@ histograms of several steps, webhooks or nodes are added up, and a percentile is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from hookgw.kernel.units import DAY
+from hookgw.records.deliveries import Attempt, Outcome
 from hookgw.records.rhythms import HOUR
 
 _RATIO = 1.08
@@ -162,10 +163,51 @@ class Sparkline(NamedTuple):
     dead: Sequence[int]
 
 
-def add_up(histograms: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    """Return the histogram of all that histograms count."""
-    total: dict[int, int] = {}
-    for one in histograms:
-        for bucket, count in one.items():
-            total[bucket] = total.get(bucket, 0) + count
-    return total
+class FigureCounts(msgspec.Struct):
+    """Figures that can be added up. ``failed`` is by :func:`failure_number`, the others by bucket."""
+
+    accepted: int = 0
+    delivered: int = 0
+    dead: int = 0
+    dropped: int = 0
+    failed: dict[int, int] = {}
+    receiver: dict[int, int] = {}
+    whole: dict[int, int] = {}
+
+    def add(self, other: FigureCounts) -> None:
+        self.accepted += other.accepted
+        self.delivered += other.delivered
+        self.dead += other.dead
+        self.dropped += other.dropped
+        for mine, theirs in (
+            (self.failed, other.failed),
+            (self.receiver, other.receiver),
+            (self.whole, other.whole),
+        ):
+            for number, count in theirs.items():
+                mine[number] = mine.get(number, 0) + count
+
+    def figures(self) -> Figures:
+        return Figures(
+            accepted=self.accepted,
+            delivered=self.delivered,
+            dead=self.dead,
+            dropped=self.dropped,
+            failed={_failure_word(number): count for number, count in sorted(self.failed.items())},
+            receiver=percentiles_of(self.receiver),
+            whole=percentiles_of(self.whole),
+        )
+
+
+# Of attempts without a status. No status is below 100. The numbers are stored: new outcomes come behind.
+_CODES = {outcome: number for number, outcome in enumerate(Outcome, 1)}
+_WORDS = {number: outcome.value for outcome, number in _CODES.items()}
+
+
+def failure_number(attempt: Attempt) -> int:
+    """Return the number under which a failed attempt is counted: its status, or one of its outcome."""
+    return attempt.status or _CODES[attempt.outcome]
+
+
+def _failure_word(number: int) -> str:
+    return _WORDS.get(number, str(number))

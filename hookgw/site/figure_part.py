@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 USUAL = Span.DAY
 SPARK_SECONDS = 30.0
 """For so long a small chart is not read again."""
+MOST_AT_ONCE = 100
+"""Registrations whose small charts are read in one query."""
 
 
 class Shown(NamedTuple):
@@ -67,13 +69,31 @@ class Sparks:
 
     async def of(self, registration_ids: Sequence[str]) -> dict[str, Spark | None]:
         """Return the small chart of each registration, by its id."""
+        lines = await self._read(registration_ids)
+        return {name: spark_of(one) for name, one in lines.items()}
+
+    async def of_instances(self, names: Sequence[str]) -> dict[str, Spark | None]:
+        """Return a small chart of what went to the webhooks of each instance."""
+        of_instance = self._gateway.registrations.of_instance
+        webhooks = {name: [one.id for one in of_instance(name)] for name in names}
+        lines = await self._read([one for ids in webhooks.values() for one in ids])
+        found = {}
+        for name, ids in webhooks.items():
+            some = [lines[one] for one in ids if lines[one].delivered]
+            delivered, dead = ([*map(sum, zip(*(one[part] for one in some), strict=True))] for part in (0, 1))
+            found[name] = spark_of(Sparkline(delivered, dead))
+        return found
+
+    async def _read(self, registration_ids: Sequence[str]) -> dict[str, Sparkline]:
         now = self._gateway.clock.steady()
         self._lines = {name: one for name, one in self._lines.items() if now - one[0] < SPARK_SECONDS}
         lacking = [name for name in registration_ids if name not in self._lines]
-        if lacking:
-            found = await self._gateway.figures.sparklines(lacking)
-            self._lines |= {name: (now, one) for name, one in found.items()}
-        return {name: spark_of(self._lines[name][1]) for name in registration_ids if name in self._lines}
+        for start in range(0, len(lacking), MOST_AT_ONCE):
+            some = lacking[start : start + MOST_AT_ONCE]
+            found = await self._gateway.figures.sparklines(some)
+            empty = Sparkline((), ())
+            self._lines |= {name: (now, found.get(name, empty)) for name in some}
+        return {name: self._lines[name][1] for name in registration_ids}
 
 
 def charts_of(series: FigureSeries, axis: Axis) -> list[Shown]:

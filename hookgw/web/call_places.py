@@ -60,6 +60,8 @@ PLACES = {
     "/audit/list/<instance>": CallPlace.ANY,
     "/storage/backup": CallPlace.THIS,
     "/node/list": CallPlace.ANY,
+    "/figures/find": CallPlace.ANY,
+    "/figures/find/<instance>": CallPlace.ANY,
     "/diagnosis": CallPlace.ALL,
     "/problem/list": CallPlace.ALL,
     "/problem/mute/<problem>": CallPlace.ALL,

@@ -202,24 +202,6 @@ class TestChats:
         page = (await browser.http.get(html.unescape(older[1]))).text
         assert [text for _, text in bubbles(page)] == [f"n{number}" for number in range(10)]
 
-    async def test_an_answer_is_sent_once_and_appears(
-        self, browser: Browser, gateway: Gateway, loja1: str
-    ) -> None:
-        await write(gateway, (ANA, "one"))
-        await connect(gateway)
-        path = f"{PAGE}/chats?name={quote(ANA, safe='')}"
-        page = (await browser.get(path)).text
-        fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page))
-        for _ in range(2):  # a second click
-            sent = await browser.http.post(f"/dashboard{PAGE}/chats/send", data={**fields, "text": "two"})
-            assert sent.status_code == 303
-        assert unquote(sent.headers["location"]) == f"/dashboard{PAGE}/chats?name={ANA}&done=sent"
-        page = (await browser.http.get(sent.headers["location"])).text
-        assert bubbles(page) == [("to-me", "one"), ("from-me", "two")]
-        new = {"number": "5511900000000", "text": "hi", "once": "x"}
-        sent = await browser.submit(f"{PAGE}/chats", f"{PAGE}/chats/send", new)
-        assert bubbles((await browser.http.get(sent.headers["location"])).text) == [("from-me", "hi")]
-
     async def test_what_cannot_be_sent_stays_in_the_form(
         self, browser: Browser, gateway: Gateway, loja1: str
     ) -> None:
@@ -254,6 +236,23 @@ class TestChats:
         for tab, status in (("/chats", 503), (f"/chats?name={ANA}", 503), ("/connection", 200)):
             page = await browser.get(f"{PAGE}{tab}")
             assert (page.status_code, "The disk is full." in page.text) == (status, True)
+
+
+async def test_an_answer_is_sent_once_and_appears(browser: Browser, gateway: Gateway, loja1: str) -> None:
+    await write(gateway, (ANA, "one"))
+    await connect(gateway)
+    path = f"{PAGE}/chats?name={quote(ANA, safe='')}"
+    page = (await browser.get(path)).text
+    fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page))
+    for _ in range(2):  # a second click
+        sent = await browser.http.post(f"/dashboard{PAGE}/chats/send", data={**fields, "text": "two"})
+        assert sent.status_code == 303
+    assert unquote(sent.headers["location"]) == f"/dashboard{PAGE}/chats?name={ANA}&done=sent"
+    page = (await browser.http.get(sent.headers["location"])).text
+    assert bubbles(page) == [("to-me", "one"), ("from-me", "two")]
+    new = {"number": "5511900000000", "text": "hi", "once": "x"}
+    sent = await browser.submit(f"{PAGE}/chats", f"{PAGE}/chats/send", new)
+    assert bubbles((await browser.http.get(sent.headers["location"])).text) == [("from-me", "hi")]
 
 
 async def test_a_list_of_chats_reads_no_more_than_its_part_of_a_log(
@@ -352,18 +351,45 @@ class TestSettings:
         assert (refused.status_code, 'value="nonsense"' in refused.text) == (400, True)
 
 
-class TestCodes:
-    @pytest.fixture
-    async def waiting(self, gateway: Gateway) -> list[str]:
-        """Three accounts that show a code."""
-        names = ["a", "b", "c"]
-        for name in names:
-            await gateway.instances.create(
-                name, integration="simulator", options={"connect_delay": "1d"}, tags={"tenant": "acme"}
-            )
-            await gateway.instances.connect(name)
-        return names
+@pytest.fixture
+async def waiting(gateway: Gateway) -> list[str]:
+    """Three accounts that show a code."""
+    names = ["a", "b", "c"]
+    for name in names:
+        await gateway.instances.create(
+            name, integration="simulator", options={"connect_delay": "1d"}, tags={"tenant": "acme"}
+        )
+        await gateway.instances.connect(name)
+    return names
 
+
+async def test_a_customer_scans_with_a_link(
+    browser: Browser, visitor: Browser, gateway: Gateway, waiting: list[str]
+) -> None:
+    await gateway.instances.create("theirs", tags={"tenant": "zoo"})
+    page = (await browser.get("/instances/b/connection")).text
+    form = page.partition('action="/dashboard/portal-link"')[2].partition("</form>")[0]
+    fields: dict[str, Any] = {}
+    for name, value in re.findall(r'name="(\w+)"[^>]*? value="([^"]*)"', form):
+        fields.setdefault(name, []).append(value)
+    made = await browser.http.post("/dashboard/portal-link", data=fields)
+    assert made.status_code == 201
+    [link] = re.findall(r"<code>(.+?)</code>", made.text)
+    visitor.http.cookies.clear()
+    entered = await enter(visitor, link)
+    assert entered.headers["location"] == "/dashboard/instances/b/connection"
+    opened = (await visitor.http.get(entered.headers["location"])).text
+    assert 'alt="QR code"' in opened
+    assert "Let a customer scan it" not in opened
+    assert (await visitor.get("/instances/a/connection")).status_code == 403
+    codes = (await visitor.get("/codes?at=a")).text
+    assert "1 of 1" in codes
+    assert ">a<" not in codes
+    assert "a shows no code" not in codes
+    assert (await visitor.get("/instances/b/chats")).status_code == 403
+
+
+class TestCodes:
     async def test_one_after_the_other(self, browser: Browser, gateway: Gateway, waiting: list[str]) -> None:
         assert "3 accounts wait for a scan." in (await browser.get("/")).text
         assert "Scan 3 codes</a>" in (await browser.get("/instances")).text
@@ -394,31 +420,6 @@ class TestCodes:
             await _scan(gateway, name)
         assert "No account waits for a scan." in (await browser.get("/codes")).text
         assert "wait for a scan" not in (await browser.get("/")).text
-
-    async def test_a_customer_scans_with_a_link(
-        self, browser: Browser, visitor: Browser, gateway: Gateway, waiting: list[str]
-    ) -> None:
-        await gateway.instances.create("theirs", tags={"tenant": "zoo"})
-        page = (await browser.get("/instances/b/connection")).text
-        form = page.partition('action="/dashboard/portal-link"')[2].partition("</form>")[0]
-        fields: dict[str, Any] = {}
-        for name, value in re.findall(r'name="(\w+)"[^>]*? value="([^"]*)"', form):
-            fields.setdefault(name, []).append(value)
-        made = await browser.http.post("/dashboard/portal-link", data=fields)
-        assert made.status_code == 201
-        [link] = re.findall(r"<code>(.+?)</code>", made.text)
-        visitor.http.cookies.clear()
-        entered = await enter(visitor, link)
-        assert entered.headers["location"] == "/dashboard/instances/b/connection"
-        opened = (await visitor.http.get(entered.headers["location"])).text
-        assert 'alt="QR code"' in opened
-        assert "Let a customer scan it" not in opened
-        assert (await visitor.get("/instances/a/connection")).status_code == 403
-        codes = (await visitor.get("/codes?at=a")).text
-        assert "1 of 1" in codes
-        assert ">a<" not in codes
-        assert "a shows no code" not in codes
-        assert (await visitor.get("/instances/b/chats")).status_code == 403
 
 
 async def _scan(gateway: Gateway, name: str) -> None:

@@ -138,7 +138,9 @@ async def test_the_first_in_line_says_what_it_waits_for_and_the_last_answer(
     page = main_of((await browser.get(PAGE)).text)
     assert '<b class="mono">dlv_1</b>' in page
     assert "The next attempt is at <time" in page
-    assert re.search(r'class="state unreachable">unreachable</span> attempt \d+ at <time', page)
+    assert re.search(
+        r'class="state unreachable">unreachable</span> (?:status \d+, )?attempt \d+ at <time', page
+    )
     await gateway.registrations.pause("loja1")
     with trio.fail_after(20):
         while lane.state is not LaneState.PAUSED:

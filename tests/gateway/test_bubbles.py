@@ -18,7 +18,10 @@ IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
         (IMAGE, Words("imageMessage", "Look", 122880)),
         ({"ephemeralMessage": {"message": IMAGE}}, Words("imageMessage", "Look", 122880)),
         ({"viewOnceMessageV2": {"message": {"conversation": "hi"}}}, Words("", "hi")),
-        ({"documentMessage": {"fileName": "a.pdf", "fileLength": {"low": -1, "high": 1}}}, Words("documentMessage", "a.pdf", 2**33 - 1)),
+        (
+            {"documentMessage": {"fileName": "a.pdf", "fileLength": {"low": -1, "high": 1}}},
+            Words("documentMessage", "a.pdf", 2**33 - 1),
+        ),
         ({"audioMessage": {"fileLength": "9" * 20}}, Words("audioMessage")),
         # The file itself is beside what describes it.
         ({**IMAGE, "base64": "A" * 2 * MOST_PART}, Words("imageMessage", "Look", 122880)),
@@ -32,7 +35,7 @@ IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
         ([], Words("strange")),
         (None, Words("strange")),
     ],
-)  # fmt: skip
+)
 def test_words(message: Any, words: Words) -> None:
     kind = "conversation" if words.is_cut else "strange"
     assert words_of(msgspec.json.encode(message), kind) == words

@@ -46,7 +46,11 @@ def bare_texts() -> list[str]:
     return [
         f"{place}: {ast.unparse(call)}"
         for call, place in _calls()
-        if _name(call) in _ERRORS and any(isinstance(argument, bare) for argument in call.args)
+        if _name(call) in (_ERRORS | _DECLARING)
+        and any(
+            isinstance(argument, ast.JoinedStr if _name(call) in _DECLARING else bare)
+            for argument in call.args
+        )
     ]
 
 
@@ -83,7 +87,7 @@ def errors_page() -> str:
     for id_, template, _ in declared_sentences():
         if id_.partition(".")[0] != group:
             group = id_.partition(".")[0]
-            lines += ["", f"## {group}", "", "| id | sentence |", "|---|---|"]
+            lines += ["", f"## Errors: {group}", "", "| id | sentence |", "|---|---|"]
         lines.append(f"| `{id_}` | {_cell(template)} |")
     return "\n".join(lines) + "\n"
 

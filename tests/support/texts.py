@@ -1,7 +1,9 @@
 """Collects the marked texts of the code into the catalogues: ``nox -s texts``.
 
-It prints what is not translated. ``tests/locale/test_catalogues.py`` fails while the catalogues differ from
-the code, or lack a translation.
+It prints what is not translated. With ``es=FILE`` it takes what is missing from another version of the
+catalogue: after a conflict of branches, keep one side, and take the other one so.
+
+``tests/locale/test_catalogues.py`` fails while the catalogues differ from the code, or lack a translation.
 """
 
 from __future__ import annotations
@@ -18,15 +20,12 @@ from babel.messages import Catalog, Message
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
-from hookgw.kernel.fields import Choice, Field, Parts
-from hookgw.kernel.language import ENGLISH, LANGUAGES
+from hookgw.kernel import ENGLISH, LANGUAGES, Choice, Field, Parts
 from hookgw.keys import fields as key_fields
-from hookgw.locale.compiling import FILE
-from hookgw.records.api_keys import MEANINGS
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.operational_kinds import OPERATIONAL_KINDS
-from hookgw.site.field_form import inputs_of
-from hookgw.web.languages import marked_in
+from hookgw.locale import FILE
+from hookgw.records import BUILT_IN_KINDS, MEANINGS, OPERATIONAL_KINDS
+from hookgw.site import inputs_of
+from hookgw.web import marked_in
 from hookgw.webhooks import fields as webhook_fields
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +47,8 @@ _SOURCES = (
     ("hookgw/**/templates/**/*.html", "jinja2.ext:babel_extract"),
 )
 _IMPORTS = re.compile(
-    r"^from hookgw\.kernel\.(language|sentences) import|^from hookgw\.kernel\.errors", re.MULTILINE
+    r"^from hookgw\.kernel\.(language|sentences) import|^from hookgw\.kernel\.errors|^from hookgw import",
+    re.MULTILINE,
 )
 """What a module with marked texts has."""
 _NO_DATE = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)  # what changes each time would be noise
@@ -107,9 +107,9 @@ def kept(language: str) -> Catalog:
 
 
 def updated(language: str, found: Catalog) -> Catalog:
-    """Return a catalogue with all texts and no other one. What has changed a little is marked fuzzy."""
+    """Return a catalogue with all texts and no other one. A text that was changed has no translation."""
     catalogue = kept(language)
-    catalogue.update(found, update_creation_date=False)
+    catalogue.update(found, no_fuzzy_matching=True, update_creation_date=False)
     catalogue.obsolete.clear()
     return catalogue
 
@@ -142,10 +142,22 @@ def translated_languages() -> list[str]:
     return [name for name in LANGUAGES if name != ENGLISH]
 
 
+def take(catalogue: Catalog, other: Path) -> None:
+    """Fill what has no translation from another version of a catalogue, as of a branch."""
+    theirs = read_po(io.BytesIO(other.read_bytes()), locale=catalogue.locale)
+    for message in catalogue:
+        known = theirs.get(message.id, message.context) if message.id else None
+        if known is not None and not known.fuzzy and not all(strings_of(message)):
+            message.string = known.string
+
+
 def main() -> None:
     found = messages()
+    others = dict(argument.split("=", 1) for argument in sys.argv[1:])
     for language in translated_languages():
         catalogue = updated(language, found)
+        if language in others:
+            take(catalogue, Path(others[language]))
         source_of(language).write_text(text_of(catalogue), encoding="utf-8")
         left = untranslated(catalogue)
         print(f"{language}: {len(catalogue)} texts, {len(left)} of them to be translated")

@@ -203,22 +203,30 @@ class InstancePage:
             instance,
             without_global=not visitor().principal.is_global,
             may_connect=visitor().has(Right.CONNECT),
+            may_set=visitor().has(Right.WEBHOOKS),
             may_enable=visitor().has(Right.REPLAY),
         )
 
     async def _now(
-        self, instance: str, *, without_global: bool, may_connect: bool, may_enable: bool, **_: object
+        self,
+        instance: str,
+        *,
+        without_global: bool,
+        may_connect: bool,
+        may_set: bool,
+        may_enable: bool,
+        **_: object,
     ) -> str:
         return await self._site.fragment(
             "instance_now.html",
             webhooks=self._webhooks.rows(instance),
             sparks=await self._webhooks.sparks(instance),
             may_enable=may_enable,
-            **self._connection(instance, may_connect),
+            **self._connection(instance, may_connect, may_set),
             **await self._newest(instance, NEWEST, without_global),
         )
 
-    def _connection(self, instance: str, may_connect: bool) -> dict[str, Any]:
+    def _connection(self, instance: str, may_connect: bool, may_set: bool) -> dict[str, Any]:
         instances = self._gateway.instances
         found, calls = instances.get(instance), instances.capabilities(instance)
         # Who scans the code connects an account, and who has the URL sends events as the network does.
@@ -236,7 +244,7 @@ class InstancePage:
             "reason": instances.close_reason(instance),
             "picture": None if code is None else picture_of(code.code),
             "pairing_code": code.pairing_code if code else None,
-            "has_webhooks": bool(self._gateway.registrations.of_instance(instance)),
+            "lacks_webhook": may_set and not self._gateway.registrations.of_instance(instance),
             "backlog": deliveries,
             "size": size,
         }
@@ -269,9 +277,9 @@ class InstancePage:
         )
 
     async def _connection_now(
-        self, instance: str, *, may_connect: bool, cursor: str | None = None, **_: object
+        self, instance: str, *, may_connect: bool, may_set: bool, cursor: str | None = None, **_: object
     ) -> str:
-        shown = self._connection(instance, may_connect)
+        shown = self._connection(instance, may_connect, may_set)
         found, unread = StateChanges([], None), None
         try:
             found = await read_changes(self._gateway.history, instance, cursor)

@@ -17,6 +17,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.instances import Instance, check_name
 from hookgw.records.tags import parse_tag
+from hookgw.site.figure_part import Spark, Sparks
 from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read_view
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, NavEntry, Site, visitor
@@ -47,6 +48,7 @@ class Row(NamedTuple):
     last_event: float | None
     account: str
     tags: str
+    spark: Spark | None
 
 
 _SORTS = ("name", "webhooks", "pending")
@@ -55,6 +57,7 @@ _COLUMNS = (
     Column("account", N_("Account"), is_usual=False, style="c-name"),
     Column("tags", N_("Tags"), is_usual=False, style="c-name"),
     Column("last", N_("Last event"), style="c-time"),
+    Column("day", N_("Last day"), style="c-spark"),
     Column("webhooks", N_("Webhooks"), sort="webhooks", style="c-event number"),
     Column("pending", N_("Pending"), sort="pending", style="c-count number"),
 )
@@ -69,6 +72,7 @@ class InstancesPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
+        self._sparks = Sparks(site.gateway)
         site.nav.append(NavEntry(N_("Instances"), "/instances"))
         site.add("/instances", self.list, within_reach(Right.READ))
         # Not below /instances/: every name there may be an instance's.
@@ -131,6 +135,7 @@ class InstancesPage:
         names = [one.name for one in shown]
         connections = await gateway.views.connections(names, counts_failing=True)
         newest = await gateway.history.newest(names) if view.has("last") else {}
+        sparks = await self._sparks.of_instances(names) if view.has("day") else {}
         rows = []
         for one in shown:
             connection = connections.of(one)
@@ -146,6 +151,7 @@ class InstancesPage:
                     newest.get(one.name),
                     (connection.account.jid or "").partition("@")[0],
                     ", ".join(f"{name}={value}" for name, value in one.tags.items()),
+                    sparks.get(one.name),
                 )
             )
         return await self._site.fragment(

@@ -322,22 +322,17 @@ class OverviewPage:
         return Figures(total, is_complete)
 
     async def _charts(self, principal: Principal) -> str:
-        """Return the charts of what a key reaches: everything, a tag or an instance; empty for several."""
-        figures, reach, span = self._gateway.figures, principal.reach, asked_span()
-        names = names_within(self._gateway.registry, principal)
-        if names is not None and len(names) == 1:
-            series = await figures.of_instance(names[0], span)
-            target = f"/deliveries?instance={quote(names[0])}"
-        elif names is None:
-            if not any(self._gateway.registrations.page(("", ""), 1)):
-                return ""  # the page says how to begin
-            series, target = await figures.of_gateway(span), "/deliveries"
-        elif reach.instances is None and len(reach.tags) == 1:
-            series, target = await figures.of_tag(*reach.tags[0], span), "/deliveries"
-        else:
+        """Return the charts of what a key reaches; empty if that is nothing yet, or too much to add up."""
+        registry = self._gateway.registry
+        names = names_within(registry, principal)
+        has_webhook = any(registry.page(("", ""), 1, names))
+        try:
+            series = await self._gateway.figures.within(principal, (), asked_span()) if has_webhook else None
+        except Invalid:
+            series = None
+        if series is None:
             return ""
-        more = "/figures" if names is None else ""
-        return await figure_part(self._site, series, here="/", target=target, more=more)
+        return await figure_part(self._site, series, here="/", target="/deliveries", more="/figures")
 
 
 def _right_of(repair: Repair) -> Right:

@@ -78,7 +78,26 @@ LOG = (
     )""",
     "INSERT INTO log_state VALUES (true, '', '', -1, -1, false)",
 )
-_SINCE_6 = {"log", "log_begins", "log_state"}
+# A holder is ``@`` and the number of an instance, ``#`` and a tag, the id of a registration, or empty.
+FIGURES = (
+    """CREATE TABLE figures (
+        step integer NOT NULL,
+        at bigint NOT NULL,
+        holder text COLLATE "C" NOT NULL,
+        accepted bigint NOT NULL,
+        delivered bigint NOT NULL,
+        dead bigint NOT NULL,
+        dropped bigint NOT NULL,
+        more text NOT NULL,
+        PRIMARY KEY (step, at, holder)
+    )""",
+    """CREATE TABLE figure_news (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        entries text NOT NULL
+    )""",
+)
+_SINCE_7 = {"figures", "figure_news"}
+_SINCE_6 = _SINCE_7 | {"log", "log_begins", "log_state"}
 
 # Texts are compared by their bytes, as in the data file: it is faster, and the same on every server.
 SCHEMA: tuple[str, ...] = (
@@ -206,6 +225,7 @@ SCHEMA: tuple[str, ...] = (
     )""",
     "CREATE TABLE hookgw_schema (version integer NOT NULL)",
     *LOG,
+    *FIGURES,
 )
 
 
@@ -215,6 +235,7 @@ _SEQUENCES = {
     "delivery_numbers": "(SELECT max(seq) FROM deliveries)",
     "instance_numbers_number_seq": "(SELECT max(number) FROM instance_numbers)",
     "audit_seq_seq": "(SELECT max(seq) FROM audit)",
+    "figure_news_number_seq": "(SELECT max(number) FROM figure_news)",
     "node_generations": (
         "greatest((SELECT max(generation) FROM members), (SELECT max(generation) FROM nodes))"
     ),
@@ -275,7 +296,7 @@ def _upgrade(connection: Connection, missing: list[str], place: str) -> list[str
     """Bring tables of an earlier version to the present one; return the tables that are missing then."""
     row = connection.execute("SELECT version FROM hookgw_schema").fetchone()
     version: int = row[0] if row else 0
-    expected = _SINCE_6 if version < 6 else set()
+    expected = _SINCE_6 if version < 6 else _SINCE_7
     if not OLDEST_VERSION <= version < VERSION or {*missing} != expected:
         return missing
     if version < 6:
@@ -285,6 +306,8 @@ def _upgrade(connection: Connection, missing: list[str], place: str) -> list[str
         for statement in (LOG_ORDER, *LOG):
             connection.execute(statement)
     connection.execute("ALTER TABLE attempts ADD COLUMN heads text")
+    for statement in FIGURES:
+        connection.execute(statement)
     connection.execute("UPDATE hookgw_schema SET version = %s", (VERSION,))
     logger.info("tables migrated", database=place, schema=VERSION)
     return []

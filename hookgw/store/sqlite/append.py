@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
 from hookgw.store.commits.jobs import AppendedEvent
+from hookgw.store.figure_news import ACCEPTED, WANTED
 from hookgw.store.records import micros
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import of_instance
@@ -84,5 +86,14 @@ def append(
         events = [row for row in events if row[0] in added]
         deliveries = [row for row in deliveries if row[1] in added]
     transaction.appended += events
+    if events:
+        instances_of, registrations = Counter(row[1] for row in events), Counter(row[4] for row in deliveries)
+        transaction.count_entries(
+            news[-1].accepted_at,
+            [
+                *((ACCEPTED, 0, one, count, -1, -1) for one, count in instances_of.items()),
+                *((WANTED, one, 0, count, -1, -1) for one, count in registrations.items()),
+            ],
+        )
     _ADD_DELIVERIES.run(connection, deliveries)
     return added

@@ -17,6 +17,8 @@ MAX_REMEMBERED = 100_000
 _INSTANCE_PREFIX = "@"
 # Begins the URLs of attempts, so that they are found when names are pruned.
 _URL_PREFIX = ">"
+# Begins the tags that have figures.
+_TAG_PREFIX = "#"
 
 _ADD = Bulk(
     "INSERT INTO names (name) SELECT column1 FROM",
@@ -35,6 +37,11 @@ def of_instance(name: str) -> str:
 def of_url(url: str) -> str:
     """Return the name under which the URL of an attempt is stored in the table."""
     return _URL_PREFIX + url
+
+
+def of_tag(tag: str) -> str:
+    """Return the name under which a tag is stored in the table."""
+    return _TAG_PREFIX + tag
 
 
 class NameIds:

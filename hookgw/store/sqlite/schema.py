@@ -27,6 +27,9 @@ nobody wanted it, and its payload is kept all the same, or is empty if it was ac
 with ``events.keep: wanted``. Whoever makes a delivery of an event later raises its ``heard`` in the same
 commit: pruning takes events with 0 for unwanted.
 
+``figures`` has a row for each step of time in which something happened, by who it happened to: the number of
+the name of an instance, a registration or a tag, or 0 for the gateway. Their times are whole seconds.
+
 A file has the table ``overwritten`` if all that was ever removed from it was overwritten: it was created, or
 rewritten, by a version of hookgw that does so. Other files have none, and are the same otherwise, so this has
 no number of its own.
@@ -108,6 +111,22 @@ LOG = (
     f"INSERT INTO log_state VALUES (1, {_GENERATION}, 0, 0)",  # noqa: S608
 )
 
+# By time first: what is folded lies together, and what is old goes by ranges. See hookgw/store/figures.py.
+FIGURES = (
+    """CREATE TABLE figures (
+        step INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        holder INTEGER NOT NULL,
+        accepted INTEGER NOT NULL,
+        delivered INTEGER NOT NULL,
+        dead INTEGER NOT NULL,
+        dropped INTEGER NOT NULL,
+        more TEXT NOT NULL,
+        PRIMARY KEY (step, at, holder)
+    ) WITHOUT ROWID""",
+    "CREATE TABLE figure_news (number INTEGER PRIMARY KEY, entries TEXT NOT NULL)",
+)
+
 SCHEMA: tuple[str, ...] = (
     "CREATE TABLE names (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
     """CREATE TABLE events (
@@ -173,6 +192,7 @@ SCHEMA: tuple[str, ...] = (
     "CREATE TABLE probe (only INTEGER PRIMARY KEY CHECK (only = 1), writes INTEGER NOT NULL)",
     *AUDIT,
     *LOG,
+    *FIGURES,
 )
 
 
@@ -262,6 +282,8 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
         for statement in LOG:
             connection.execute(statement)
     connection.execute("ALTER TABLE attempts ADD COLUMN heads TEXT")
+    for statement in FIGURES:
+        connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 

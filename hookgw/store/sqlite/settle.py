@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
+from hookgw.store.figure_news import entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
-from hookgw.store.sqlite.name_ids import NameIds, of_url
+from hookgw.store.sqlite.name_ids import of_url
+from hookgw.store.sqlite.transaction import Transaction
 
 # One JSON array for any number of rows: the statement stays prepared, and SQLite's limit on parameters does
 # not matter. NOT INDEXED holds every version of SQLite to the search by number: with ``state = 'pending'``
 # the partial index of the outbox would do as well, and be walked from end to end.
-_STILL_PENDING = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
+_STILL_PENDING = """SELECT json_group_array(json_array(seq, registration, instance, size, queued_at))
+    FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'"""
+_NAMES = """SELECT json_group_array(json_array(number, name)) FROM names
+    WHERE number IN (SELECT value FROM json_each(?))"""
 # Without an attempt (parked, expired) the count of attempts stays.
 _SETTLE = Bulk(
     """UPDATE deliveries SET state = column2, attempts = coalesce(column3, attempts),
@@ -76,16 +81,13 @@ _REMOVE = (
 _MAKE_DUE = """UPDATE deliveries INDEXED BY waiting SET next_at = 0
     WHERE state = 'pending' AND next_at > 0 AND registration = (SELECT number FROM names WHERE name = ?)"""
 
-_numbers_of = msgspec.json.Decoder(list[int]).decode
+_rows_of = msgspec.json.Decoder(list[tuple[int, int, int, int, int]]).decode
+_names_of = msgspec.json.Decoder(list[tuple[int, str]]).decode
 _weights_of = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
 
 def settle(
-    connection: sqlite3.Connection,
-    names: NameIds,
-    settlements: Sequence[Settlement],
-    *,
-    keep_history: bool = True,
+    transaction: Transaction, settlements: Sequence[Settlement], *, keep_history: bool = True
 ) -> PendingChange:
     """Write outcomes of deliveries, in order; return what is no longer pending.
 
@@ -93,19 +95,28 @@ def settle(
     """
     if not settlements:
         return {}
+    connection, names = transaction.connection, transaction.names
     asked = msgspec.json.encode(list({settlement.seq for settlement in settlements})).decode()
-    pending = set(_numbers_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0]))
+    rows = _rows_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0])
+    pending = {row[0]: row for row in rows}
     finished = []
     applied = []
+    entries = []
+    counts: dict[tuple[int, int], tuple[int, int]] = {}
     for settlement in settlements:
-        if settlement.seq in pending:
+        row = pending.get(settlement.seq)
+        if row is not None:
+            seq, registration, instance, size, queued_at = row
             applied.append(settlement)
+            entries.append(entry_of(settlement, registration, instance, queued_at))
             if settlement.state is not DeliveryState.PENDING:
                 # From here on the delivery is final: a second settlement in this commit must not change it.
-                pending.remove(settlement.seq)
-                finished.append(settlement.seq)
-    # Before the rows may be removed below.
-    gone = weight(connection, finished)
+                del pending[seq]
+                finished.append(seq)
+                former, former_bytes = counts.get((registration, instance), (0, 0))
+                counts[registration, instance] = former + 1, former_bytes + size
+    transaction.count_entries(settlements[-1].at, entries)
+    gone = _named(connection, counts)
     if not keep_history and finished:
         seqs = msgspec.json.encode(finished).decode()
         remove(connection, seqs, connection.execute(_EVENTS_OF, (seqs,)).fetchone()[0])
@@ -154,6 +165,20 @@ def settle(
             ],
         )
     return gone
+
+
+def _named(
+    connection: sqlite3.Connection, counts: Mapping[tuple[int, int], tuple[int, int]]
+) -> PendingChange:
+    if not counts:
+        return {}
+    numbers = msgspec.json.encode(list({number for pair in counts for number in pair})).decode()
+    names = dict(_names_of(connection.execute(_NAMES, (numbers,)).fetchone()[0]))
+    # The names of instances have a prefix; see name_ids.py.
+    return {
+        (names[registration], names[instance][1:]): count
+        for (registration, instance), count in counts.items()
+    }
 
 
 def _is_delivered_at_once(settlement: Settlement) -> bool:

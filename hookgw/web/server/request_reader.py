@@ -57,7 +57,8 @@ _LONGEST_KNOWN = 2048
 _BAD_CHUNK = Sentence(
     "http.chunk",
     "Each chunk must begin with a line of its size in plain hexadecimal digits, and end with CR LF "
-    f"(RFC 9112, section 7.1). The line may have at most {_LONGEST_CHUNK_LINE} bytes.",
+    "(RFC 9112, section 7.1). The line may have at most {most} bytes.",
+    most=_LONGEST_CHUNK_LINE,
 )
 _LONG_EXTENSIONS = Sentence(
     "http.chunk_extensions",

@@ -137,6 +137,7 @@ async def test_tables_of_version_5(database: Server, connection: psycopg.Connect
     connection.execute("DROP TABLE log, log_begins, log_state")
     connection.execute("ALTER TABLE events DROP COLUMN xid")
     connection.execute("ALTER TABLE attempts DROP COLUMN heads")
+    connection.execute("DROP TABLE figures, figure_news")
     connection.execute("UPDATE hookgw_schema SET version = 5")
     async with open_store(database, clock=Clock()) as store:
         before = await store.list_events(query)
@@ -156,13 +157,18 @@ async def test_tables_of_version_6(database: Server, connection: psycopg.Connect
         await store.append(to("e1"))
         [seq] = await seqs_of(store)
         await settle(store, failed(seq))
+    connection.execute("DROP TABLE figures, figure_news")
     connection.execute("ALTER TABLE attempts DROP COLUMN heads")
     connection.execute("UPDATE hookgw_schema SET version = 6")
     async with open_store(database, clock=Clock()) as store:
-        [seq] = await seqs_of(store)
+        await store.append(to("e2"))
+        assert await store.fold_figures({})
+        assert await ids_of(store, LANE) == ["e1", "e2"]
         made = attempt(2, Outcome.FAILED, request_head="POST / HTTP/1.1")
         await settle(store, Settlement(seq=seq, state=DeliveryState.DEAD, at=AT, attempt=made))
         assert [one.request_head for one in (await report(store)).attempts] == [None, "POST / HTTP/1.1"]
+    assert connection.execute("SELECT version FROM hookgw_schema").fetchone() == (VERSION,)
+    assert connection.execute("SELECT DISTINCT accepted FROM figures").fetchall() == [(1,)]
 
 
 SEQUENCES = ("event_numbers", "delivery_numbers", "instance_numbers_number_seq", "audit_seq_seq")
