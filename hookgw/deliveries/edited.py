@@ -20,7 +20,12 @@ from hookgw.records.events import Event, edited_from, edited_id
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import JobKind
 from hookgw.records.registrations import Registration
-from hookgw.records.sentences import DELIVERYS_WEBHOOK_DELETED, DELIVERYS_WEBHOOK_DISABLED, ERASURE_UNDER_WAY
+from hookgw.records.sentences import (
+    DELIVERYS_WEBHOOK_DELETED,
+    DELIVERYS_WEBHOOK_DISABLED,
+    ERASURE_UNDER_WAY,
+    NO_WEBHOOK,
+)
 from hookgw.store import AuditQuery, DeliveryReport, DeliverySummary
 
 SendOnce: TypeAlias = Callable[[Registration, Event], Awaitable[Attempt]]
@@ -141,7 +146,7 @@ class EditedDeliveries:
         report = await self._history.find_event(instance, event_id, without_global=without_global)
         registration = self._registry.find(instance, label)
         if registration is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {label[:128]!r}.")
+            raise NotFound(NO_WEBHOOK(instance=instance, label=label[:128]))
         for former in report.deliveries:
             if former.registration == registration.id:
                 return await self._resend(instance, former.id, without_global=without_global)

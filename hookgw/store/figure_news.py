@@ -17,7 +17,7 @@ count, and the buckets of the receiver's time and of the whole way, or -1.
 A registration is a number or an id, as the engine has it.
 """
 
-# Events of an instance; deliveries of them to a registration; dead letters without an attempt.
+# Events of an instance, without a registration; deliveries of them; dead letters without an attempt.
 ACCEPTED, WANTED, BURIED = 0, 1, 2
 # Deliveries, each with its last attempt; of those that stay pending, the attempt.
 _PENDING, DELIVERED, _DEAD, _DROPPED = 3, 4, 5, 6

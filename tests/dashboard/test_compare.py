@@ -74,7 +74,7 @@ async def test_an_edited_copy_says_of_what_and_whose_it_is(
     copy = sent.headers["location"].partition("?")[0].removeprefix("/dashboard")
     page = (await browser.get(copy)).text
     assert "This is an edited copy of dlv_1." in page
-    assert re.search(r"\w+ sent it\.", page)
+    assert "It was sent with the key configuration." in page
     compared = (await browser.get(f"{copy}/compare?with=dlv_1")).text
     assert "1 line differs." in compared
     marks = r'<(del|ins)><span class="mark">(.)</span><code>\s*&#34;text&#34;: (.*?)</code>'

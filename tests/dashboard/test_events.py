@@ -139,14 +139,17 @@ async def test_an_event_that_nobody_wanted_is_sent_once_to_a_url(
     assert (wrong.status_code, "has no webhook" in wrong.text) == (404, True)
 
 
-async def test_without_the_right_to_see_data_there_is_no_monitor(
+async def test_without_the_right_to_see_data_the_monitor_shows_none(
     shop: str, visitor: Browser, gateway: Gateway, url: str
 ) -> None:
     async with httpx.AsyncClient(base_url=url, trust_env=False, headers={"apikey": KEY}) as http:
         made = await http.post("/key/create", json={"name": "reader", "rights": ["read", "replay", "send"]})
     await visitor.log_in(made.json()["key"])
-    assert "/dashboard/events" not in (await visitor.get("/deliveries")).text
-    for path in ("/events", "/live/events", f"/events/{shop}/evt_1", f"/events/{shop}/evt_1/row"):
+    for path in ("/events", f"/events/{shop}/evt_1", f"/events/{shop}/evt_1/row"):
+        page = await visitor.get(path)
+        assert (page.status_code, "Olá" in page.text, "/send" in page.text) == (200, False, False), path
+    assert shown((await visitor.get("/events")).text) == ["evt_3", "evt_2", "evt_1"]
+    for path in ("/events?text=Ol", "/live/events?text=Ol", f"/events/{shop}/evt_1/data.json"):
         assert (await visitor.get(path)).status_code == 403, path
     sent = await visitor.submit("/deliveries", f"/events/{shop}/evt_1/send", {"label": "crm"})
     assert sent.status_code == 403

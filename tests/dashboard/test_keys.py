@@ -181,7 +181,7 @@ async def test_every_page_needs_its_right_and_its_reach(
                 303,
                 400,
                 404,
-            )
+            ), path
 
 
 async def call(browser: Browser, method: str, path: str) -> httpx.Response:

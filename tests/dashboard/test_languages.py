@@ -175,7 +175,7 @@ _DATA = {
         "acme",
     ),
     *("loja", "tenant", "YOUR", "KEY", "TLS", "PEM", "Bearer", "authorization", "configuration"),
-    *("application", "json"),
+    *("application", "json"),  # a media type
 }
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _OF_DATA = re.compile(

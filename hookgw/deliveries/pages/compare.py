@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from quart import Response, request
 
-from hookgw.core.access import check_reach, check_right
+from hookgw.core.access import check_reach
 from hookgw.deliveries.pages.delivery import envelope_of
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.language import gettext as _
@@ -35,11 +35,10 @@ class ComparePage:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._gateway = site.gateway
-        site.add("/deliveries/<instance>/<name>/compare", self.show, Right.READ)
+        site.add("/deliveries/<instance>/<name>/compare", self.show, Right.PAYLOADS)
 
     async def show(self, instance: str, name: str) -> Response:
         """Compare a delivery with ``with`` of the query: another one's id, after its instance and a ``/``."""
-        check_right(visitor().principal, Right.PAYLOADS)
         await reserve(LIST)
         asked, error = request.args.get("with", "").strip()[:LONGEST], None
         report = await self._find(instance, name)

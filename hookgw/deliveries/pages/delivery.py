@@ -233,11 +233,13 @@ def _headers(registration: Registration | None) -> list[SentHeader]:
 
 
 def _editor(origin: Origin | None) -> str:
-    """Return who made an edited copy: the person, for whom may know operators, or the key."""
+    """Return who made an edited copy, in a sentence: a person's name is for those who may know operators."""
     actor = None if origin is None else origin.actor
     if actor is None:
         return ""
-    return (actor.person if visitor().principal.is_global else "") or actor.name
+    if actor.person and visitor().principal.is_global:
+        return _("{person} sent it.", person=actor.person)
+    return _("It was sent with the key {key}.", key=actor.name)
 
 
 def _path(instance: str, report: DeliveryReport) -> str:

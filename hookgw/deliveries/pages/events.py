@@ -13,15 +13,17 @@ from quart import Response, request
 from hookgw.core.access import check_right
 from hookgw.deliveries.pages.deliveries import row_of
 from hookgw.deliveries.pages.suggestions import tagged
+from hookgw.deliveries.present import WITHHELD
 from hookgw.deliveries.requests import parse_list
 from hookgw.deliveries.selection import instances_of
-from hookgw.kernel.errors import HookgwError, Invalid, NotFound
+from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
 from hookgw.kernel.rules import check_url
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import Attempt
 from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
+from hookgw.records.sentences import NO_INSTANCE_WITH_TAG
 from hookgw.site.payloads import MOST, Shown, html_size, shown_json, shown_text
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -65,7 +67,7 @@ class Row(NamedTuple):
         key: names its row on the page.
         instance: the name that people know, also of a deleted instance.
         path: of its page below the dashboard; empty if the instance was deleted.
-        preview: the beginning of its payload, in one line.
+        preview: the beginning of its payload, in one line; empty for who may not see it.
     """
 
     event: Event
@@ -81,8 +83,7 @@ class EventsPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        site.nav.append(NavEntry(N_("Events"), "/events", Right.PAYLOADS))
-        # The need is that of the log; each view checks the right to see data, too.
+        site.nav.append(NavEntry(N_("Events"), "/events"))
         site.add("/events", self.show, within_reach(Right.READ))
         site.add("/live/events", self.live, within_reach(Right.READ))
         site.add("/events/<instance>/<event_id>", self.event, Right.READ)
@@ -97,12 +98,11 @@ class EventsPage:
         )
 
     async def show(self) -> Response:
-        check_right(visitor().principal, Right.PAYLOADS)
         filters, principal, error, table = _asked(), visitor().principal, None, ""
         cursor = request.args.get("cursor") or None
         try:
             table = await self._table(filters, cursor, principal)
-        except (Invalid, NotFound) as wrong:
+        except (Forbidden, Invalid, NotFound) as wrong:
             error = wrong
         return await self._site.render(
             "events.html",
@@ -118,7 +118,6 @@ class EventsPage:
     async def live(self) -> Response:
         """Stream the list. Each stream holds one rendering, however slowly its browser reads."""
         filters, principal = _asked(), visitor().principal
-        check_right(principal, Right.PAYLOADS)
         self._query(filters, principal)  # refused here, not once a second
         return self._streams.open(
             visitor().signed_in,
@@ -130,6 +129,8 @@ class EventsPage:
     def _query(self, filters: Filters, principal: Principal) -> EventQuery | None:
         """Return the query of the log that filters ask for; ``None`` if it is for no instance."""
         gateway = self._gateway
+        if filters.text:  # matches tell what is in the data
+            check_right(principal, Right.PAYLOADS)
         tags = [filters.tag] if "=" in filters.tag else ()
         given = {"instances": filters.instance, "kind": filters.kind}
         selection = parse_list(given, gateway.catalog, now=gateway.clock.wall(), over_all=True, tags=tags)
@@ -137,7 +138,7 @@ class EventsPage:
         if filters.tag and not tags:
             names = tuple(tagged(gateway.registry, principal, filters.tag, selection))
             if not names:
-                raise NotFound(f"No instance has the tag {filters.tag[:128]!r}.")
+                raise NotFound(NO_INSTANCE_WITH_TAG(tag=filters.tag[:128]))
         if names == ():
             return None
         is_one = names is not None and len(names) == 1
@@ -158,14 +159,14 @@ class EventsPage:
             found, older = page.events, page.cursor
         return await self._site.fragment(
             "events_list.html",
-            rows=[self._row(one) for one in found],
+            rows=[self._row(one, shows_data=principal.rights.has(Right.PAYLOADS)) for one in found],
             older=f"/events?{filters.query(cursor=older)}" if older else None,
             first=f"/events?{filters.query()}" if cursor else None,
             is_filtered=bool(filters.given()),
             names_instances=principal.instance is None,
         )
 
-    def _row(self, logged: LoggedEvent) -> Row:
+    def _row(self, logged: LoggedEvent, *, shows_data: bool) -> Row:
         event = logged.event
         exists = self._gateway.instances.find(event.instance) is not None
         preview = " ".join(event.data_json[:PREVIEW].decode(errors="replace").split())
@@ -175,19 +176,20 @@ class EventsPage:
             f"{event.instance}.{event.id}",
             name_before_retirement(event.instance),
             f"/events/{quote(event.instance)}/{quote(event.id)}" if exists else "",
-            preview + ("…" if len(event.data_json) > PREVIEW else ""),
+            preview + ("…" if len(event.data_json) > PREVIEW else "") if shows_data else "",
         )
 
     async def opened(self, instance: str, event_id: str) -> Response:
         """Return what the row of an event opens to."""
-        check_right(visitor().principal, Right.PAYLOADS)
         report = await self._gateway.history.find_event(
             instance, event_id, without_global=not visitor().principal.is_global
         )
+        event, shows_data = report.event, visitor().has(Right.PAYLOADS)
         text = await self._site.fragment(
             "event_opened.html",
-            data=shown_json(report.event.data_json, MOST_OPENED),
-            curl=_curl(self._gateway, report.event, MOST_OPENED),
+            data=shown_json(event.data_json, MOST_OPENED) if shows_data else None,
+            curl=_curl(self._gateway, event, MOST_OPENED) if shows_data else None,
+            withheld=WITHHELD,
             path=_path(instance, event_id),
         )
         return Response(text, content_type="text/html; charset=utf-8")
@@ -199,17 +201,18 @@ class EventsPage:
         self, instance: str, event_id: str, error: HookgwError | None = None, **shown: Attempt | str
     ) -> Response:
         gateway, principal = self._gateway, visitor().principal
-        check_right(principal, Right.PAYLOADS)
         gateway.instances.get(instance)
         await reserve(LIST)
         report = await gateway.history.find_event(instance, event_id, without_global=not principal.is_global)
+        shows_data = principal.rights.has(Right.PAYLOADS)
         return await self._site.render(
             "event.html",
             200 if error is None else error.status,
             event=report.event,
             accepted_at=report.accepted_at,
-            data=shown_json(report.event.data_json),
-            curl=_curl(gateway, report.event, MOST),
+            data=shown_json(report.event.data_json) if shows_data else None,
+            curl=_curl(gateway, report.event, MOST) if shows_data else None,
+            withheld=WITHHELD,
             rows=[row_of(gateway, one) for one in report.deliveries],
             webhooks=[one for one in gateway.registrations.of_instance(instance) if one.enabled],
             path=_path(instance, event_id),
@@ -220,12 +223,12 @@ class EventsPage:
     async def download(self, instance: str, event_id: str, part: str) -> Response:
         """Return the whole data, or the body of the call that emits it again."""
         if part not in ("data", "emit"):
-            raise NotFound(f"The event has no {part[:64]!r}.")
-        check_right(visitor().principal, Right.PAYLOADS)
+            raise NotFound.of("event.no_part", "The event has no {part!r}.", part=part[:64])
         await reserve(LIST)
         report = await self._gateway.history.find_event(
             instance, event_id, without_global=not visitor().principal.is_global
         )
+        check_right(visitor().principal, Right.PAYLOADS)
         headers = {"content-disposition": f'attachment; filename="{event_id}-{part}.json"'}
         content = report.event.data_json if part == "data" else _emit_body(report.event)
         return Response(content, headers=headers, content_type="application/json")

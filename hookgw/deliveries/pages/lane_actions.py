@@ -18,6 +18,7 @@ from hookgw.records.deliveries import LaneState
 from hookgw.records.lane_lists import LaneFilter
 from hookgw.records.problems import Repair
 from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.sentences import DONE_OF
 from hookgw.site.list_view import MOST_SEARCH
 from hookgw.site.site import Form, Site, visitor
 from hookgw.web.auth import check_named
@@ -113,7 +114,9 @@ class LaneActions:
         try:
             action = ACTIONS.get(name)
             if action is None:
-                raise Invalid(f"action must be one of {', '.join(ACTIONS)}.")
+                raise Invalid.of(
+                    "lanes.unknown_action", "action must be one of {actions}.", actions=", ".join(ACTIONS)
+                )
             places = form.all("webhook")[:MOST_WEBHOOKS]
             if not places:
                 return await self._page(await self._plan(name, action, form, principal))
@@ -123,7 +126,7 @@ class LaneActions:
             part = await gateway.views.repair(action.repair, named)
             if part.refused:
                 refused = [f"{place}: {' '.join(why)}" for place, why in part.refused[:MOST_REFUSED]]
-                raise Conflict(f"{part.done:,} of {len(named):,} are done.", *refused)
+                raise Conflict(DONE_OF(done=part.done, count=len(named)), *refused)
         except (Conflict, Invalid) as error:
             return await self._page(None, error)
         return self._site.redirect("/lanes", done=action.done)

@@ -87,12 +87,12 @@ def append(
         deliveries = [row for row in deliveries if row[1] in added]
     transaction.appended += events
     if events:
-        instances_of, registrations = Counter(row[1] for row in events), Counter(row[4] for row in deliveries)
+        heard, wanted_by = Counter(row[1] for row in events), Counter((row[4], row[2]) for row in deliveries)
         transaction.count_entries(
             news[-1].accepted_at,
             [
-                *((ACCEPTED, 0, one, count, -1, -1) for one, count in instances_of.items()),
-                *((WANTED, one, 0, count, -1, -1) for one, count in registrations.items()),
+                *((ACCEPTED, 0, one, count, -1, -1) for one, count in heard.items()),
+                *((WANTED, *one, count, -1, -1) for one, count in wanted_by.items()),
             ],
         )
     _ADD_DELIVERIES.run(connection, deliveries)

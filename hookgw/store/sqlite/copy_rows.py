@@ -11,8 +11,11 @@ from hookgw.config.folders import sync_folder
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.records.sentences import NO_FILE
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
+from hookgw.store.figures import fold_rest
+from hookgw.store.sqlite import figures
 from hookgw.store.sqlite.database import BESIDE, open_database, start_errors
 from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
+from hookgw.store.sqlite.transaction import Transaction
 
 # Events of which only the id is left have numbers below all others; see event_ids.py.
 _BELOW = 2**62
@@ -26,6 +29,8 @@ _EVENTS = Source(
     where="t.heard >= 0",
 )
 _LOG = "coalesce((SELECT substr(name, 2) FROM names WHERE number = t.instance), '')"
+# The prefixes are those of the names; see name_ids.py.
+_HOLDER = "coalesce((SELECT name FROM names WHERE number = t.holder), '')"
 _SOURCES = {
     "records": Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
     "events": _EVENTS,
@@ -55,6 +60,12 @@ _SOURCES = {
         # That of all logs means nothing if they are not whole.
         where="t.instance <> 0 OR (SELECT is_whole FROM log_state)",
     ),
+    "figures": Source(
+        f"t.step, t.at, {_HOLDER}, t.accepted, t.delivered, t.dead, t.dropped, t.more",
+        "figures",
+        key=("t.step", "t.at", _HOLDER),
+        where="t.holder = 0 OR EXISTS (SELECT 1 FROM names WHERE number = t.holder)",
+    ),
     "audit": Source("t.seq, t.at, t.instance, t.instance_id, t.action, t.entry", "audit"),
 }
 _PLACES = (
@@ -72,6 +83,7 @@ _INSERT = {
     "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "bodies": "INSERT INTO bodies VALUES (?, ?)",
     "logs": "REPLACE INTO log_begins VALUES (?, ?)",
+    "figures": "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     "audit": "INSERT INTO audit (seq, at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?, ?)",
 }
 _SET_WHOLE = "UPDATE log_state SET is_whole = EXISTS (SELECT 1 FROM log_begins WHERE instance = 0)"
@@ -149,6 +161,9 @@ class FileRows(TableRows):
         if table.name == "logs":
             ids = self._names.ids({of_instance(row[0]) for row in rows if row[0]})
             return [(ids[of_instance(row[0])] if row[0] else 0, row[1]) for row in rows]
+        if table.name == "figures":
+            ids = self._names.ids({row[2] for row in rows if row[2]})
+            return [(*row[:2], ids[row[2]] if row[2] else 0, *row[3:]) for row in rows]
         if table.name == "attempts":
             urls = {row[8]: of_url(row[8]) for row in rows if row[8] is not None}
             ids = self._names.ids(urls.values()) if urls else {}
@@ -167,7 +182,15 @@ def open_source(path: Path) -> Iterator[FileRows]:
     if not path.is_file():
         raise StorageUnavailable(NO_FILE(path=path))
     with open_database(path) as connections, start_errors(path):
-        yield FileRows(connections.writer, str(path))
+        connection = connections.writer
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            fold_rest(figures, Transaction(connection, NameIds(connection)))
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        yield FileRows(connection, str(path))
 
 
 @contextmanager
