@@ -376,7 +376,7 @@ def texts(session: nox.Session) -> None:
     A test fails while they differ from the code.
     """
     install(session, "test")
-    session.run("python", "-m", "tests.support.texts")
+    session.run("python", "-m", "tests.support.texts", *session.posargs)
 
 
 @nox.session(default=False)

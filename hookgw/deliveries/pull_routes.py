@@ -113,7 +113,8 @@ class PullRoutes:
                     yield b"id: %b\ndata: %b\n\n" % (one.cursor.encode(), data)
         except HookgwError as error:
             # The response has begun: the reason comes as an event, and the client connects again.
-            data = msgspec.json.encode({"message": error.messages})
+            ids = [{"id": one.id, "values": one.values} for one in error.messages]
+            data = msgspec.json.encode({"message": [*map(str, error.messages)], "errors": ids})
             yield b"event: error\ndata: %b\n\n" % data
 
 
