@@ -74,6 +74,7 @@ PLACES = {
     "/dashboard/tour/show": CallPlace.ANY,
     "/dashboard/problems/mute": CallPlace.ALL,
     "/dashboard/problems/unmute": CallPlace.ANY,
+    "/dashboard/figures": CallPlace.ANY,
     "/dashboard/login": CallPlace.ANY,
     "/dashboard/logout": CallPlace.ANY,
     "/dashboard/language/<language>": CallPlace.ANY,
