@@ -77,7 +77,9 @@ class WebhookPage:
 
     async def show(self, instance: str, label: str) -> Response:
         tab = request.args.get("tab", "")
-        return await self.page(instance, label, tab if tab in TABS else "")
+        right = TABS.get(tab)
+        may_see = tab in TABS and (right is None or visitor().has(right))
+        return await self.page(instance, label, tab if may_see else "")
 
     async def page(
         self,

@@ -204,15 +204,24 @@ class InstancePage:
             without_global=not visitor().principal.is_global,
             may_connect=visitor().has(Right.CONNECT),
             may_set=visitor().has(Right.WEBHOOKS),
+            may_enable=visitor().has(Right.REPLAY),
         )
 
     async def _now(
-        self, instance: str, *, without_global: bool, may_connect: bool, may_set: bool, **_: object
+        self,
+        instance: str,
+        *,
+        without_global: bool,
+        may_connect: bool,
+        may_set: bool,
+        may_enable: bool,
+        **_: object,
     ) -> str:
         return await self._site.fragment(
             "instance_now.html",
             webhooks=self._webhooks.rows(instance),
             sparks=await self._webhooks.sparks(instance),
+            may_enable=may_enable,
             **self._connection(instance, may_connect, may_set),
             **await self._newest(instance, NEWEST, without_global),
         )
@@ -251,13 +260,14 @@ class InstancePage:
         page = await self._gateway.history.list(query)
         return [row_of(self._gateway, one) for one in page.deliveries]
 
-    async def _webhooks_now(self, instance: str, **_: object) -> str:
+    async def _webhooks_now(self, instance: str, *, may_enable: bool, **_: object) -> str:
         return await self._site.fragment(
             "instance_webhooks_now.html",
             instance=instance,
             path=f"/instances/{quote(instance)}",
             webhooks=self._webhooks.rows(instance),
             sparks=await self._webhooks.sparks(instance),
+            may_enable=may_enable,
         )
 
     async def _deliveries_now(self, instance: str, *, without_global: bool, **_: object) -> str:
