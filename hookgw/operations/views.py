@@ -262,7 +262,7 @@ class Views:
             is_failing: whether a webhook of it must fail.
         """
         # Closed connections are most of them, or none: nodes name all others.
-        states = None
+        states: list[ConnectionState] | None = None
         if state is not None:
             states = [state] if state is not ConnectionState.CLOSE else [*_NOT_CLOSED]
         gathered = await self.nodes.ask(MATCHING, MatchingAsked(states, digits, is_failing))

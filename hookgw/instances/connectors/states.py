@@ -87,7 +87,9 @@ class ConnectionStates:
 
     def not_closed(self) -> dict[str, ConnectionState]:
         """Return the state of every connection that is not closed, by instance: also of former ones."""
-        found = {name: one for name, one in self._reported.items() if one is not ConnectionState.CLOSE}
+        found: dict[str, ConnectionState] = {
+            name: one for name, one in self._reported.items() if one is not ConnectionState.CLOSE
+        }
         for name in self.sessions:
             found[name] = self.state(name)
             if found[name] is ConnectionState.CLOSE:
