@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from hookgw.core.access import reaches
+from hookgw.deliveries.pages.compare import ComparePage
 from hookgw.deliveries.pages.deliveries import DeliveriesPage
 from hookgw.deliveries.pages.delivery import DeliveryPage
+from hookgw.deliveries.pages.events import EventsPage
+from hookgw.deliveries.pages.lane_actions import LaneActions
 from hookgw.deliveries.pages.lanes import LanesPage
 from hookgw.events.pages import KindsPage
 from hookgw.instances.pages.codes import CodesPage
@@ -58,9 +61,12 @@ class Dashboard:
         InstancePage(site, self.streams)
         ChatsPage(site, self.streams)
         CodesPage(site, self.streams)
+        EventsPage(site, self.streams)
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)
+        ComparePage(site)
         LanesPage(site, self.streams)
+        LaneActions(site)
         JobsPage(site, self.streams)
         KeysPage(site)
         KindsPage(site)

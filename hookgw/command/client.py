@@ -66,7 +66,9 @@ class Client:
     """
 
     def __init__(self, server: str, key: str | None, source: str = "") -> None:
-        self._key = key and f"The key {_masked(key)} was sent, from {source or 'this command'}."
+        self._key = key and _(
+            "The key {key} was sent, from {source}.", key=_masked(key), source=source or _("this command")
+        )
         self.server_time = time.time()
         self.silent_nodes = ""
         # Every message names the server, and terminals are shared: never print a password.

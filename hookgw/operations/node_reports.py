@@ -5,8 +5,8 @@ In a fleet, every node is asked for them, and :mod:`hookgw.operations.views` put
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any, Protocol
 
 import msgspec
 import trio
@@ -22,6 +22,7 @@ from hookgw.instances.quiet import QuietWatch, Sign
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Conflict, HookgwError
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import DAY
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.operations.activity import Activity, Counts
@@ -241,10 +242,12 @@ class CancelPart(msgspec.Struct, frozen=True):
 
     Attributes:
         is_settled: whether it is settled, so that there is nothing to retry.
+        ids: of the sentences, with their templates and values.
     """
 
     refused: list[str] = []
     is_settled: bool = False
+    ids: list[tuple[str, str, dict[str, Any]]] = []
 
 
 class ReportsAsked(msgspec.Struct, frozen=True):
@@ -288,6 +291,18 @@ class SendPart(msgspec.Struct, frozen=True):
     """Why the message was not sent, in sentences; none if it was. ``None`` if the node lacks the instance."""
 
     refused: list[str] | None = None
+    ids: list[tuple[str, str, dict[str, Any]]] = []
+
+
+def _sent(sentences: Iterable[Sentence]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(one.id, one.template, one.values) for one in sentences]
+
+
+def received(part: CancelPart | SendPart) -> list[Sentence | str]:
+    """Return the sentences of another node, with their ids if it has sent them."""
+    if len(part.ids) != len(part.refused or ()):
+        return [*(part.refused or ())]  # a node of an earlier version
+    return [Sentence(id_, template, **values) for id_, template, values in part.ids]
 
 
 LANES = Question("lanes", LanesAsked, LanesPart)
@@ -458,7 +473,7 @@ class NodeReports:
                 try:
                     await self._deliveries.resend(instance, name, without_global=asked.without_global)
                 except HookgwError as error:
-                    part.refused.append((name, [*error.messages]))
+                    part.refused.append((name, [*map(str, error.messages)]))
         return part
 
     async def cancel(self, asked: CancelAsked) -> CancelPart:
@@ -466,7 +481,11 @@ class NodeReports:
             try:
                 await self._deliveries.cancel_one(asked.instance, asked.delivery)
             except HookgwError as error:
-                return CancelPart([*error.messages], is_settled=isinstance(error, Conflict))
+                return CancelPart(
+                    [*map(str, error.messages)],
+                    is_settled=isinstance(error, Conflict),
+                    ids=_sent(error.messages),
+                )
         return CancelPart()
 
     async def send(self, asked: SendAsked) -> SendPart:
@@ -477,7 +496,7 @@ class NodeReports:
             try:
                 await self._send_message(asked.instance, message, key=asked.key)
             except HookgwError as error:
-                return SendPart([*error.messages])
+                return SendPart([*map(str, error.messages)], ids=_sent(error.messages))
         return SendPart([])
 
     async def take_reports(self, asked: ReportsAsked) -> ReportsPart:

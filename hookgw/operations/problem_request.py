@@ -50,8 +50,10 @@ def parse_mute(body: Any, now: float) -> tuple[str, float]:
         try:
             return parse_rfc3339(text)
         except (ValueError, OverflowError):
-            raise Invalid(
-                f"{where} must be a duration such as 7d, or an RFC 3339 time such as 2026-12-24T12:00:00Z."
+            raise Invalid.of(
+                "problem.not_until",
+                "{where} must be a duration such as 7d, or an RFC 3339 time such as 2026-12-24T12:00:00Z.",
+                where=where,
             ) from None
 
     fields = Fields(("", as_object(body, "The body")))

@@ -49,6 +49,7 @@ from hookgw.operations.node_reports import (
     SendPart,
     SignsAsked,
     WaitingCode,
+    received,
 )
 from hookgw.operations.repairs import REPAIR, Mutes, RepairAsked, RepairPart
 from hookgw.records.connectors import ConnectionState
@@ -402,7 +403,7 @@ class Views:
                 instance=instance,
             )
         if part.refused:
-            raise Unavailable(*part.refused)
+            raise Unavailable(*received(part))
 
     async def resend(
         self, deliveries: Sequence[tuple[str, str]], *, without_global: bool
@@ -449,7 +450,7 @@ class Views:
             raise elsewhere
         for part in gathered.parts.values():
             if part.refused:
-                raise (Conflict if part.is_settled else Unavailable)(*part.refused)
+                raise (Conflict if part.is_settled else Unavailable)(*received(part))
         return (await self._history.find(instance, found.id)).summary
 
     async def pass_on_reports(self, states: ConnectionStates) -> NoReturn:

@@ -104,12 +104,14 @@ class Repair(StrEnum):
         PAUSE: let deliveries wait until somebody resumes.
         ENABLE: enable webhooks, and send them what they have missed.
         CONNECT: connect accounts.
+        DISABLE: disable webhooks; of no problem, but over a filter.
     """
 
     TRY = "try"
     PAUSE = "pause"
     ENABLE = "enable"
     CONNECT = "connect"
+    DISABLE = "disable"
 
 
 REPAIRS = {

@@ -17,7 +17,7 @@ was killed.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -30,17 +30,14 @@ from hookgw.records.figures import FIVE_MINUTES, GATEWAY, MINUTE, FigureCounts, 
 from hookgw.records.instances import is_retired
 from hookgw.records.registrations import GLOBAL_INSTANCE, is_global
 from hookgw.records.rhythms import HOUR
+from hookgw.store import steps
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.figure_news import Entry, count, decode_news
 from hookgw.store.reader import C, C_contra, ConnectionReader
 
-FOLD_STEP = 2000
-"""News that are folded in one commit."""
-ROLL_STEP = 500
-"""Rows that become hours in one commit."""
-ROW_BYTES = 60
-"""What a row takes beside its ``more``, about."""
+ROW_BYTES = 100
+"""What a row takes beside its ``more``, about; and that has as much."""
 REST = 0.01
 """Seconds between two commits, in which others write."""
 KEEP_FINE = 25 * HOUR
@@ -142,71 +139,16 @@ class SteppedFigures(Generic[C, Tx]):
     async def fold_figures(self, tags: Mapping[str, Collection[str]]) -> bool:
         while True:
             folded = await self._commits.call(partial(self._fold, tags=tags))
-            if folded is None or folded < FOLD_STEP:
+            if folded is None or folded < steps.STEP:
                 return folded is not None
             await trio.sleep(REST)
 
     def _fold(self, transaction: Tx, tags: Mapping[str, Collection[str]]) -> int | None:
-        text = self._sql.take_news(transaction, FOLD_STEP)
-        if text is None:
+        folded = fold(self._sql, transaction, tags)
+        if folded is None:
             return None
-        news = decode_news(text)
-        if news:
-            self._add(transaction, self._by_holder(transaction, news, tags))
-        return len(news)
-
-    def _by_holder(
-        self,
-        transaction: Tx,
-        news: Sequence[tuple[int, Sequence[Entry]]],
-        tags: Mapping[str, Collection[str]],
-    ) -> Mapping[tuple[int, int, Holder], FigureCounts]:
-        """Add up news by steps and holders."""
-        # First by what the entries name, which are many, and then by those who have figures.
-        minutes: defaultdict[tuple[int, int | str, int], FigureCounts] = defaultdict(FigureCounts)
-        for at, entries in news:
-            minute = at - at % MINUTE
-            for what, registration, instance, number, receiver, whole in entries:
-                count(minutes[minute, registration, instance], what, number, receiver, whole)
-        ids, names = self._sql.names_of(
-            transaction,
-            {registration for _, registration, _ in minutes if registration},
-            {instance for _, _, instance in minutes if instance},
-        )
-        found: defaultdict[tuple[int, int, Holder], FigureCounts] = defaultdict(FigureCounts)
-        for (minute, registration, instance), counts in minutes.items():
-            five = minute - minute % FIVE_MINUTES
-            name, registration_id = names.get(instance), ids.get(registration)
-            if registration_id is not None:
-                found[FIVE_MINUTES, five, Holder("webhook", registration_id)].add(counts)
-            # What a webhook wanted was counted with its event already. Operational events are hookgw's own.
-            if name is None or name == GLOBAL_INSTANCE:
-                continue
-            found[MINUTE, minute, GATEWAY].add(counts)
-            # Keys of an instance see nothing of webhooks that hear all of them.
-            if is_retired(name) or (registration_id is not None and is_global(registration_id)):
-                continue
-            found[FIVE_MINUTES, five, Holder("instance", name)].add(counts)
-            for tag in tags.get(name, ()):
-                found[MINUTE, minute, Holder("tag", tag)].add(counts)
-        return found
-
-    def _add(self, transaction: Tx, found: Mapping[tuple[int, int, Holder], FigureCounts]) -> None:
-        keys = self._sql.keys_of(transaction, {holder for _, _, holder in found})
-        self._merge(
-            transaction,
-            {Place(step, at, keys[holder]): counts for (step, at, holder), counts in found.items()},
-        )
-
-    def _merge(self, transaction: Tx, found: Mapping[Place, FigureCounts]) -> None:
-        """Add to the rows that are there."""
-        for row in self._sql.read_rows(transaction.connection, found):
-            found[Place(*row[:3])].add(_counts_of(row))
-        # In the order of the table.
-        rows = [_row_of(place, found[place]) for place in sorted(found)]
-        self._sql.write_rows(transaction, rows)
-        self._unmeasured += sum(len(row.more) for row in rows) + len(rows) * ROW_BYTES
-        transaction.count_rows(len(rows))
+        self._unmeasured += folded.rows * ROW_BYTES
+        return folded.news
 
     async def read_figures(
         self, holders: Collection[Holder], step: int, since: int, until: int
@@ -270,18 +212,100 @@ class SteppedFigures(Generic[C, Tx]):
                 await trio.sleep(REST)
 
     def _roll(self, transaction: Tx, step: int, before: int) -> None:
-        rows = self._sql.take_oldest(transaction, step, before, ROLL_STEP)
+        rows = self._sql.take_oldest(transaction, step, before, steps.STEP)
         hours: defaultdict[Place, FigureCounts] = defaultdict(FigureCounts)
         for row in rows:
             hours[Place(HOUR, row.at - row.at % HOUR, row.holder)].add(_counts_of(row))
         if hours:
-            self._merge(transaction, hours)
+            self._unmeasured += merge(self._sql, transaction, hours) * ROW_BYTES
 
     async def _remove_hours(self, before: int) -> None:
-        take = partial(self._sql.take_oldest, step=HOUR, before=before, limit=ROLL_STEP)
+        take = partial(self._sql.take_oldest, step=HOUR, before=before, limit=steps.STEP)
         while (oldest := await self._oldest(HOUR)) is not None and oldest < before:
             await self._commits.call(take)
             await trio.sleep(REST)
+
+
+class Folded(NamedTuple):
+    """How many news were folded, and into how many rows."""
+
+    news: int
+    rows: int
+
+
+def fold(
+    sql: FigureStatements[Any, Tx], transaction: Tx, tags: Mapping[str, Collection[str]]
+) -> Folded | None:
+    """Fold the next news; ``None`` if another node folds."""
+    text = sql.take_news(transaction, steps.STEP)
+    if text is None:
+        return None
+    news = decode_news(text)
+    if not news:
+        return Folded(0, 0)
+    found = _by_holder(sql, transaction, news, tags)
+    keys = sql.keys_of(transaction, {holder for _, _, holder in found})
+    places = {Place(step, at, keys[holder]): counts for (step, at, holder), counts in found.items()}
+    return Folded(len(news), merge(sql, transaction, places))
+
+
+def fold_rest(sql: FigureStatements[Any, Tx], transaction: Tx) -> None:
+    """Fold all news of a storage that no gateway uses; the tags of instances are not known then."""
+    while (folded := fold(sql, transaction, {})) is not None and folded.news:
+        pass
+
+
+def _by_holder(  # noqa: C901 -- reads once from top to bottom
+    sql: FigureStatements[Any, Tx],
+    transaction: Tx,
+    news: Sequence[tuple[int, Sequence[Entry]]],
+    tags: Mapping[str, Collection[str]],
+) -> Mapping[tuple[int, int, Holder], FigureCounts]:
+    """Add up news by steps and holders."""
+    # First by what the entries name, which are many, and then by those who have figures.
+    minutes: dict[int, defaultdict[tuple[int | str, int], FigureCounts]] = {}
+    further: Counter[tuple[int, int | str, int]] = Counter()
+    for at, entries in news:
+        minute = at - at % MINUTE
+        if minute not in minutes:
+            minutes[minute] = defaultdict(FigureCounts)
+        for pair, number in count(minutes[minute], entries).items():
+            further[minute, *pair] += number
+    pairs = {pair for counts in minutes.values() for pair in counts}
+    ids, names = sql.names_of(transaction, {one for one, _ in pairs if one}, {one for _, one in pairs})
+    found: defaultdict[tuple[int, int, Holder], FigureCounts] = defaultdict(FigureCounts)
+    for minute, by_pair in minutes.items():
+        five = minute - minute % FIVE_MINUTES
+        for (registration, instance), counts in by_pair.items():
+            name, registration_id = names.get(instance), ids.get(registration)
+            is_left = name is not None and not is_retired(name)
+            if registration_id is not None and is_left:
+                webhook = found[FIVE_MINUTES, five, Holder("webhook", registration_id)]
+                webhook.add(counts)
+                webhook.accepted += further[minute, registration, instance]
+            if name == GLOBAL_INSTANCE:  # operational events are hookgw's own
+                continue
+            found[MINUTE, minute, GATEWAY].add(counts)
+            if name is None or not is_left:
+                continue
+            if registration_id is not None and is_global(registration_id):
+                # Keys of an instance see nothing of webhooks that hear all of them.
+                counts = FigureCounts(accepted=counts.accepted)
+            found[FIVE_MINUTES, five, Holder("instance", name)].add(counts)
+            for tag in tags.get(name, ()):
+                found[MINUTE, minute, Holder("tag", tag)].add(counts)
+    return found
+
+
+def merge(sql: FigureStatements[Any, Tx], transaction: Tx, found: Mapping[Place, FigureCounts]) -> int:
+    """Add to the rows that are there; return how many were written."""
+    for row in sql.read_rows(transaction.connection, found):
+        found[Place(*row[:3])].add(_counts_of(row))
+    # In the order of the table.
+    rows = [_row_of(place, found[place]) for place in sorted(found)]
+    sql.write_rows(transaction, rows)
+    transaction.count_rows(len(rows))
+    return len(rows)
 
 
 def _counts_of(row: FigureRow) -> FigureCounts:

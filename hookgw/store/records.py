@@ -158,11 +158,16 @@ class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery with its event, and with its attempts, the first one first."""
+    """A delivery with its event, and with its attempts, the first one first.
+
+    Attributes:
+        body: what its attempts send, fixed by the first one that did not deliver; ``None`` before.
+    """
 
     summary: DeliverySummary
     event: Event
     attempts: tuple[Attempt, ...]
+    body: bytes | None = None
 
 
 class DeliveryPage(msgspec.Struct, frozen=True):

@@ -33,7 +33,7 @@ def create(page: Page, name: str, integration: str = "", **options: str) -> str:
 
 
 def open_tab(page: Page, title: str) -> None:
-    """Open a tab of the page of an instance."""
+    """Open a tab of the page of an instance or a webhook."""
     page.locator("nav.tabs").get_by_role("link", name=title).click()
     expect(page.locator("nav.tabs [aria-current=page]")).to_have_text(title)
 
@@ -96,7 +96,7 @@ def test_a_failing_webhook_appears_and_its_deliveries_are_cancelled(page: Page, 
     name = new_name()
     create(page, name)
     set_webhook(page, "http://127.0.0.1:9/hook")
-    page.get_by_role("link", name=f"Back to {name}").click()
+    page.locator("p.path").get_by_role("link", name=name).click()
     expect(page.get_by_text("active", exact=True)).to_be_visible()
     page.evaluate("window.notReloaded = true")
     server.emit(name, "CONNECTION_UPDATE", {"instance": name, "state": "open"})
@@ -145,8 +145,10 @@ def test_a_refused_address_is_understood_and_repaired(
     expect(problem.get_by_role("button", name="Skip this delivery")).to_have_count(0)
     problem.get_by_role("link", name=f"Webhook default of {name}").click()
     expect(page.get_by_text("3 deliveries")).to_be_visible()
+    open_tab(page, "Settings")
     page.get_by_label("URL").fill(receiver.url(f"/{name}"))
     page.get_by_role("button", name="Save").click()
+    open_tab(page, "Overview")
     expect(page.get_by_text("0 deliveries")).to_be_visible()
     assert [receiver.next(f"/{name}").headers["webhook-id"] for _ in ids] == ids
 

@@ -219,3 +219,33 @@ def test_a_portal_link_for_a_customer(world: World, hand: Hand, new_page: NewPag
     theirs.get_by_role("link", name="Instances", exact=True).click()
     expect(theirs.locator("#rows > tr")).to_have_count(1)
     expect(theirs.get_by_role("link", name=tenant)).to_be_visible()
+
+
+@at_both_widths
+def test_five_codes_are_scanned_one_after_the_other(world: World, hand: Hand, width: int) -> None:
+    page, server = hand.page, world.server
+    accounts = {f"codes-{width}-{number}" for number in range(5)}
+    for name in accounts:
+        body = {"instanceName": name, "integration": "simulator", "connect_delay": "1h", "rate": 0}
+        server.post("/instance/create", body, status=201)
+        server.get(f"/instance/connect/{name}")
+    page.get_by_role("link", name="Instances", exact=True).click()
+    page.get_by_role("link", name="Scan 5 codes").click()
+    scanned = set()
+    for left in range(5, 0, -1):
+        expect(page.get_by_text(f"1 of {left}" if left < 5 else "of 5")).to_be_visible()
+        expect(page.get_by_role("img", name="QR code")).to_be_in_viewport(ratio=1)
+        name = page.locator("#code-of").inner_text()
+        scanned.add(name)
+        scan(server, name)
+        expect(page.locator("#code-of").get_by_text(name, exact=True)).to_have_count(0)
+        expect(page.get_by_role("status").filter(has_text="is connected")).to_be_visible()
+    assert scanned == accounts
+    expect(page.get_by_text("No account waits for a scan.")).to_be_visible()
+    assert hand.clicks <= 2
+
+
+def scan(server: Server, name: str) -> None:
+    """Scan the code of a simulated account: it opens."""
+    answer = server.http.patch(f"/instance/options/{name}", json={"connect_delay": "10ms"})
+    assert answer.status_code == 200, answer.text

@@ -60,7 +60,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def world(server: Server, receiver: ReceiverProcess) -> None:
-    """A gateway in use: one webhook works, one fails, and a code is shown."""
+    fill(server, receiver)
+
+
+def fill(server: Server, receiver: ReceiverProcess) -> None:
+    """Bring a gateway into use: one webhook works, one fails, and a code is shown."""
     body = {"instanceName": "loja-centro", "integration": "simulator", "connect_delay": "600s"}
     server.post("/instance/create", body, status=201)
     for name in ("loja-norte", "loja-sul"):

@@ -37,13 +37,14 @@ def forms_of(page: str) -> tuple[set[str], set[str], set[str]]:
 async def pages(app: Application, delivery: str) -> list[str]:
     filled = FILLED | {"instance": "loja1", "label": "default", "name": delivery, "path": "none"}
     found = []
-    for rule in app.url_map.iter_rules():
+    for rule in app.routing.url_map.iter_rules():
         is_page = rule.rule.startswith("/dashboard/") and "GET" in (rule.methods or ())
         if is_page and not any(
             part in rule.rule for part in ("/assets/", "/live/", "/enter/", "<path:rest>")
         ):
             found.append(re.sub(r"<(?:\w+:)?(\w+)>", lambda one: filled.get(one[1], "none"), rule.rule))
-    return found
+    webhook = "/dashboard/instances/loja1/webhooks/default"
+    return found + [f"{webhook}?tab={tab}" for tab in ("test", "backfill", "settings", "changes")]
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ SESSIONS = {
 async def test_no_form_leads_to_a_refusal(
     app: Application, visitor: Browser, gateway: Gateway, delivery: str, dashboard: Dashboard
 ) -> None:
-    match = app.url_map.bind("localhost").match
+    match = app.routing.url_map.bind("localhost").match
     wrong, seen = set(), set()
     for title, (reach, rights) in SESSIONS.items():
         key, ring = new_key(), gateway.authenticator.keyring
@@ -95,7 +96,7 @@ async def test_no_form_leads_to_a_refusal(
                     check_need(
                         gateway.registry,
                         holder.principal,
-                        getattr(app.view_functions[rule.endpoint], NEED),
+                        getattr(app.routing.view_functions[rule.endpoint], NEED),
                         values,
                     )
                 except Forbidden:

@@ -87,14 +87,8 @@ class ConnectionStates:
 
     def not_closed(self) -> dict[str, ConnectionState]:
         """Return the state of every connection that is not closed, by instance: also of former ones."""
-        found: dict[str, ConnectionState] = {
-            name: one for name, one in self._reported.items() if one is not ConnectionState.CLOSE
-        }
-        for name in self.sessions:
-            found[name] = self.state(name)
-            if found[name] is ConnectionState.CLOSE:
-                del found[name]
-        return found
+        states = self._reported | {name: self.state(name) for name in self.sessions}
+        return {name: state for name, state in states.items() if state is not ConnectionState.CLOSE}
 
     def ended(self) -> set[str]:
         """Return the instances whose connection has ended at least once."""

@@ -13,13 +13,13 @@ from hookgw.core.access import names_within
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
 from hookgw.kernel.language import gettext as _
-from hookgw.kernel.sentences import Sentence
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.operations.pages.tour import TourPage
 from hookgw.operations.views import MOST_GROUPED
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.problems import Loss, Mute, Problem, ProblemGroup, Repair
 from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.sentences import DONE_OF
 from hookgw.records.shards import SHARDS
 from hookgw.records.told_sentences import sentence_text
 from hookgw.site.figure_part import asked_span, figure_part
@@ -282,15 +282,7 @@ class OverviewPage:
             part = await gateway.views.repair(repair, places)
             if part.refused:
                 refused = [f"{place}: {' '.join(why)}" for place, why in part.refused[:MOST_MEMBERS]]
-                raise Conflict(
-                    Sentence(
-                        "problem.partly_done",
-                        "{done:,} of {count:,} are done.",
-                        done=part.done,
-                        count=len(places),
-                    ),
-                    *refused,
-                )
+                raise Conflict(DONE_OF(done=part.done, count=len(places)), *refused)
         except (Conflict, Invalid, NotFound) as error:
             return await self._page(asked, error)
         return self._site.redirect("/", done=_REPAIRED[repair])

@@ -39,7 +39,7 @@ sent AS (
         AS target (seq, event, registration, lane)
     JOIN added ON added.seq = target.event
     JOIN given ON given.seq = target.event
-    RETURNING registration
+    RETURNING registration, instance
 ),
 counted AS (
     INSERT INTO figure_news (entries)
@@ -47,7 +47,8 @@ counted AS (
         SELECT json_build_array({ACCEPTED}, '', instance, count(*), -1, -1) AS entry
             FROM added JOIN given USING (seq) GROUP BY instance
         UNION ALL
-        SELECT json_build_array({WANTED}, registration, 0, count(*), -1, -1) FROM sent GROUP BY registration
+        SELECT json_build_array({WANTED}, registration, instance, count(*), -1, -1)
+            FROM sent GROUP BY registration, instance
     ) entries HAVING count(*) > 0
 )
 SELECT coalesce(array_agg(seq), ARRAY[]::bigint[]) FROM added"""  # noqa: S608 - numbers of ours
