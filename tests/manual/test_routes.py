@@ -10,7 +10,7 @@ import trio
 from hookgw.app import create_app, open_gateway
 from hookgw.config import ServerSettings, Settings, StorageSettings
 from hookgw.kernel import Size
-from hookgw.manual import packaged
+from hookgw.manual import packaged, shell
 from hookgw.manual.archive import pack
 from tests.api.conftest import open_client
 from tests.support.processes import run
@@ -20,6 +20,7 @@ START = b'<a href="http://127.0.0.1:8080/dashboard">d</a>http://127.0.0.1:8080'
 FILES = {
     "docs": HOME,
     "docs/start": START,
+    "docs/marked": f'<html lang="{shell.LANGUAGE}">{shell.marked("Skip to the text")}'.encode(),
     "docs/assets/manual.css": b"a {}",
     "docs/assets/search.json": b"{}",
 }
@@ -152,7 +153,7 @@ async def test_the_texts_around_a_page_are_in_the_language_of_its_reader(client:
     pages = {}
     for language, words in (("en", "Skip to the text"), ("pt-BR", "Ir para o texto"), ("es", "Ir al texto")):
         for _ in range(2):  # the second one is kept
-            page = await client.get("/docs/start", headers={"accept-language": language})
+            page = await client.get("/docs/marked", headers={"accept-language": language})
             assert page.headers["content-language"] == language
             assert f'<html lang="{language}"' in page.text
             assert words in page.text
@@ -160,4 +161,4 @@ async def test_the_texts_around_a_page_are_in_the_language_of_its_reader(client:
             pages[language] = page
     assert len({page.headers["etag"] for page in pages.values()}) == 3
     client.cookies.set("hookgw_language", "es")
-    assert "Ir al texto" in (await client.get("/docs/start", headers={"accept-language": "pt"})).text
+    assert "Ir al texto" in (await client.get("/docs/marked", headers={"accept-language": "pt"})).text
