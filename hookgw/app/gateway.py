@@ -46,6 +46,7 @@ from hookgw.messages.service import MessageService
 from hookgw.messages.stored_messages import StoredMessages
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
+from hookgw.operations.figures import FigureService
 from hookgw.operations.views import Views
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import LaneStatistics
@@ -85,6 +86,7 @@ class Gateway:
         sessions: the sessions of browsers that signed in to the dashboard.
         operational: raises operational events.
         activity: counts events and deliveries by minute.
+        figures: reads what became of events and deliveries over time.
         auto_disable: knows the registrations that fail.
         restarts: knows the connectors and background tasks that fail.
         outbound: makes every outgoing connection.
@@ -128,6 +130,7 @@ class Gateway:
     sessions: BrowserSessions
     operational: OperationalEvents
     activity: Activity
+    figures: FigureService
     auto_disable: AutoDisable
     restarts: PluginRestarts
     outbound: OutboundHttp

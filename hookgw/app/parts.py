@@ -71,6 +71,7 @@ def gateway_of(parts: Parts) -> Gateway:
         sessions=core.sessions,
         operational=core.operational,
         activity=parts.operations.activity,
+        figures=parts.operations.figures,
         auto_disable=parts.webhooks.auto_disable,
         restarts=core.restarts,
         outbound=core.outbound,

@@ -102,6 +102,7 @@ async def start(
     nursery.start_soon(instances.quiet.run)
     nursery.start_soon(instances.coverage.run)
     nursery.start_soon(parts.operations.activity.run)
+    nursery.start_soon(parts.operations.figures.run)
     if core.known_names is not None:
         nursery.start_soon(core.known_names.run)
     nursery.start_soon(

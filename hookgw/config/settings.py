@@ -148,6 +148,8 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     """How long finished deliveries are kept; 0 keeps none."""
     history_limit: Size = Size(2**30)
     """Approximate disk space for finished deliveries; the instances with the most lose their oldest."""
+    figures_limit: Size = Size(256 * 2**20)
+    """Disk space, about, for figures over time: beyond it, minutes become hours, and the oldest hours go."""
     audit: Duration = Duration(90 * DAY)
     """How long the entries of the audit are kept; 0 keeps them for a minute."""
     backup_folder: str | None = None
@@ -260,6 +262,9 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     """How much of a receiver's response is read."""
     kept_answer: Size = Size(4 * 2**10)
     """How much of a receiver's response is stored with the attempt."""
+    # Of what was delivered, nothing is stored. Secrets in them are masked.
+    kept_heads: Size = Size(2 * 2**10)
+    """How much of the headers of a failed request, and of the response to it, is stored; 0 for nothing."""
     # Of this, one instance gets at most three quarters while others use the host.
     host_connections: int = 64
     """How many connections to one host (scheme, host and port) deliveries may use at a time."""

@@ -16,8 +16,9 @@ from hookgw.deliveries.pull_requests import Pull, parse_acknowledgement, parse_p
 from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Right
 from hookgw.records.registrations import DEFAULT_LABEL
+from hookgw.web.body import has_body
 from hookgw.web.openapi.describe import EVENT_STREAM, OrEvents, describes, json_body
-from hookgw.web.request_body import current_exchange, has_body, json_response, read_parsed, reserve
+from hookgw.web.request_body import current_exchange, json_response, read_parsed, reserve
 from hookgw.web.server.exchange import RequestResponse
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from hookgw.instances.connectors.states import Account, Closing, ConnectionRepor
 from hookgw.instances.quiet import QuietWatch, Sign
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Conflict, HookgwError
+from hookgw.kernel.masking import repr_without
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import DAY
 from hookgw.lanes.dispatcher import Dispatcher
@@ -113,6 +114,49 @@ class ConnectionsPart(msgspec.Struct, frozen=True):
     shards: list[int]
 
 
+class CodesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The instances whose codes to report; ``None`` for all."""
+
+    among: tuple[str, ...] | None = None
+
+
+class WaitingCode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A code that an instance shows, and one to type instead. Who has one can connect an account."""
+
+    instance: str
+    code: str
+    pairing_code: str | None = None
+
+    __repr__ = repr_without("code", "pairing_code")
+
+
+class CodesPart(msgspec.Struct, frozen=True):
+    """The codes of a node's instances."""
+
+    codes: list[WaitingCode]
+
+
+class MatchingAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which instances to name: one of these.
+
+    Attributes:
+        states: with such a connection, none of them closed.
+        digits: with these digits in the account's number.
+        is_failing: with a webhook that fails.
+    """
+
+    states: list[ConnectionState] | None = None
+    digits: str = ""
+    is_failing: bool = False
+
+
+class MatchingPart(msgspec.Struct, frozen=True):
+    """The instances of a node that match, and its shards; see :class:`ConnectionsPart`."""
+
+    names: list[str]
+    shards: list[int]
+
+
 class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     """The scope of the overview.
 
@@ -145,6 +189,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
         started: in seconds since the epoch.
         held: how many instances it has.
         open: how many of them are connected.
+        codes: how many of the instances in question show a code to scan.
     """
 
     periods: list[Counts]
@@ -156,6 +201,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
     started: float
     held: int = 0
     open: int = 0
+    codes: int = 0
 
 
 class ResendAsked(msgspec.Struct, frozen=True):
@@ -261,6 +307,8 @@ def received(part: CancelPart | SendPart) -> list[Sentence | str]:
 
 LANES = Question("lanes", LanesAsked, LanesPart)
 CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
+CODES = Question("codes", CodesAsked, CodesPart)
+MATCHING = Question("matching", MatchingAsked, MatchingPart)
 OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
 RESEND = Question("resend", ResendAsked, ResendPart)
 CANCEL = Question("cancel", CancelAsked, CancelPart)
@@ -312,6 +360,8 @@ class NodeReports:
         return {
             LANES: self.lanes,
             CONNECTIONS: self.connections,
+            CODES: self.codes,
+            MATCHING: self.matching,
             OVERVIEW: self.overview,
             RESEND: self.resend,
             CANCEL: self.cancel,
@@ -364,6 +414,16 @@ class NodeReports:
                 found[name] = connection
         return ConnectionsPart(found, sorted(self._shards()))
 
+    async def matching(self, asked: MatchingAsked) -> MatchingPart:
+        """Name the instances that match, without a look at each: a page filters ten thousand."""
+        if asked.states is not None:
+            found = {name for name, one in self._states.not_closed().items() if one in asked.states}
+        elif asked.digits:
+            found = {*self._states.with_number(asked.digits)}
+        else:
+            found = {one.instance for one, _ in self._auto_disable.failing()}
+        return MatchingPart([*filter(self._holds, found)], sorted(self._shards()))
+
     def _connection(self, name: str, *, counts_failing: bool) -> InstanceConnection:
         instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since
         if counts_failing:
@@ -376,6 +436,10 @@ class NodeReports:
             instances.closing(name),
             failing,
         )
+
+    async def codes(self, asked: CodesAsked) -> CodesPart:
+        found = self._instances.codes(asked.among)
+        return CodesPart([WaitingCode(name, one.code, one.pairing_code) for name, one in found])
 
     async def overview(self, asked: OverviewAsked) -> OverviewPart:
         activity, held, is_open = self._activity, 0, 0
@@ -396,6 +460,7 @@ class NodeReports:
             started=self._started,
             held=held,
             open=is_open,
+            codes=len(self._instances.codes(names)),
         )
 
     async def resend(self, asked: ResendAsked) -> ResendPart:

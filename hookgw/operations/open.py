@@ -14,6 +14,7 @@ from hookgw.instances.open import Instances
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
 from hookgw.operations.delivery_monitor import DeliveryMonitor
+from hookgw.operations.figures import FigureService
 from hookgw.operations.node_reports import NodeReports, SendMessage
 from hookgw.operations.problems import Problems
 from hookgw.operations.repairs import REPAIR, ChangesWebhooks, Mutes, Repairs
@@ -25,6 +26,7 @@ from hookgw.webhooks.auto_disable import AutoDisable
 class Operations:
     monitor: DeliveryMonitor
     activity: Activity
+    figures: FigureService
     views: Views
     backups: BackupService
 
@@ -47,6 +49,7 @@ async def open_operations(
     await activity.load()
     problems = Problems(
         instances.service,
+        instances.states,
         instances.quiet,
         registry,
         dispatcher,
@@ -85,5 +88,8 @@ async def open_operations(
     nodes = AllNodes(node, fleet.peers, core.settings.server.base_path, clock, answers)
     mutes = Mutes(core.store, core.audit, clock)
     views = Views(nodes, deliveries.service, deliveries.history, mutes, clock)
+    figures = FigureService(
+        core.store, registry, core.backlog, clock, core.settings.storage.figures_limit, node.is_responsible
+    )
     backups = BackupService(core.store, core.jobs, core.audit, clock, core.settings.storage, core.threads)
-    return Operations(monitor, activity, views, backups)
+    return Operations(monitor, activity, figures, views, backups)

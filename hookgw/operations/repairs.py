@@ -95,9 +95,10 @@ class Repairs:
             await self._webhooks.resume(instance, label)
         elif repair is Repair.PAUSE:
             await self._webhooks.pause(instance, label)
-        elif repair is Repair.ENABLE:
-            change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
-            await self._webhooks.update(instance, label, change, backfill=True)
+        elif repair in (Repair.ENABLE, Repair.DISABLE):
+            is_enabled = repair is Repair.ENABLE
+            change = RegistrationChange(is_set=False, url=UNSET, enabled=is_enabled, events=UNSET)
+            await self._webhooks.update(instance, label, change, backfill=is_enabled)
         else:
             await self._instances.connect(instance)
 

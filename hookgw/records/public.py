@@ -14,6 +14,7 @@ from hookgw.records.event_filters import *
 from hookgw.records.event_kinds import *
 from hookgw.records.events import *
 from hookgw.records.failing_task import *
+from hookgw.records.figures import *
 from hookgw.records.fleet import *
 from hookgw.records.inline_media import *
 from hookgw.records.instances import *

@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple
 
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx
+from hookgw.store.figures import SteppedFigures
 from hookgw.store.history import SteppedHistory
 from hookgw.store.log import SteppedLog
 from hookgw.store.protocol.backfills import Backfills
@@ -24,17 +25,18 @@ class Parts(NamedTuple):
     audit: AuditLog
     backups: Backups
     backfills: Backfills
+    figures: SteppedFigures[Any, Any]
 
 
 class ComposedStore(Generic[Tx]):
-    """Seven parts as one :class:`hookgw.store.Store`, but for what engines add.
+    """Eight parts as one :class:`hookgw.store.Store`, but for what engines add.
 
     The methods are those of the parts themselves, not wrappers: ``settle_nowait`` and ``read_lane`` are on
     the path of every delivery.
     """
 
     def __init__(self, commits: GroupCommit[Tx], parts: Parts) -> None:
-        outbox, changes, history, log, records, audit, backups, backfills = parts
+        outbox, changes, history, log, records, audit, backups, backfills, figures = parts
         self._commits = commits
         self.check_open = commits.check_open
         self.statistics = commits.statistics
@@ -115,3 +117,9 @@ class ComposedStore(Generic[Tx]):
         self.backfill_barrier = backfills.backfill_barrier
         self.backfill_step = backfills.backfill_step
         self.find_missed = backfills.find_missed
+
+        self.fold_figures = figures.fold_figures
+        self.read_figures = figures.read_figures
+        self.sum_figures = figures.sum_figures
+        self.oldest_pending = figures.oldest_pending
+        self.prune_figures = figures.prune_figures

@@ -54,12 +54,14 @@ TABLES = (
     ),
     Table(
         "attempts",
-        ("delivery", "number", "at", "duration", "outcome", "status", "error", "answer", "url"),
+        ("delivery", "number", "at", "duration", "outcome", "status", "error", "answer", "url", "heads"),
         2,
     ),
     Table("bodies", ("seq", "body"), 1),
     # From when on the logs of instances are whole; of all of them, under an empty name.
     Table("logs", ("instance", "at"), 1),
+    # A holder is ``@`` and an instance, ``#`` and a tag, the id of a registration, or empty: the gateway.
+    Table("figures", ("step", "at", "holder", "accepted", "delivered", "dead", "dropped", "more"), 3),
     Table("audit", ("seq", "at", "instance", "instance_id", "action", "entry"), 1),
 )
 

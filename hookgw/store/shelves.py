@@ -17,6 +17,7 @@ from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.api_keys import Key
 from hookgw.records.audit import AuditEntry
 from hookgw.records.browser_sessions import BrowserSession
+from hookgw.records.figures import Holder
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import Registration
@@ -44,6 +45,9 @@ class RecordStatements(Protocol[C_contra, Tx_contra]):
 
     def rename_instance(self, transaction: Tx_contra, old: str, new: str) -> None:
         """Keep the events and deliveries of an instance under another name."""
+
+    def forget_figures(self, transaction: Tx_contra, holders: Collection[Holder]) -> None:
+        """Remove all figures over time of some instances and registrations."""
 
     def make_due(self, connection: C_contra, registration: str) -> int:
         """Make the waiting deliveries of a registration due at once; return how many there were."""
@@ -106,6 +110,8 @@ class ShelvedRecords(Generic[C, Tx]):
                 shelves.coverage.pop(instance.id, None)
             for registration_id in registrations:
                 shelves.registrations.pop(registration_id, None)
+            gone = [Holder("instance", name), *(Holder("webhook", one) for one in registrations)]
+            self._sql.forget_figures(transaction, gone)
             self.write_job(transaction, job)
             self.write_audit(transaction, audit)
             if retired_as is not None:
@@ -156,6 +162,7 @@ class ShelvedRecords(Generic[C, Tx]):
     ) -> None:
         def remove(transaction: Tx) -> None:
             self._shelves(transaction).registrations.pop(registration_id, None)
+            self._sql.forget_figures(transaction, [Holder("webhook", registration_id)])
             self.write_job(transaction, job)
             self.write_audit(transaction, audit)
 

@@ -39,8 +39,9 @@ from hookgw.store.records import (
 )
 from hookgw.store.shelves import ShelvedRecords
 
-# How many deliveries are parked, dropped or moved in one commit: some milliseconds, in which all other writes
-# wait. Steps of five times as many are as fast in all, but others wait for five times as long.
+# How many deliveries are parked, dropped or moved in one commit, and how many commits are counted in
+# figures: some milliseconds, in which all other writes wait. Steps of five times as many are as fast in all,
+# but others wait for five times as long.
 STEP = 500
 
 # How many deliveries are replayed in one commit. Each changes more indexes than one that is moved.
@@ -209,7 +210,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         def park(transaction: Tx) -> tuple[int, Any]:
             # Inside the commit: all that was requested before is there, and nothing may be missed.
             parked = bury(transaction.connection, registration, reason, at)
-            return sum(self._count_dead(transaction, parked.gone, job).values()), parked.place
+            return sum(self._count_dead(transaction, parked.gone, at, job).values()), parked.place
 
         count, place = await self._commits.call(park)
         if place is not None:
@@ -231,7 +232,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
 
         def drop(transaction: Tx) -> int:
             gone = choose(transaction.connection, rule, instance, reason, at)
-            return sum(self._count_dead(transaction, gone).values())
+            return sum(self._count_dead(transaction, gone, at).values())
 
         return await self._commits.call(drop)
 
@@ -263,7 +264,7 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         def cancel(transaction: Tx) -> dict[str, int]:
             gone = self._sql.cancel(transaction, found, reason, at, now)
             self._records.write_audit(transaction, audit)
-            return self._count_dead(transaction, gone, job)
+            return self._count_dead(transaction, gone, at, job)
 
         return CancelStep(await self._commits.call(cancel), next_cursor)
 
@@ -272,19 +273,22 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
 
         def cancel(transaction: Tx) -> bool:
             if gone := self._sql.cancel_one(transaction, seq, reason, at):
-                self._count_dead(transaction, gone)
+                self._count_dead(transaction, gone, at)
                 self._records.write_audit(transaction, audit)
             return bool(gone)
 
         return await self._commits.call(cancel)
 
-    def _count_dead(self, transaction: Tx, gone: PendingChange, job: Job | None = None) -> dict[str, int]:
+    def _count_dead(
+        self, transaction: Tx, gone: PendingChange, at: float, job: Job | None = None
+    ) -> dict[str, int]:
         """Count new dead letters, also for the job; return how many each registration has."""
         counts: dict[str, int] = {}
         for (registration, _), (count, _) in gone.items():
             counts[registration] = counts.get(registration, 0) + count
         total = sum(counts.values())
         transaction.count_finished(gone)
+        transaction.count_buried(at, gone)
         transaction.count_rows(total)
         self._records.write_job(transaction, job and job.advanced(total, job.cursor))
         return counts

@@ -37,7 +37,10 @@ async def test_a_page_has_the_language_of_its_reader(
     page = await visitor.get("/login", headers={"accept-language": header})
     assert f'<html lang="{language}"' in page.text
     assert page.headers["content-language"] == language
-    assert (page.headers["vary"], page.headers["cache-control"]) == ("cookie, accept-language", "no-store")
+    assert (page.headers["vary"], page.headers["cache-control"]) == (
+        "accept-encoding, cookie, accept-language",
+        "no-store",
+    )
     words = {"en": "Log in", "pt-BR": "Entrar", "es": "Entrar"}
     assert f"<h1>{words[language]}</h1>" in page.text
 
@@ -172,7 +175,7 @@ _DATA = {
         "acme",
     ),
     *("loja", "tenant", "YOUR", "KEY", "TLS", "PEM", "Bearer", "authorization", "configuration"),
-    *("application", "json"),
+    *("application", "json"),  # a media type
 }
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _OF_DATA = re.compile(
@@ -206,7 +209,7 @@ async def test_each_text_of_each_page_is_marked(
     data = set(_LETTERS.findall(" ".join([*plugins, *kinds, *gateway.instances.connectors, *Right])))
     wrong: dict[str, list[str]] = {}
     seen = set()
-    for rule in app.url_map.iter_rules():
+    for rule in app.routing.url_map.iter_rules():
         if not rule.rule.startswith("/dashboard/") or "GET" not in (rule.methods or ()):
             continue
         if "/live/" in rule.rule or "/assets/" in rule.rule or "<plugin>" in rule.rule:

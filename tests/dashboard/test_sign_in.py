@@ -100,9 +100,10 @@ async def test_no_form_works_without_its_token_or_from_another_site(
     await set_webhook(gateway)
     page = (await browser.get("/instances/loja1")).text
     names = {"instance": "loja1", "label": "default", "name": "x", "key_name": "default"}
+    names |= {"event_id": "x", "job_id": "x"}
     names |= {"language": "en", "plugin": "none", "path": "none"}
     tried = 0
-    for rule in app.url_map.iter_rules():
+    for rule in app.routing.url_map.iter_rules():
         # A plugin's page is looked for before its form is read.
         if (
             rule.rule.startswith("/dashboard/")

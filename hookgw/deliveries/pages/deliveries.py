@@ -28,6 +28,7 @@ from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
+from hookgw.records.sentences import NO_INSTANCE_WITH_TAG
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -265,7 +266,7 @@ class DeliveriesPage:
         if tag and not tags:
             names = tagged(registry, reader.principal, tag, selection)
             if not names:
-                raise NotFound.of("tag.no_instance", "No instance has the tag {tag!r}.", tag=tag[:128])
+                raise NotFound(NO_INSTANCE_WITH_TAG(tag=tag[:128]))
             selection = msgspec.structs.replace(selection, instances=tuple(names))
         if selection.reads_payloads:
             check_right(reader.principal, Right.PAYLOADS)
@@ -320,6 +321,7 @@ class DeliveriesPage:
             first=f"/deliveries?{filters.query()}" if cursor else None,
             is_filtered=bool(filters.query()),
             names_instances=not filters.instance and reader.principal.instance is None,
+            may_tick=reader.principal.rights.has(Right.REPLAY),
         )
 
     async def resend(self) -> Response:
@@ -403,9 +405,12 @@ class DeliveriesPage:
             return await self._page(filters, error=error)
         if job is not None and job.error is not None:
             return await self._page(filters, error=Conflict(job.error))
-        done = (
-            "replayed" if is_replay else "cancelling" if job is not None and job.is_running else "cancelled"
-        )
+        if job is not None and job.is_running:
+            # On its page it can be paused and cancelled; a replay of one instance, too.
+            planned = form.get("confirmed")
+            of = {"of": planned} if planned.isdecimal() and planned != "0" else {}
+            return self._site.redirect(f"/jobs/{quote(job.id)}", **of)
+        done = "replayed" if is_replay else "cancelled"
         kept = {name: form.get(f"kept_{name}") for name in Filters._fields if form.get(f"kept_{name}")}
         return self._site.redirect("/deliveries", **kept, done=done)
 

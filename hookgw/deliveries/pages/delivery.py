@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 from quart import Response
 
 from hookgw.core.access import check_right
+from hookgw.deliveries.edited import Origin
 from hookgw.deliveries.pages.deliveries import why_of
 from hookgw.deliveries.present import WITHHELD
 from hookgw.delivery.envelope import encode_envelope
@@ -21,7 +22,7 @@ from hookgw.records.api_keys import Right
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
 from hookgw.records.registrations import Registration
 from hookgw.records.told_sentences import sentence_text
-from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_json
+from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_body, shown_json
 from hookgw.site.site import Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryReport, DeliverySummary
@@ -33,7 +34,10 @@ from hookgw.web.request_body import reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.webhooks.lane_responses import present_attempt
 
-_ROW = 600
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_ROW = 900
 """Bytes of HTML that an attempt takes beside its texts."""
 _SKIPPED_ON = {"overview": "/", "lanes": "/lanes"}
 """The pages beside that of the delivery where one is skipped, by the field ``page`` of the form."""
@@ -72,10 +76,13 @@ class DeliveryPage:
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
         event = report.event
-        data = curl = None
+        data = curl = sent = None
         if visitor().has(Right.PAYLOADS):
             data = shown_json(event.data_json)
-            curl = _curl(registration, report) if registration else None
+            body = report.body or envelope_of(self._gateway, registration, report)
+            sent = shown_body(report.body) if report.body else None
+            curl = _curl(registration, report, body) if registration else None
+        origin = await self._gateway.deliveries.origin_of(report.summary)
         return await self._site.render(
             "delivery.html",
             200 if error is None else error.status,
@@ -87,6 +94,9 @@ class DeliveryPage:
             receiver=with_masked_user(registration.url) if registration else None,
             headers=_headers(registration),
             curl=curl,
+            sent=sent,
+            origin=origin,
+            editor=_editor(origin),
             attempts=await self._attempts(instance, name),
             path=_path(instance, report),
             live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
@@ -118,8 +128,14 @@ class DeliveryPage:
         # The answers are the receivers': a thousand of them would be a page of 20 MB.
         size, newest = 0, list[Attempt]()
         for attempt in reversed(report.attempts):
-            texts = (attempt.answer, attempt.error or "", attempt.url or "")
-            size += _ROW + sum(map(html_size, texts))
+            texts = (
+                attempt.answer,
+                attempt.error,
+                attempt.url,
+                attempt.request_head,
+                attempt.response_headers,
+            )
+            size += _ROW + sum(html_size(text) for text in texts if text)
             if newest and size > MOST:
                 break
             newest.append(attempt)
@@ -159,7 +175,7 @@ class DeliveryPage:
         if part == "data":
             content = report.event.data_json
         elif part == "body" and registration is not None:
-            content = _body(registration, report)
+            content = report.body or envelope_of(self._gateway, registration, report)
         elif part == "attempts":
             newest = await first_of(reversed(report.attempts), present_attempt)
             content = msgspec.json.encode(newest)
@@ -181,6 +197,7 @@ class DeliveryPage:
                 )
                 return await self._page(instance, name, attempt=attempt, other_url=url)
             if data:
+                check_right(visitor().principal, Right.PAYLOADS)
                 check_right(visitor().principal, Right.SEND)
                 edited = json_of(data, "The data")
                 found = await deliveries.resend_edited(instance, name, edited, without_global=without_global)
@@ -215,20 +232,32 @@ def _headers(registration: Registration | None) -> list[SentHeader]:
     ]
 
 
+def _editor(origin: Origin | None) -> str:
+    """Return who made an edited copy, in a sentence: a person's name is for those who may know operators."""
+    actor = None if origin is None else origin.actor
+    if actor is None:
+        return ""
+    if actor.person and visitor().principal.is_global:
+        return _("{person} sent it.", person=actor.person)
+    return _("It was sent with the key {key}.", key=actor.name)
+
+
 def _path(instance: str, report: DeliveryReport) -> str:
     return f"/deliveries/{quote(instance)}/{quote(report.summary.id)}"
 
 
-def _body(registration: Registration, report: DeliveryReport) -> bytes:
-    return encode_envelope(report.event, destination=registration.address, server_url=None)
+def envelope_of(gateway: Gateway, registration: Registration | None, report: DeliveryReport) -> bytes:
+    """Return the body that hookgw itself makes of an event, without plugins."""
+    destination = "" if registration is None else registration.address
+    server_url = gateway.settings.server.public_url
+    return encode_envelope(report.event, destination=destination, server_url=server_url)
 
 
-def _curl(registration: Registration, report: DeliveryReport) -> Shown:
+def _curl(registration: Registration, report: DeliveryReport, body: bytes) -> Shown:
     """Return a command that sends the same body; a long one, from the downloaded file.
 
     The receiver refuses it if it checks signatures.
     """
-    body = _body(registration, report)
     words = [f"curl -X POST {shlex.quote(registration.address)}", "-H 'content-type: application/json'"]
     words += [f"-H {shlex.quote(f'{name}: {MASK}')}" for name in registration.headers]
     # Only then quoted: that may make five bytes of one.

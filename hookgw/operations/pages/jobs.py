@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 
-from quart import Response
+from quart import Response, request
 
 from hookgw.kernel.errors import HookgwError, Invalid
 from hookgw.kernel.language import N_, ngettext
 from hookgw.kernel.language import gettext as _
-from hookgw.operations.present import shown_state, who
+from hookgw.operations.present import shown_state
 from hookgw.operations.responses import ShownJobState
 from hookgw.operations.visible_jobs import VisibleJobs, orders_for
 from hookgw.records.api_keys import Principal, Right
+from hookgw.records.audit import who
 from hookgw.records.jobs import Job, JobKind, JobOrder
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.site.site import NavEntry, Site, visitor
@@ -70,6 +72,8 @@ class JobsPage:
         site.nav.append(NavEntry(N_("Jobs"), "/jobs"))
         site.add("/jobs", self.show, within_reach(Right.READ))
         site.add("/live/jobs", self.live, within_reach(Right.READ))
+        site.add("/jobs/<job_id>", self.show_job, within_reach(Right.READ))
+        site.add("/live/job/<job_id>", self.live_job, within_reach(Right.READ))
         site.add("/jobs/order", self.order, within_reach(Right.REPLAY), "POST", page="/jobs")
 
     async def show(self, error: HookgwError | None = None) -> Response:
@@ -88,6 +92,33 @@ class JobsPage:
 
         return self._streams.open(visitor().signed_in, ("jobs", principal), render)
 
+    async def show_job(self, job_id: str) -> Response:
+        """Show one job; ``of`` of the query says how many deliveries its plan had."""
+        principal, planned = visitor().principal, _planned(request.args.get("of", ""))
+        job = await self._jobs.find(principal, job_id)
+        return await self._site.render(
+            "job.html",
+            row=_row(job, may_order=False),
+            now=await self._now(principal, job_id, planned),
+            planned=planned,
+            live=f"/live/job/{quote(job_id)}" + (f"?of={planned}" if planned else ""),
+        )
+
+    async def live_job(self, job_id: str) -> Response:
+        principal, planned = visitor().principal, _planned(request.args.get("of", ""))
+        await self._jobs.find(principal, job_id)
+        render = partial(self._now, principal, job_id, planned)
+        return self._streams.open(visitor().signed_in, ("job", principal, job_id, planned), render)
+
+    async def _now(self, principal: Principal, job_id: str, planned: int) -> str:
+        job = await self._jobs.find(principal, job_id)
+        return await self._site.fragment(
+            "job_now.html",
+            row=_row(job, may_order=principal.rights.has(Right.REPLAY)),
+            planned=planned,
+            parts_now=sorted(job.parts, key=lambda part: part.instance)[:MOST_JOBS],
+        )
+
     async def order(self) -> Response:
         """Pause, resume or cancel a job: ``order`` in the form is ``pause/job_17``."""
         form = await self._site.form()
@@ -105,12 +136,21 @@ class JobsPage:
             await self._jobs.order(job, order)
         except HookgwError as error:
             return await self.show(error)
+        planned = _planned(form.get("of"))
+        if form.get("page") == job_id:
+            of = {"of": str(planned)} if planned else {}
+            return self._site.redirect(f"/jobs/{quote(job_id)}", **of, done=_NOTICES[order])
         return self._site.redirect("/jobs", done=_NOTICES[order])
 
     async def _table(self, principal: Principal) -> str:
         jobs, may_order = await self._jobs.list(principal), principal.rights.has(Right.REPLAY)
         rows = [_row(job, may_order=may_order) for job in jobs[:MOST_JOBS]]
         return await self._site.fragment("jobs_table.html", rows=rows, total=len(jobs))
+
+
+def _planned(text: str) -> int:
+    """Return the number of deliveries that a plan had; 0 if it is not known."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 12 else 0
 
 
 def _row(job: Job, *, may_order: bool) -> Row:

@@ -28,7 +28,7 @@ function showLooks() {
 }
 
 function goToRow(step) {
-  const links = [...document.querySelectorAll("[data-rows] > * .c-main a, [data-rows] > li h3 + p a, .problem summary")];
+  const links = [...document.querySelectorAll("[data-rows] > * .c-main a, [data-rows] > li h3 + p a, [data-rows] > li > details > summary, .problem summary")];
   const row = document.activeElement?.closest("[data-rows] > *");
   const at = links.findIndex((link) => row?.contains(link));
   links[at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(Math.max(at + step, 0), links.length - 1)]?.focus();

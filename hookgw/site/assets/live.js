@@ -2,7 +2,7 @@
 // text in them already.
 //
 // The children of an element with data-rows are the rows of a list. While somebody is at work in a list (has ticked,
-// focused, selected or points at something in it, or has scrolled into it), its rows stay where they are: those that
+// focused, opened, selected or points at something in it, or has scrolled into it), its rows stay where they are: those that
 // are shown change in place, and new ones wait behind a button that says how many they are.
 import { addCopyButtons } from "./copy.js";
 import { writeFormats } from "./formats.js";
@@ -52,6 +52,7 @@ function update(kept, wanted) {
     kept.nodeValue = wanted.nodeValue;
     return;
   }
+  if ("kept" in kept.dataset) return; // it was filled here: see fill.js
   for (const { name } of [...kept.attributes]) {
     if (!wanted.hasAttribute(name) && name !== "open") kept.removeAttribute(name);
   }
@@ -64,7 +65,7 @@ function update(kept, wanted) {
 const points = matchMedia("(hover: hover)");
 
 function isAtWork(list) {
-  if (list.querySelector("input:checked") || list.contains(document.activeElement)) return true;
+  if (list.querySelector("input:checked, details[open]") || list.contains(document.activeElement)) return true;
   if (points.matches && list.matches(":hover")) return true;
   if (list.getBoundingClientRect().top < 0) return true;
   const selection = getSelection();
@@ -78,7 +79,12 @@ function holdRows(region, part) {
     const shown = region.querySelector(`#${CSS.escape(list.id)}`);
     if (!shown || !isAtWork(shown)) continue;
     const fresh = new Map([...list.children].map((row) => [row.id, row]));
-    const rows = [...shown.children].map((row) => fresh.get(row.id) ?? row.cloneNode(true));
+    const rows = [...shown.children].map((row) => {
+      const next = fresh.get(row.id) ?? row.cloneNode(true);
+      // Solved, or no longer one that matches: it stays under the pointer, and says so.
+      if (!fresh.has(row.id)) next.dataset.gone = "";
+      return next;
+    });
     for (const row of shown.children) fresh.delete(row.id);
     waiting.push(...fresh.keys());
     list.replaceChildren(...rows);

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hookgw.records.deliveries import Delivery
+from hookgw.store.figure_news import BURIED, Entry, encode_news
 from hookgw.store.records import PendingChange
 
 replace = msgspec.structs.replace
@@ -47,12 +48,43 @@ class Committed(NamedTuple):
 
 
 class CountedTransaction:
-    """An open transaction that counts what its jobs change. A job must not keep it."""
+    """An open transaction that counts what its jobs change. A job must not keep it.
+
+    Attributes:
+        entries: what the figures over time get of it; a failed job takes its own back.
+    """
 
     connection: Any
 
     def __init__(self) -> None:
         self.changes = Changes()
+        self.entries: list[Entry] = []
+        self._at = 0.0
+
+    def count_entries(self, at: float, entries: Iterable[Entry]) -> None:
+        """Count for the figures over time what happened at a time."""
+        self.entries += entries
+        self._at = max(self._at, at)
+
+    def count_buried(self, at: float, gone: PendingChange) -> None:
+        """Count dead letters without an attempt for the figures over time."""
+        numbers = self.instance_numbers({instance for _, instance in gone})
+        self.count_entries(
+            at,
+            (
+                (BURIED, registration, numbers[instance], number, -1, -1)
+                for (registration, instance), (number, _) in gone.items()
+                if number
+            ),
+        )
+
+    def instance_numbers(self, names: Collection[str]) -> Mapping[str, int]:
+        """Return the numbers of instances that have events."""
+        raise NotImplementedError
+
+    def news(self) -> str | None:
+        """Return the row for the figures over time; ``None`` if there is nothing to count."""
+        return encode_news(self._at, self.entries) if self.entries else None
 
     def count_appended(self, events: int, deliveries: int, unwanted: int) -> None:
         """Count what was appended. The listener gets these deliveries themselves, not their number.

@@ -8,6 +8,7 @@ from typing import Any
 from psycopg import Connection, Cursor
 
 from hookgw.store.commits.jobs import AppendedEvent
+from hookgw.store.figure_news import ACCEPTED, WANTED
 from hookgw.store.records import micros
 
 # One statement tells what the next one needs, because each costs a way to the server and back.
@@ -20,7 +21,7 @@ _ADD_INSTANCES = """INSERT INTO instance_numbers (name) SELECT * FROM unnest(%s:
 _INSTANCES = "SELECT name, number FROM instance_numbers WHERE name = ANY(%s)"
 # The unique index finds duplicates in the same statement, so no read is needed before the write. If another
 # node is about to store the same event, this waits for its commit.
-APPEND = """WITH given AS MATERIALIZED (
+APPEND = f"""WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bigint[], %b::bigint[],
         %b::bytea[], %b::text[], %b::text[], %b::integer[])
     AS event (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
@@ -38,8 +39,19 @@ sent AS (
         AS target (seq, event, registration, lane)
     JOIN added ON added.seq = target.event
     JOIN given ON given.seq = target.event
+    RETURNING registration, instance
+),
+counted AS (
+    INSERT INTO figure_news (entries)
+    SELECT json_build_array(%b::bigint, json_agg(entry)) FROM (
+        SELECT json_build_array({ACCEPTED}, '', instance, count(*), -1, -1) AS entry
+            FROM added JOIN given USING (seq) GROUP BY instance
+        UNION ALL
+        SELECT json_build_array({WANTED}, registration, instance, count(*), -1, -1)
+            FROM sent GROUP BY registration, instance
+    ) entries HAVING count(*) > 0
 )
-SELECT coalesce(array_agg(seq), '{}') FROM added"""
+SELECT coalesce(array_agg(seq), ARRAY[]::bigint[]) FROM added"""  # noqa: S608 - numbers of ours
 _STORED = """SELECT e.seq FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS given (seq, id, name)
     JOIN events e ON e.seq = given.seq AND e.id = given.id
     JOIN instance_numbers i ON i.number = e.instance AND i.name = given.name"""
@@ -122,7 +134,8 @@ def send(
         return None
     columns = [list(column) for column in zip(*events, strict=True)]
     target_columns = [list(column) for column in zip(*targets, strict=True)] or [[], [], [], []]
-    return connection.execute(APPEND, (*columns, xid, *target_columns))
+    at = int(news[-1].accepted_at)
+    return connection.execute(APPEND, (*columns, xid, *target_columns, at))
 
 
 def added(answer: Cursor[Any] | None) -> set[int]:

@@ -10,10 +10,13 @@ from psycopg import Connection
 from hookgw.kernel.errors import Conflict, StartError
 from hookgw.records.fleet import DEAD_AFTER
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
+from hookgw.store.figures import fold_rest
+from hookgw.store.postgresql import figures
 from hookgw.store.postgresql.database import Server, start_errors
 from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.schema import UNFINISHED, migrate
+from hookgw.store.postgresql.transaction import Transaction
 
 _EVENTS = Source(
     "t.seq, i.name, t.id, t.kind, t.time, t.accepted_at, t.data, t.sender, t.server_url, t.heard",
@@ -23,6 +26,8 @@ _EVENTS = Source(
     size="octet_length(t.data)",
 )
 _LOG = "coalesce((SELECT name FROM instance_numbers WHERE number = t.instance), '')"
+_NAME = "(SELECT name FROM instance_numbers WHERE number = substr(t.holder, 2)::bigint)"
+_HOLDER = f"CASE WHEN t.holder ^@ '@' THEN '@' || {_NAME} ELSE t.holder END"
 _SOURCES = {
     "records": Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
     "events": _EVENTS,
@@ -34,7 +39,7 @@ _SOURCES = {
         "JOIN instance_numbers i ON i.number = t.instance LEFT JOIN places p ON p.seq = t.seq",
     ),
     "attempts": Source(
-        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, t.url",
+        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, t.url, t.heads",
         "attempts",
         key=("t.delivery", "t.number"),
     ),
@@ -45,6 +50,12 @@ _SOURCES = {
         key=(_LOG,),
         # That of all logs means nothing if they are not whole.
         where="t.instance <> 0 OR (SELECT is_whole FROM log_state)",
+    ),
+    "figures": Source(
+        f"t.step, t.at, {_HOLDER}, t.accepted, t.delivered, t.dead, t.dropped, t.more",
+        "figures",
+        key=("t.step", "t.at", _HOLDER),
+        where=f"NOT t.holder ^@ '@' OR {_NAME} IS NOT NULL",
     ),
     "audit": Source("t.seq, t.at, t.instance, t.instance_id, t.action, t.entry", "audit"),
 }
@@ -62,10 +73,11 @@ _COPY = {
     # Before every transaction of this server, as after a restore; see restored.py.
     "deliveries": """COPY deliveries (seq, event, instance, kind, registration, lane, state, accepted_at,
         size, position, queued_at, attempts, failures, next_at, finished_at, reason, xid) FROM STDIN""",
-    "attempts": """COPY attempts (delivery, number, at, duration, outcome, status, error, answer, url)
-        FROM STDIN""",
+    "attempts": """COPY attempts (delivery, number, at, duration, outcome, status, error, answer, url,
+        heads) FROM STDIN""",
     "bodies": "COPY bodies (seq, body) FROM STDIN",
     "logs": "COPY log_begins (instance, at) FROM STDIN",
+    "figures": "COPY figures (step, at, holder, accepted, delivered, dead, dropped, more) FROM STDIN",
     "audit": "COPY audit (seq, at, instance, instance_id, action, entry) FROM STDIN",
 }
 _COPY["ids"] = _COPY["events"]
@@ -114,6 +126,8 @@ class DatabaseRows(TableRows):
                 instances = self._numbers_of({row[2 if table.name == "deliveries" else 1] for row in rows})
             if table.name == "logs":
                 instances = {"": 0, **self._numbers_of({row[0] for row in rows if row[0]})}
+            if table.name == "figures":
+                instances = self._numbers_of({row[2][1:] for row in rows if row[2].startswith("@")})
             with cursor.copy(_COPY[table.name]) as copy:
                 for row in map(self.as_stored, rows):
                     if table.name == "deliveries":
@@ -122,6 +136,9 @@ class DatabaseRows(TableRows):
                         copy.write_row((*row[:2], instances[row[2]], *row[3:9], place, *row[10:], 0))
                     elif table.name == "logs":
                         copy.write_row((instances[row[0]], row[1]))
+                    elif table.name == "figures":
+                        holder = f"@{instances[row[2][1:]]}" if row[2].startswith("@") else row[2]
+                        copy.write_row((*row[:2], holder, *row[3:]))
                     elif instances:
                         copy.write_row((row[0], instances[row[1]], *row[2:], 0))
                     else:
@@ -158,6 +175,8 @@ def open_source(server: Server) -> Iterator[DatabaseRows]:
         StartError: a node uses it, or it cannot be used.
     """
     with _opened(server) as connection:
+        with connection.transaction():
+            fold_rest(figures, Transaction(connection, 0))
         yield DatabaseRows(connection, server.place)
 
 

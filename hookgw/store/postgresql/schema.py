@@ -36,7 +36,7 @@ from hookgw.store.postgresql.record_changes import CHANGES, replace_trigger
 
 logger = structlog.get_logger("hookgw.store")
 
-VERSION = 6
+VERSION = 7
 OLDEST_VERSION = 5
 """The first schema that had an engine for PostgreSQL."""
 
@@ -78,7 +78,26 @@ LOG = (
     )""",
     "INSERT INTO log_state VALUES (true, '', '', -1, -1, false)",
 )
-_SINCE_6 = {"log", "log_begins", "log_state"}
+# A holder is ``@`` and the number of an instance, ``#`` and a tag, the id of a registration, or empty.
+FIGURES = (
+    """CREATE TABLE figures (
+        step integer NOT NULL,
+        at bigint NOT NULL,
+        holder text COLLATE "C" NOT NULL,
+        accepted bigint NOT NULL,
+        delivered bigint NOT NULL,
+        dead bigint NOT NULL,
+        dropped bigint NOT NULL,
+        more text NOT NULL,
+        PRIMARY KEY (step, at, holder)
+    )""",
+    """CREATE TABLE figure_news (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        entries text NOT NULL
+    )""",
+)
+_SINCE_7 = {"figures", "figure_news"}
+_SINCE_6 = _SINCE_7 | {"log", "log_begins", "log_state"}
 
 # Texts are compared by their bytes, as in the data file: it is faster, and the same on every server.
 SCHEMA: tuple[str, ...] = (
@@ -146,6 +165,7 @@ SCHEMA: tuple[str, ...] = (
         error text,
         answer text NOT NULL,
         url text,
+        heads text,
         PRIMARY KEY (delivery, number)
     )""",
     """CREATE TABLE shelves (
@@ -205,6 +225,7 @@ SCHEMA: tuple[str, ...] = (
     )""",
     "CREATE TABLE hookgw_schema (version integer NOT NULL)",
     *LOG,
+    *FIGURES,
 )
 
 
@@ -214,6 +235,7 @@ _SEQUENCES = {
     "delivery_numbers": "(SELECT max(seq) FROM deliveries)",
     "instance_numbers_number_seq": "(SELECT max(number) FROM instance_numbers)",
     "audit_seq_seq": "(SELECT max(seq) FROM audit)",
+    "figure_news_number_seq": "(SELECT max(number) FROM figure_news)",
     "node_generations": (
         "greatest((SELECT max(generation) FROM members), (SELECT max(generation) FROM nodes))"
     ),
@@ -271,13 +293,20 @@ def set_aside(connection: Connection, schema: str) -> str | None:
 
 
 def _upgrade(connection: Connection, missing: list[str], place: str) -> list[str]:
-    """Bring tables of version 5 to version 6; return the tables that are missing then."""
-    if connection.execute("SELECT version FROM hookgw_schema").fetchone() != (5,):
+    """Bring tables of an earlier version to the present one; return the tables that are missing then."""
+    row = connection.execute("SELECT version FROM hookgw_schema").fetchone()
+    version: int = row[0] if row else 0
+    expected = _SINCE_6 if version < 6 else _SINCE_7
+    if not OLDEST_VERSION <= version < VERSION or {*missing} != expected:
         return missing
-    # All that was accepted before comes first, in the order of the numbers.
-    connection.execute("ALTER TABLE events ADD COLUMN xid bigint NOT NULL DEFAULT 0")
-    connection.execute(f"ALTER TABLE events ALTER COLUMN xid SET DEFAULT {XID}")
-    for statement in (LOG_ORDER, *LOG):
+    if version < 6:
+        # All that was accepted before comes first, in the order of the numbers.
+        connection.execute("ALTER TABLE events ADD COLUMN xid bigint NOT NULL DEFAULT 0")
+        connection.execute(f"ALTER TABLE events ALTER COLUMN xid SET DEFAULT {XID}")
+        for statement in (LOG_ORDER, *LOG):
+            connection.execute(statement)
+    connection.execute("ALTER TABLE attempts ADD COLUMN heads text")
+    for statement in FIGURES:
         connection.execute(statement)
     connection.execute("UPDATE hookgw_schema SET version = %s", (VERSION,))
     logger.info("tables migrated", database=place, schema=VERSION)
@@ -296,7 +325,7 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
         missing = missing_tables(connection)
-        if not {*missing} - _SINCE_6 and "log" in missing:
+        if not {*missing} - _SINCE_6:
             missing = _upgrade(connection, missing, place)
         if 0 < len(missing) < len(_NAMES):
             raise StartError(

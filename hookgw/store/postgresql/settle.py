@@ -10,15 +10,17 @@ from psycopg import Connection, Cursor
 
 from hookgw.records.deliveries import Attempt, DeliveryState, Settlement
 from hookgw.store.commits.changes import weigh
-from hookgw.store.history_rows import attempt_row, settled_rows
+from hookgw.store.figure_news import BURIED, DELIVERED, entry_of
+from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.postgresql.removal import remove
+from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, storable
 
 # Locked in one order: two commits that settle the same deliveries would otherwise wait for each other. The
 # state is in a form that no index has: with old statistics, the server would take a partial index of what is
 # pending for short, and walk through all of a backlog.
 STILL_PENDING = """SELECT d.seq, d.event, d.registration,
-        (SELECT name FROM instance_numbers WHERE number = d.instance), d.size
+        (SELECT name FROM instance_numbers WHERE number = d.instance), d.size, d.instance, d.queued_at
     FROM deliveries d
     WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.seq FOR UPDATE"""
 # Without an attempt (parked, expired) the count of attempts stays. The numbers come twice: with a plan of a
@@ -31,13 +33,14 @@ SETTLE = """UPDATE deliveries SET state = given.state,
     AS given (seq, state, attempts, failures, next_at, finished_at, reason)
     WHERE deliveries.seq = given.seq AND deliveries.seq = ANY(%b::bigint[])"""
 # An attempt that is recorded already stays as it was first written.
-_ADD_ATTEMPTS = """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
+_ADD_ATTEMPTS = """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url,
+        heads)
     SELECT * FROM unnest(%b::bigint[], %b::integer[], %b::bigint[], %b::bigint[], %b::text[], %b::integer[],
-        %b::text[], %b::text[], %b::text[])
+        %b::text[], %b::text[], %b::text[], %b::text[])
     ON CONFLICT (delivery, number) DO NOTHING"""
 # Another node dropped it to make room, and could not know what this one has in flight. It was counted as gone
 # then, and has arrived all the same.
-_ARRIVED = """WITH given AS (
+_ARRIVED = f"""WITH given AS (
     SELECT * FROM unnest(%b::bigint[], %b::integer[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[],
         %b::integer[], %b::text[], %b::text[], %b::text[])
         AS given (seq, number, finished_at, at, duration, outcome, status, error, answer, url)
@@ -47,11 +50,20 @@ arrived AS (
         reason = NULL
     FROM given WHERE deliveries.seq = given.seq AND deliveries.seq = ANY(%b::bigint[])
         AND deliveries.state || '' = 'dead' AND deliveries.reason ^@ %b
-    RETURNING deliveries.seq
+    RETURNING deliveries.seq, deliveries.registration, deliveries.instance, given.finished_at
+),
+counted AS (
+    INSERT INTO figure_news (entries)
+    SELECT json_build_array(max(finished_at) / 1000000, json_agg(entry)) FROM (
+        SELECT finished_at, json_build_array({BURIED}, registration, instance, -1, -1, -1) AS entry
+            FROM arrived
+        UNION ALL
+        SELECT finished_at, json_build_array({DELIVERED}, registration, instance, 0, -1, -1) FROM arrived
+    ) entries HAVING count(*) > 0
 )
 INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
     SELECT seq, number, at, duration, outcome, status, error, answer, url FROM given JOIN arrived USING (seq)
-    ON CONFLICT (delivery, number) DO NOTHING"""
+    ON CONFLICT (delivery, number) DO NOTHING"""  # noqa: S608 - numbers of ours
 _STORE_BODIES = """INSERT INTO bodies (seq, body) SELECT * FROM unnest(%b::bigint[], %b::bytea[])
     ON CONFLICT (seq) DO UPDATE SET body = excluded.body"""
 _MAKE_DUE = """UPDATE deliveries SET next_at = 0
@@ -59,19 +71,19 @@ _MAKE_DUE = """UPDATE deliveries SET next_at = 0
 
 
 def settle(
-    connection: Connection, settlements: Sequence[Settlement], *, keep_history: bool = True
+    transaction: Transaction, settlements: Sequence[Settlement], *, keep_history: bool = True
 ) -> PendingChange:
     """Write outcomes of deliveries, in order; return what is no longer pending.
 
     A settlement of a delivery that is not pending is ignored, with one exception: a delivery that was dropped
     to make room is delivered, if it has arrived.
     """
-    found = find_unsettled(connection, settlements)
+    found = find_unsettled(transaction.connection, settlements)
     if found is None:
         return {}
     # All on their way before the first answer is waited for.
-    with connection.pipeline():
-        return write(connection, found, settlements, keep_history=keep_history)
+    with transaction.connection.pipeline():
+        return write(transaction, found, settlements, keep_history=keep_history)
 
 
 def find_unsettled(connection: Connection, settlements: Sequence[Settlement]) -> Cursor[Any] | None:
@@ -86,7 +98,7 @@ def find_unsettled(connection: Connection, settlements: Sequence[Settlement]) ->
 
 
 def write(
-    connection: Connection,
+    transaction: Transaction,
     pending: Iterable[tuple[Any, ...]],
     settlements: Sequence[Settlement],
     *,
@@ -96,7 +108,9 @@ def write(
 
     ``pending`` is the answer to :func:`find_unsettled`, of these settlements, and others perhaps.
     """
+    connection = transaction.connection
     found = {row[0]: row[1:] for row in pending}
+    entries = []
     finished: dict[int, int] = {}
     applied, missed = [], []
     for settlement in settlements:
@@ -105,9 +119,12 @@ def write(
         # A delivery that is finished is final: a second settlement in this commit must not change it.
         elif settlement.seq not in finished:
             applied.append(settlement)
+            _, registration, _, _, instance, queued_at = found[settlement.seq]
+            entries.append(entry_of(settlement, registration, instance, queued_at))
             if settlement.state is not DeliveryState.PENDING:
                 finished[settlement.seq] = found[settlement.seq][0]
-    gone = weigh(found[seq][1:] for seq in finished)
+    gone = weigh(found[seq][1:4] for seq in finished)
+    transaction.count_entries(max((one.at for one in applied), default=0.0), entries)
     if missed and keep_history:
         _settle_dropped(connection, missed)
     if not keep_history and finished:
@@ -119,7 +136,11 @@ def write(
     # In one order, as in all statements that lock several deliveries.
     rows = sorted(settled_rows(applied, text), key=itemgetter(0))
     bodies = {s.seq: s.body for s in applied if s.body is not None}
-    attempts = [(s.seq, s.attempt.number, *_attempt_row(s.attempt)) for s in applied if s.attempt]
+    attempts = [
+        (s.seq, s.attempt.number, *_attempt_row(s.attempt), heads_of(s.attempt, text))
+        for s in applied
+        if s.attempt
+    ]
     connection.execute(SETTLE, [*_columns(rows), [row[0] for row in rows]])
     if bodies:
         connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from psycopg import Connection
 
 from hookgw.store.postgresql.audit import write_audit
+from hookgw.store.postgresql.figures import forget_figures
 from hookgw.store.postgresql.settle import make_due
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.shelves import Table
 
-__all__ = ["make_due", "rename_instance", "table", "write_audit"]  # RecordStatements
+__all__ = ["forget_figures", "make_due", "rename_instance", "table", "write_audit"]  # RecordStatements
 
 
 class PostgresqlTable(Table):

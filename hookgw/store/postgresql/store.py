@@ -22,9 +22,10 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
+from hookgw.store.figures import SteppedFigures
 from hookgw.store.fleet import Membership, SharedBacklog
 from hookgw.store.log import SteppedLog
-from hookgw.store.postgresql import audit, backfills, history, log, outbox, pending_changes, shelves
+from hookgw.store.postgresql import audit, backfills, figures, history, log, outbox, pending_changes, shelves
 from hookgw.store.postgresql.backfills import PostgresqlBackfills
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
@@ -236,6 +237,7 @@ async def open_store(
             SteppedAudit(commits, lists, background, audit),
             _NoBackups(server),
             PostgresqlBackfills(commits, background, clock, records, backfills),
+            SteppedFigures(commits, lists, background, figures),
         )
 
         def committed() -> None:

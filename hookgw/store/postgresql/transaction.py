@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from psycopg import Connection
 
 from hookgw.store.commits.changes import CountedTransaction
+
+INSTANCES = "SELECT name, number FROM instance_numbers WHERE name = ANY(%s)"
 
 
 class Transaction(CountedTransaction):
@@ -16,3 +20,6 @@ class Transaction(CountedTransaction):
         super().__init__()
         self.connection = connection
         self.xid = xid
+
+    def instance_numbers(self, names: Collection[str]) -> Mapping[str, int]:
+        return dict(self.connection.execute(INSTANCES, (list(names),)).fetchall())

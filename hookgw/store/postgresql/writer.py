@@ -19,6 +19,7 @@ from hookgw.store.commits.jobs import AppendedEvent, AppendRequest, CommitGroup,
 from hookgw.store.postgresql.append import added, append, find_stored, prepare, send
 from hookgw.store.postgresql.database import CONFLICTS, TOKEN_LENGTH, DatabaseSession, is_server_error
 from hookgw.store.postgresql.feed import Feed, News
+from hookgw.store.postgresql.figures import add_news
 from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.schema import XID, raise_sequences
 from hookgw.store.postgresql.settle import find_unsettled, settle, write
@@ -245,10 +246,11 @@ class Writer:
                     if job.also is not None:
                         job.also(transaction)
                 if pending is not None:
-                    gone = write(connection, found, settlements, keep_history=self._keep_history)
+                    gone = write(transaction, found, settlements, keep_history=self._keep_history)
                     transaction.count_finished(gone)
                     transaction.count_rows(len(settlements))
                 if is_all:
+                    add_news(transaction)
                     connection.execute("COMMIT")
         except psycopg.OperationalError as error:
             if not (is_all and connection.closed):
@@ -264,12 +266,13 @@ class Writer:
                     self._append_one_by_one(transaction, group.appends)
                 else:
                     self._append_together(transaction, group.appends)
-                gone = settle(connection, group.settlements, keep_history=self._keep_history)
+                gone = settle(transaction, group.settlements, keep_history=self._keep_history)
                 transaction.count_finished(gone)
                 transaction.count_rows(len(group.settlements))
                 for function in group.functions:
                     self._run_alone(transaction, function)
             appends = [*appends, *_appends_of(rest)]
+            add_news(transaction)
             try:
                 connection.execute("COMMIT")
             except psycopg.OperationalError as error:
@@ -300,7 +303,7 @@ class Writer:
         self, transaction: Transaction, job: AppendRequest[Transaction] | FunctionRequest[Transaction]
     ) -> None:
         """Run a job in a savepoint: if it fails, it is undone, and the other jobs of the commit are not."""
-        before = transaction.changes
+        before, counted = transaction.changes, len(transaction.entries)
         job.error = None
         try:
             with transaction.connection.transaction():
@@ -312,6 +315,7 @@ class Writer:
             if is_server_error(error):
                 raise
             transaction.changes = before
+            del transaction.entries[counted:]
             job.error = error
 
     def _find_written(self, connection: Connection, lost: _Unacknowledged) -> _Written | None:

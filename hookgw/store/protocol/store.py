@@ -1,4 +1,4 @@
-"""The contract of a whole store: its four parts, backfills, the audit, backups, and what an operator asks."""
+"""The contract of a whole store: its parts, the audit, backups, and what an operator asks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol
 from hookgw.records.audit import AuditEntry
 from hookgw.store.fleet import SharedStore
 from hookgw.store.protocol.backfills import Backfills
+from hookgw.store.protocol.figures import FigureStore
 from hookgw.store.protocol.history import History
 from hookgw.store.protocol.outbox import Outbox
 from hookgw.store.protocol.pending_changes import PendingChanges
@@ -65,7 +66,7 @@ class Backups(Protocol):
         """
 
 
-class Store(Outbox, PendingChanges, Backfills, History, Records, AuditLog, Backups, Protocol):
+class Store(Outbox, PendingChanges, Backfills, History, FigureStore, Records, AuditLog, Backups, Protocol):
     """Everything that lasts."""
 
     @property

@@ -11,8 +11,11 @@ from hookgw.config.folders import sync_folder
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.records.sentences import NO_FILE
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
+from hookgw.store.figures import fold_rest
+from hookgw.store.sqlite import figures
 from hookgw.store.sqlite.database import BESIDE, open_database, start_errors
 from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
+from hookgw.store.sqlite.transaction import Transaction
 
 # Events of which only the id is left have numbers below all others; see event_ids.py.
 _BELOW = 2**62
@@ -26,6 +29,8 @@ _EVENTS = Source(
     where="t.heard >= 0",
 )
 _LOG = "coalesce((SELECT substr(name, 2) FROM names WHERE number = t.instance), '')"
+# The prefixes are those of the names; see name_ids.py.
+_HOLDER = "coalesce((SELECT name FROM names WHERE number = t.holder), '')"
 _SOURCES = {
     "records": Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
     "events": _EVENTS,
@@ -41,7 +46,8 @@ _SOURCES = {
         LEFT JOIN places p ON p.seq = t.seq""",
     ),
     "attempts": Source(
-        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, substr(u.name, 2)",
+        """t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, substr(u.name, 2),
+        t.heads""",
         "attempts",
         "LEFT JOIN names u ON u.number = t.url",
         ("t.delivery", "t.number"),
@@ -53,6 +59,12 @@ _SOURCES = {
         key=(_LOG,),
         # That of all logs means nothing if they are not whole.
         where="t.instance <> 0 OR (SELECT is_whole FROM log_state)",
+    ),
+    "figures": Source(
+        f"t.step, t.at, {_HOLDER}, t.accepted, t.delivered, t.dead, t.dropped, t.more",
+        "figures",
+        key=("t.step", "t.at", _HOLDER),
+        where="t.holder = 0 OR EXISTS (SELECT 1 FROM names WHERE number = t.holder)",
     ),
     "audit": Source("t.seq, t.at, t.instance, t.instance_id, t.action, t.entry", "audit"),
 }
@@ -68,9 +80,10 @@ _INSERT = {
     "deliveries": """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, state,
         accepted_at, size, position, queued_at, attempts, failures, next_at, finished_at, reason)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-    "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "bodies": "INSERT INTO bodies VALUES (?, ?)",
     "logs": "REPLACE INTO log_begins VALUES (?, ?)",
+    "figures": "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     "audit": "INSERT INTO audit (seq, at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?, ?)",
 }
 _SET_WHOLE = "UPDATE log_state SET is_whole = EXISTS (SELECT 1 FROM log_begins WHERE instance = 0)"
@@ -148,10 +161,13 @@ class FileRows(TableRows):
         if table.name == "logs":
             ids = self._names.ids({of_instance(row[0]) for row in rows if row[0]})
             return [(ids[of_instance(row[0])] if row[0] else 0, row[1]) for row in rows]
+        if table.name == "figures":
+            ids = self._names.ids({row[2] for row in rows if row[2]})
+            return [(*row[:2], ids[row[2]] if row[2] else 0, *row[3:]) for row in rows]
         if table.name == "attempts":
             urls = {row[8]: of_url(row[8]) for row in rows if row[8] is not None}
             ids = self._names.ids(urls.values()) if urls else {}
-            return [(*row[:8], None if row[8] is None else ids[urls[row[8]]]) for row in rows]
+            return [(*row[:8], None if row[8] is None else ids[urls[row[8]]], *row[9:]) for row in rows]
         return list(rows)
 
 
@@ -166,7 +182,15 @@ def open_source(path: Path) -> Iterator[FileRows]:
     if not path.is_file():
         raise StorageUnavailable(NO_FILE(path=path))
     with open_database(path) as connections, start_errors(path):
-        yield FileRows(connections.writer, str(path))
+        connection = connections.writer
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            fold_rest(figures, Transaction(connection, NameIds(connection)))
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        yield FileRows(connection, str(path))
 
 
 @contextmanager

@@ -34,8 +34,8 @@ ROWS = 5_000
 BATCH = 1_000
 REST = 0.01
 
-# Instances begin with "@" and URLs with ">", see name_ids.py; a lane begins with the id of its registration.
-_CANDIDATES = """SELECT json_group_array(number) FROM names WHERE substr(name, 1, 1) IN ('@', '>')
+# Instances begin with "@", URLs with ">", tags with "#", see name_ids.py; lanes with their registration.
+_CANDIDATES = """SELECT json_group_array(number) FROM names WHERE substr(name, 1, 1) IN ('@', '>', '#')
     OR substr(name, 1, 4) = 'reg_' OR substr(name, 1, 7) = 'global_' OR substr(name, 1, 10) = 'operations'"""
 _COUNT = "SELECT count(*) FROM names"
 _DELIVERIES = """SELECT count(*), max(seq), json_group_array(DISTINCT instance),
@@ -58,6 +58,16 @@ _ATTEMPTS = """SELECT count(*), max(place), delivery, number, json_group_array(D
     FROM (SELECT *, row_number() OVER (ORDER BY delivery, number) AS place FROM (
         SELECT delivery, number, url FROM attempts WHERE (delivery, number) > (?, ?)
         ORDER BY delivery, number LIMIT ?))"""
+# In the order of the primary key, as above.
+_FIGURES = """SELECT count(*), max(place), step, at, holder, json_group_array(DISTINCT holder)
+    FROM (SELECT *, row_number() OVER (ORDER BY step, at, holder) AS place FROM (
+        SELECT step, at, holder FROM figures WHERE (step, at, holder) > (?, ?, ?)
+        ORDER BY step, at, holder LIMIT ?))"""
+# What counts commits of the last minute: the registration and the instance of each entry.
+_NEWS = """SELECT json_group_array(number) FROM (
+    SELECT one.value ->> 1 AS number FROM figure_news, json_each(entries, '$[1]') one
+    UNION SELECT one.value ->> 2 FROM figure_news, json_each(entries, '$[1]') one)
+    WHERE typeof(number) = 'integer'"""
 # Of instances without events: the number may be given to another one.
 _REMOVE_BEGINS = "DELETE FROM log_begins WHERE instance IN (SELECT value FROM json_each(?))"
 _REMOVE = "DELETE FROM names WHERE number IN (SELECT value FROM json_each(?))"
@@ -92,7 +102,8 @@ class NamePruning:
         try:
             # After the commit above: a name that is new by now is in the memory of the names.
             unused = await self._reader.run(_candidates)
-            for walk in (_walk_deliveries, walk_unheard, walk_remembered, walk_attempts):
+            walks = (walk_unheard, walk_remembered, walk_attempts, walk_figures, _walk_news)
+            for walk in (_walk_deliveries, *walks):
                 last: tuple[int, ...] | None = ()
                 while last is not None and unused:
                     last, used = await self._reader.run(partial(walk, after=last))
@@ -140,10 +151,21 @@ def walk_attempts(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Pa
     return _Part((delivery, number) if count == ROWS else None, _numbers_of(used))
 
 
+def walk_figures(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
+    given = (*(after or (-1, -1, -1)), ROWS)
+    count, _, step, at, holder, used = connection.execute(_FIGURES, given).fetchone()
+    return _Part((step, at, holder) if count == ROWS else None, _numbers_of(used))
+
+
+def _walk_news(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:  # noqa: ARG001 -- they are few
+    return _Part(None, _numbers_of(connection.execute(_NEWS).fetchone()[0]))
+
+
 def remove_names(transaction: Transaction, numbers: list[int]) -> int:
     used = transaction.names.used_since_walk_began()
     free = msgspec.json.encode([number for number in numbers if number not in used]).decode()
     removed = transaction.connection.execute(_REMOVE, (free,)).rowcount
+    transaction.names.forget()  # a number may be given again
     transaction.connection.execute(_REMOVE_BEGINS, (free,))
     transaction.count_rows(removed)
     return removed

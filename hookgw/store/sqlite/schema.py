@@ -15,6 +15,9 @@ lanes, the URLs of attempts) are stored once, in ``names``; rows have their numb
 of :func:`~hookgw.store.sqlite.name_ids.of_url`. It is ``NULL`` for attempts of before schema 5, and for those
 that were not sent.
 
+``attempts.heads`` has the head of a request that did not deliver, an empty line, and the headers of the
+response to it. What is delivered has none: it takes one byte in a row.
+
 ``audit`` has a row for each change that somebody made. ``instance`` and ``instance_id`` say which instance it
 concerns, by name, because entries outlast the instance, and by id, because a later instance may have the same
 name. They are ``NULL`` for what concerns no instance. ``entry`` is a JSON object.
@@ -23,6 +26,9 @@ name. They are ``NULL`` for what concerns no instance. ``entry`` is a JSON objec
 nobody wanted it, and its payload is kept all the same, or is empty if it was accepted before schema 6 or
 with ``events.keep: wanted``. Whoever makes a delivery of an event later raises its ``heard`` in the same
 commit: pruning takes events with 0 for unwanted.
+
+``figures`` has a row for each step of time in which something happened, by who it happened to: the number of
+the name of an instance, a registration or a tag, or 0 for the gateway. Their times are whole seconds.
 
 A file has the table ``overwritten`` if all that was ever removed from it was overwritten: it was created, or
 rewritten, by a version of hookgw that does so. Other files have none, and are the same otherwise, so this has
@@ -50,7 +56,7 @@ logger = structlog.get_logger("hookgw.store")
 APPLICATION_ID = 0x686B6777
 """``hkgw``: distinguishes a data file of ours from any other SQLite file."""
 
-VERSION = 6
+VERSION = 7
 OLDEST_VERSION = 2
 """The oldest schema that is migrated."""
 
@@ -103,6 +109,22 @@ LOG = (
         is_whole INTEGER NOT NULL
     )""",
     f"INSERT INTO log_state VALUES (1, {_GENERATION}, 0, 0)",  # noqa: S608
+)
+
+# By time first: what is folded lies together, and what is old goes by ranges. See hookgw/store/figures.py.
+FIGURES = (
+    """CREATE TABLE figures (
+        step INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        holder INTEGER NOT NULL,
+        accepted INTEGER NOT NULL,
+        delivered INTEGER NOT NULL,
+        dead INTEGER NOT NULL,
+        dropped INTEGER NOT NULL,
+        more TEXT NOT NULL,
+        PRIMARY KEY (step, at, holder)
+    ) WITHOUT ROWID""",
+    "CREATE TABLE figure_news (number INTEGER PRIMARY KEY, entries TEXT NOT NULL)",
 )
 
 SCHEMA: tuple[str, ...] = (
@@ -158,6 +180,7 @@ SCHEMA: tuple[str, ...] = (
         error TEXT,
         answer TEXT NOT NULL,
         url INTEGER,
+        heads TEXT,
         PRIMARY KEY (delivery, number)
     ) WITHOUT ROWID""",
     """CREATE TABLE shelves (
@@ -169,6 +192,7 @@ SCHEMA: tuple[str, ...] = (
     "CREATE TABLE probe (only INTEGER PRIMARY KEY CHECK (only = 1), writes INTEGER NOT NULL)",
     *AUDIT,
     *LOG,
+    *FIGURES,
 )
 
 
@@ -254,7 +278,11 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
     if version < 5:
         for statement in (*AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
             connection.execute(statement)
-    for statement in LOG:
+    if version < 6:
+        for statement in LOG:
+            connection.execute(statement)
+    connection.execute("ALTER TABLE attempts ADD COLUMN heads TEXT")
+    for statement in FIGURES:
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 

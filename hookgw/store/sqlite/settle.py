@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
-from hookgw.store.history_rows import attempt_row, settled_rows
+from hookgw.store.figure_news import entry_of
+from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.name_ids import NameIds, of_url
+from hookgw.store.sqlite.transaction import Transaction
 
 # One JSON array for any number of rows: the statement stays prepared, and SQLite's limit on parameters does
 # not matter. NOT INDEXED holds every version of SQLite to the search by number: with ``state = 'pending'``
 # the partial index of the outbox would do as well, and be walked from end to end.
-_STILL_PENDING = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
+_STILL_PENDING = """SELECT json_group_array(json_array(seq, registration, instance, size, queued_at))
+    FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'"""
 # Without an attempt (parked, expired) the count of attempts stays.
 _SETTLE = Bulk(
@@ -28,9 +31,9 @@ _SETTLE = Bulk(
 )
 # An attempt that is recorded already stays as it was first written.
 _ADD_ATTEMPTS = Bulk(
-    """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
+    """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url, heads)
     SELECT * FROM""",
-    9,
+    10,
     "WHERE column1 <> 0 ON CONFLICT DO NOTHING",
 )
 # The same for what the first attempt delivered: nearly all of a commit. Most columns would say the same in
@@ -65,7 +68,8 @@ _EVENTS_OF = """SELECT json_group_array(DISTINCT event) FROM deliveries
 _REMOVE = (
     "UPDATE bodies SET body = zeroblob(length(body)) WHERE seq IN (SELECT value FROM json_each(:seqs))",
     """UPDATE attempts SET error = CAST(zeroblob(length(CAST(error AS BLOB))) AS TEXT),
-        answer = CAST(zeroblob(length(CAST(answer AS BLOB))) AS TEXT)
+        answer = CAST(zeroblob(length(CAST(answer AS BLOB))) AS TEXT),
+        heads = CAST(zeroblob(length(CAST(heads AS BLOB))) AS TEXT)
     WHERE delivery IN (SELECT value FROM json_each(:seqs))""",
     "DELETE FROM attempts WHERE delivery IN (SELECT value FROM json_each(:seqs))",
     "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))",
@@ -75,16 +79,12 @@ _REMOVE = (
 _MAKE_DUE = """UPDATE deliveries INDEXED BY waiting SET next_at = 0
     WHERE state = 'pending' AND next_at > 0 AND registration = (SELECT number FROM names WHERE name = ?)"""
 
-_numbers_of = msgspec.json.Decoder(list[int]).decode
+_rows_of = msgspec.json.Decoder(list[tuple[int, int, int, int, int]]).decode
 _weights_of = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
 
 def settle(
-    connection: sqlite3.Connection,
-    names: NameIds,
-    settlements: Sequence[Settlement],
-    *,
-    keep_history: bool = True,
+    transaction: Transaction, settlements: Sequence[Settlement], *, keep_history: bool = True
 ) -> PendingChange:
     """Write outcomes of deliveries, in order; return what is no longer pending.
 
@@ -92,19 +92,28 @@ def settle(
     """
     if not settlements:
         return {}
+    connection, names = transaction.connection, transaction.names
     asked = msgspec.json.encode(list({settlement.seq for settlement in settlements})).decode()
-    pending = set(_numbers_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0]))
+    rows = _rows_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0])
+    pending = {row[0]: row for row in rows}
     finished = []
     applied = []
+    entries = []
+    counts: dict[tuple[int, int], tuple[int, int]] = {}
     for settlement in settlements:
-        if settlement.seq in pending:
+        row = pending.get(settlement.seq)
+        if row is not None:
+            seq, registration, instance, size, queued_at = row
             applied.append(settlement)
+            entries.append(entry_of(settlement, registration, instance, queued_at))
             if settlement.state is not DeliveryState.PENDING:
                 # From here on the delivery is final: a second settlement in this commit must not change it.
-                pending.remove(settlement.seq)
-                finished.append(settlement.seq)
-    # Before the rows may be removed below.
-    gone = weight(connection, finished)
+                del pending[seq]
+                finished.append(seq)
+                former, former_bytes = counts.get((registration, instance), (0, 0))
+                counts[registration, instance] = former + 1, former_bytes + size
+    transaction.count_entries(settlements[-1].at, entries)
+    gone = _named(names, counts)
     if not keep_history and finished:
         seqs = msgspec.json.encode(finished).decode()
         remove(connection, seqs, connection.execute(_EVENTS_OF, (seqs,)).fetchone()[0])
@@ -126,7 +135,13 @@ def settle(
         _ADD_ATTEMPTS.run(
             connection,
             [
-                (s.seq, s.attempt.number, *attempt_row(s.attempt, storable), numbered.get(s.attempt.url))
+                (
+                    s.seq,
+                    s.attempt.number,
+                    *attempt_row(s.attempt, storable),
+                    numbered.get(s.attempt.url),
+                    heads_of(s.attempt, storable),
+                )
                 for s in others
                 if s.attempt
             ],
@@ -147,6 +162,17 @@ def settle(
             ],
         )
     return gone
+
+
+def _named(names: NameIds, counts: Mapping[tuple[int, int], tuple[int, int]]) -> PendingChange:
+    if not counts:
+        return {}
+    found = names.names({number for pair in counts for number in pair})
+    # The names of instances have a prefix; see name_ids.py.
+    return {
+        (found[registration], found[instance][1:]): count
+        for (registration, instance), count in counts.items()
+    }
 
 
 def _is_delivered_at_once(settlement: Settlement) -> bool:

@@ -10,12 +10,13 @@ from hookgw.store.encryption import RecordCipher
 from hookgw.store.shelves import RecordStatements, ShelvedRecords, Table
 from hookgw.store.sqlite.audit import write_audit
 from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.figures import forget_figures
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, keep_number
 from hookgw.store.sqlite.settle import make_due
 from hookgw.store.sqlite.transaction import Transaction
 
-__all__ = ["make_due", "rename_instance", "table", "write_audit"]  # RecordStatements
+__all__ = ["forget_figures", "make_due", "rename_instance", "table", "write_audit"]  # RecordStatements
 
 
 class SqliteTable(Table):

@@ -20,11 +20,12 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
+from hookgw.store.figures import SteppedFigures
 from hookgw.store.fleet import SharedStore
 from hookgw.store.log import SteppedLog
 from hookgw.store.protocol.store import Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
-from hookgw.store.sqlite import audit, backfills, history, log, outbox, pending_changes, shelves
+from hookgw.store.sqlite import audit, backfills, figures, history, log, outbox, pending_changes, shelves
 from hookgw.store.sqlite.backfills import SqliteBackfills
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
@@ -150,6 +151,7 @@ async def open_store(
             SteppedAudit(commits, lists, background, audit),
             backup,
             SqliteBackfills(commits, background, clock, records, backfills, opened.numbers),
+            SteppedFigures(commits, lists, background, figures),
         )
 
         def committed() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hookgw.store.commits.changes import CountedTransaction
-from hookgw.store.sqlite.name_ids import NameIds
+from hookgw.store.sqlite.name_ids import NameIds, of_instance
 
 
 class Transaction(CountedTransaction):
@@ -23,3 +24,8 @@ class Transaction(CountedTransaction):
         self.connection = connection
         self.names = names
         self.appended: list[tuple[Any, ...]] = []
+
+    def instance_numbers(self, names: Collection[str]) -> Mapping[str, int]:
+        stored = {name: of_instance(name) for name in names}
+        ids = self.names.ids(stored.values())
+        return {name: ids[stored[name]] for name in names}

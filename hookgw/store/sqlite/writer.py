@@ -13,6 +13,7 @@ from hookgw.records.sentences import NOT_STORABLE
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import AppendRequest, CommitGroup, FunctionRequest
 from hookgw.store.sqlite.append import append
+from hookgw.store.sqlite.figures import add_news
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
 from hookgw.store.sqlite.recent_events import RecentEvents
@@ -86,11 +87,12 @@ class Writer:
                 touch(transaction)
             for group in groups:
                 append_jobs(transaction, group.appends)
-                settled = settle(connection, self._names, group.settlements, keep_history=self._keep_history)
+                settled = settle(transaction, group.settlements, keep_history=self._keep_history)
                 transaction.count_finished(settled)
                 transaction.count_rows(len(group.settlements))
                 for job in group.functions:
                     self._run_alone(transaction, job)
+            add_news(transaction)
             # Before the commit, so that what is refused is not stored, and after it, so that what is answered
             # with 202 was in the file that the next start finds.
             self._file.check_commit(is_done=False)
@@ -133,6 +135,7 @@ class Writer:
     ) -> None:
         """Run a job in a savepoint: if it fails, it is undone, and the other jobs of the commit are not."""
         before, appended = transaction.changes, len(transaction.appended)
+        counted = len(transaction.entries)
         job.error = None
         self._connection.execute("SAVEPOINT one")
         try:
@@ -147,6 +150,7 @@ class Writer:
             self._names.forget()
             transaction.changes = before
             del transaction.appended[appended:]
+            del transaction.entries[counted:]
             job.error = error
         self._connection.execute("RELEASE one")
 

@@ -132,8 +132,8 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "count": outbox.count_pending,
     "count by instance": outbox.pending_counts,
     "count of a lane": lambda c: outbox.count_pending(c, "reg:0"),
-    "settle": lambda c: settle(c, NameIds(c), [delivered(1)]),
-    "settle without history": lambda c: settle(c, NameIds(c), [delivered(1)], keep_history=False),
+    "settle": lambda c: settle(transaction(c), [delivered(1)]),
+    "settle without history": lambda c: settle(transaction(c), [delivered(1)], keep_history=False),
     "list": lambda c: history.search_deliveries(c, DeliveryQuery(instance="shop"), None, 9, 9),
     "list with all filters": lambda c: history.search_deliveries(
         c, DeliveryQuery(instance="shop", kinds=("K",), since=0.0, until=AT, without_global=True), 9, 9, 9
@@ -148,7 +148,7 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "newest": lambda c: newest(c, ["shop"]),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
-    "prune": lambda c: (settle(c, NameIds(c), [delivered(1)]), history.prune(transaction(c), AT + 1, 0, 9)),
+    "prune": lambda c: (settle(transaction(c), [delivered(1)]), history.prune(transaction(c), AT + 1, 0, 9)),
     "oldest of some instances": lambda c: holders.find_oldest(c, [1, 2], Oldest(9, 9, 0, 0), AT, rows=9),
     "remove the oldest": lambda c: holders.remove_oldest(transaction(c), [Oldest(9, 1, 1, 0)], AT),
     "oldest ids of some instances": lambda c: event_ids.oldest_ids(c, [1, 2], Oldest(9, 9, 0, 9), 9),

@@ -272,13 +272,16 @@ def bring_to(path: Path, version: int) -> None:
         if version >= 5:
             for statement in (*schema.AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
                 connection.execute(statement)
+        if version >= 6:
+            for statement in schema.LOG:
+                connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {version}")
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_file_of_a_schema_in_between(tmp_path: Path, name: Name, version: int) -> None:
-    """All have lanes of registrations. Schema 3 lacks the index of the ids, 4 the audit, 5 only the log."""
+    """All have lanes of registrations. Then came the index of ids, the audit, the log, figures and heads."""
     path, truth = unpack(name, tmp_path), load_truth(name)
     bring_to(path, version)
     before = dump(path)

@@ -1,0 +1,91 @@
+"""``/figures``: what became of events and deliveries over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response, request
+
+from hookgw.core.access import check_global
+from hookgw.kernel.errors import Invalid
+from hookgw.operations import responses
+from hookgw.operations.present import present_series
+from hookgw.records.api_keys import Right
+from hookgw.records.figures import Span
+from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.tags import TAG_PART, parse_tags
+from hookgw.web.auth import current_principal
+from hookgw.web.needs import within_reach
+from hookgw.web.openapi.describe import Parameter, describes
+from hookgw.web.request_body import json_response
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_SPAN = Parameter(
+    "span",
+    "How far back the figures go.",
+    {"enum": [*Span], "default": Span.DAY},
+    place="query",
+    may_be_empty=True,
+)
+_TAG = Parameter(
+    "tag",
+    "Only of instances while they carried this tag, as `name=value`.",
+    {"type": "string", "pattern": f"^({TAG_PART}={TAG_PART})?$"},
+    place="query",
+    may_be_empty=True,
+)
+_WEBHOOK = Parameter("webhook", "Only of the webhook with this label.", {"type": "string"}, place="query")
+
+
+class FigureRoutes:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def blueprint(self) -> Blueprint:
+        blueprint = Blueprint("figures", __name__, url_prefix="/figures")
+        blueprint.add_url_rule("/find", view_func=self.of_all)
+        blueprint.add_url_rule("/find/<instance>", view_func=self.of_instance)
+        return blueprint
+
+    @describes(
+        "Operation",
+        within_reach(Right.READ),
+        {200: responses.FigureSeries},
+        query=(_SPAN, _TAG, _WEBHOOK),
+        errors=(404,),
+    )
+    async def of_all(self) -> Response:
+        """Count what became of events and deliveries over time.
+
+        A key that does not reach everything gets the sum of its instances as they are now, without webhooks
+        of the configuration; of more than 200 instances, it gets the figures of the tag that it is for. With
+        `webhook`, the figures of a webhook of the configuration, for a key that reaches everything.
+        """
+        principal, span = current_principal(), _span()
+        tags = parse_tags([request.args.get("tag", "")])
+        if label := request.args.get("webhook"):
+            check_global(principal)
+            return await self._of_webhook(GLOBAL_INSTANCE, label, span)
+        return json_response(present_series(await self._gateway.figures.within(principal, tags, span)))
+
+    @describes("Operation", Right.READ, {200: responses.FigureSeries}, query=(_SPAN, _WEBHOOK), errors=(404,))
+    async def of_instance(self, instance: str) -> Response:
+        """Count what became of an instance's events, and of deliveries to its own webhooks, over time."""
+        span = _span()
+        if label := request.args.get("webhook"):
+            return await self._of_webhook(instance, label, span)
+        self._gateway.instances.get(instance)
+        return json_response(present_series(await self._gateway.figures.of_instance(instance, span)))
+
+    async def _of_webhook(self, instance: str, label: str, span: Span) -> Response:
+        registration = self._gateway.registrations.get(instance, label)
+        return json_response(present_series(await self._gateway.figures.of_webhook(registration.id, span)))
+
+
+def _span() -> Span:
+    given = request.args.get("span") or Span.DAY
+    if given not in [*Span]:
+        raise Invalid(f"span must be one of {', '.join(Span)}, not {given[:64]!r}.")
+    return Span(given)
