@@ -147,8 +147,8 @@ def _parse(url: str, *, is_http: bool) -> Target:
         raise ValueError(
             Sentence(
                 "url.port_missing",
-                "The URL must begin with http:// or https://, as in https://example.com/hook. A URL of another "
-                "scheme must name the port.",
+                "The URL must begin with http:// or https://, as in https://example.com/hook. A URL of "
+                "another scheme must name the port.",
             )
         )
     # An empty port is the default one (RFC 3986, section 3.2.3).
