@@ -28,6 +28,16 @@ HEADINGS = frozenset(
         *(N_("QR code (text)"), N_("reach"), N_("reason"), N_("receiver"), N_("response"), N_("retry at")),
         *(N_("rows"), N_("schema"), N_("sender"), N_("shards"), N_("since"), N_("size"), N_("source")),
         *(N_("started"), N_("state"), N_("status"), N_("subject"), N_("tags"), N_("this key"), N_("version")),
+        *(
+            N_("accounts"),
+            N_("day"),
+            N_("dead"),
+            N_("delivered"),
+            N_("failed"),
+            N_("loss"),
+            N_("muted until"),
+        ),
+        *(N_("p50"), N_("p95"), N_("p99"), N_("problem"), N_("whole p95")),
         *(N_("webhooks"), N_("what"), N_("which"), N_("who")),
     }
 )
