@@ -8,7 +8,16 @@ HEADINGS = frozenset(
     {
         *(N_("URL"), N_("accepted"), N_("account"), N_("action"), N_("age"), N_("answer"), N_("at")),
         *(N_("attempt"), N_("attempts"), N_("backlog"), N_("by"), N_("bytes"), N_("calls"), N_("can")),
-        *(N_("check"), N_("created"), N_("created with"), N_("data"), N_("default"), N_("deliveries")),
+        *(
+            N_("check"),
+            N_("by events"),
+            N_("created"),
+            N_("updated"),
+            N_("created with"),
+            N_("data"),
+            N_("default"),
+            N_("deliveries"),
+        ),
         *(N_("delivery"), N_("done"), N_("duration"), N_("enabled"), N_("error"), N_("event"), N_("events")),
         *(N_("expires"), N_("file"), N_("finished"), N_("found"), N_("from"), N_("happened"), N_("head")),
         *(N_("heartbeat"), N_("held back"), N_("hooks"), N_("id"), N_("ingest URL"), N_("instance")),
@@ -19,13 +28,23 @@ HEADINGS = frozenset(
         *(N_("QR code (text)"), N_("reach"), N_("reason"), N_("receiver"), N_("response"), N_("retry at")),
         *(N_("rows"), N_("schema"), N_("sender"), N_("shards"), N_("since"), N_("size"), N_("source")),
         *(N_("started"), N_("state"), N_("status"), N_("subject"), N_("tags"), N_("this key"), N_("version")),
+        *(
+            N_("accounts"),
+            N_("day"),
+            N_("dead"),
+            N_("delivered"),
+            N_("failed"),
+            N_("loss"),
+            N_("muted until"),
+        ),
+        *(N_("p50"), N_("p95"), N_("p99"), N_("problem"), N_("whole p95")),
         *(N_("webhooks"), N_("what"), N_("which"), N_("who")),
     }
 )
 _STATES = frozenset(
     {
         *(N_("pending"), N_("delivered"), N_("dead"), N_("dropped")),
-        *(N_("idle"), N_("delivering"), N_("waiting"), N_("paused"), N_("disabled")),
+        *(N_("idle"), N_("delivering"), N_("waiting"), N_("paused"), N_("disabled"), N_("active")),
         *(N_("rejected"), N_("failed"), N_("unanswered"), N_("unreachable"), N_("gone"), N_("blocked")),
         *(N_("running"), N_("done"), N_("cancelled"), N_("open"), N_("connecting"), N_("close")),
         *(N_("ok"), N_("warning"), N_("skipped")),

@@ -44,3 +44,4 @@ NOT_STORABLE = Sentence.declared(
 BODY_REFUSED = Sentence.declared("body.refused", "The body {reason}.")
 BODY_TOO_LONG = Sentence.declared("body.too_long", "The body may have at most {limit}.")
 TOO_MANY_LIVE_PAGES = Sentence("page.too_many_streams", "Too many pages with live updates are open.")
+NO_PAGE = Sentence.declared("page.not_found", "There is no page {name!r}.")

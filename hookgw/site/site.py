@@ -29,6 +29,7 @@ from hookgw.kernel.language import LANGUAGES, current_language, html_language, u
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.browser_sessions import form_token, is_form_token, new_token
+from hookgw.records.sentences import NO_PAGE
 from hookgw.site.addresses import local_path, page_address
 from hookgw.site.assets import load_assets
 from hookgw.site.brand import load_brand
@@ -480,7 +481,7 @@ class Site:
         return response
 
     async def _missing(self, rest: str) -> Response:
-        raise NotFound.of("page.not_found", "There is no page {name!r}.", name=rest[:64])
+        raise NotFound(NO_PAGE(name=rest[:64]))
 
 
 async def _take_language() -> None:

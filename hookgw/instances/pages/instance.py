@@ -39,6 +39,7 @@ from hookgw.messages.requests import parse_text_message
 from hookgw.records.api_keys import Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
+from hookgw.records.sentences import NO_PAGE
 from hookgw.records.tags import tag_texts
 from hookgw.site.field_form import inputs_of
 from hookgw.site.figure_part import asked_span, figure_part
@@ -191,7 +192,7 @@ class InstancePage:
         name = request.args.get("tab", "")
         tab = next((one for one in self._live if one.name == name), None)
         if tab is None:
-            raise NotFound.of("page.not_found", "There is no page {name!r}.", name=name[:64])
+            raise NotFound(NO_PAGE(name=name[:64]))
         render = self._renderer(tab, instance)
         key = ("instance", tab.name, *render.args, *render.keywords.values())
         return self._streams.open(visitor().signed_in, key, render, instance=instance)

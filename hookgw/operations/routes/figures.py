@@ -87,5 +87,10 @@ class FigureRoutes:
 def _span() -> Span:
     given = request.args.get("span") or Span.DAY
     if given not in [*Span]:
-        raise Invalid(f"span must be one of {', '.join(Span)}, not {given[:64]!r}.")
+        raise Invalid.of(
+            "figures.span",
+            "span must be one of {choices}, not {span!r}.",
+            choices=", ".join(Span),
+            span=given[:64],
+        )
     return Span(given)
