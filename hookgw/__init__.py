@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from hookgw.kernel.network_json import NetworkEvents, decode_json
     from hookgw.kernel.recent import Recent
+    from hookgw.kernel.sentences import Sentence
     from hookgw.plugins.gateway_protocol import PluginGateway
     from hookgw.plugins.hookspecs import hookimpl
     from hookgw.records.api_keys import Right
@@ -98,6 +99,7 @@ _HOMES = {
     "hookgw.records.events": ("Event", "EventKind", "event_id_of"),
     "hookgw.app.gateway": ("Gateway",),
     "hookgw.records.instances": ("InstanceSettings",),
+    "hookgw.kernel.sentences": ("Sentence",),
     "hookgw.records.messages": (
         "Contact",
         "ContactMessage",
@@ -172,6 +174,7 @@ __all__ = [
     "Registration",
     "Response",
     "Right",
+    "Sentence",
     "Session",
     "TemplateMessage",
     "TextMessage",

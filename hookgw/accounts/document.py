@@ -18,6 +18,7 @@ import msgspec
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Fields, as_object, as_text, place
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.instances import check_name
 
 DEFAULTS = "defaults"
@@ -81,7 +82,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def parse_document(body: Any) -> tuple[Document, list[str]]:
+def parse_document(body: Any) -> tuple[Document, list[Sentence]]:
     """Read a document as far as it says the same whatever is stored.
 
     Return it with the mistakes; each begins with its path. A part with a mistake is missing.
@@ -122,7 +123,7 @@ def fields_in(layers: Layers, path: str) -> Fields:
     return Fields(*layers) if layers else Fields((path, {}))
 
 
-def _read_defaults(defaults: dict[str, Any], problems: list[str]) -> dict[str, Any]:
+def _read_defaults(defaults: dict[str, Any], problems: list[Sentence]) -> dict[str, Any]:
     fields = Fields((DEFAULTS, defaults))
     read: dict[str, Any] = {"connector": fields.pick(as_text, "connector")}
     for name in ("options", "settings", "tags", OF_EVERY_WEBHOOK, "webhooks"):
@@ -133,7 +134,7 @@ def _read_defaults(defaults: dict[str, Any], problems: list[str]) -> dict[str, A
 
 
 def _read_instance(
-    name: str, path: str, own: dict[str, Any], defaults: Mapping[str, Any], problems: list[str]
+    name: str, path: str, own: dict[str, Any], defaults: Mapping[str, Any], problems: list[Sentence]
 ) -> DeclaredInstance:
     fields = Fields((path, own))
     connector = fields.pick(as_text, "connector")
@@ -164,7 +165,7 @@ def _read_instance(
 
 
 def _read_webhooks(
-    path: str, own: dict[str, Any], defaults: Mapping[str, Any], problems: list[str]
+    path: str, own: dict[str, Any], defaults: Mapping[str, Any], problems: list[Sentence]
 ) -> dict[str, Layers]:
     found: dict[str, Layers] = {}
     for label in {**defaults["webhooks"], **own}:

@@ -18,6 +18,7 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Field, Line, read_fields
 from hookgw.kernel.json_fields import Fields, as_text, show_name
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import parse_duration
 from hookgw.keys.fields import FIELDS
@@ -34,8 +35,12 @@ def check_value(value: Any, where: str) -> str:
     if not (
         LEAST_VALUE <= len(text) <= MOST_VALUE and text.isascii() and text.isprintable() and " " not in text
     ):
-        raise Invalid(
-            f"{where} must have {LEAST_VALUE} to {MOST_VALUE} printable ASCII characters without spaces."
+        raise Invalid.of(
+            "key.value_form",
+            "{where} must have {least} to {most} printable ASCII characters without spaces.",
+            where=where,
+            least=LEAST_VALUE,
+            most=MOST_VALUE,
         )
     return text
 
@@ -97,7 +102,7 @@ def plan_keys(
     has_value: Callable[[Key, str], bool],
     prunes: bool,
     now: float,
-) -> tuple[list[KeyPlan], int, list[str]]:
+) -> tuple[list[KeyPlan], int, list[Sentence]]:
     """Plan the keys of a document.
 
     Args:
@@ -115,8 +120,15 @@ def plan_keys(
         names = () if given["instances"] is UNSET else given["instances"]
         unknown = [one for one in names if instances(one) is None and one not in document.instances]
         for one in unknown:
-            hint = nearest(one, document.instances)
-            found.append(f"{layers[0][0]}.instances: there is no instance {show_name(one)}.{hint}")
+            found.append(
+                Sentence(
+                    "document.instance_unknown",
+                    "{where}.instances: there is no instance {name}.{hint}",
+                    where=layers[0][0],
+                    name=show_name(one),
+                    hint=nearest(one, document.instances),
+                )
+            )
         mistakes += found
         if found:
             continue
@@ -149,16 +161,20 @@ def plan_keys(
     return plans, same, mistakes
 
 
-def _read(layers: Layers, now: float) -> tuple[dict[str, Any], list[str]]:
+def _read(layers: Layers, now: float) -> tuple[dict[str, Any], list[Sentence]]:
     """Return the fields of a key, and the mistakes."""
     path = layers[0][0]
     fields = Fields(*layers)
     own = read_fields(OF_DOCUMENT, fields)
     given = read_fields(OF_TABLE, fields)
     if given["tags"] is not UNSET and given["instances"] is not UNSET:
-        fields.problems.append(f"{path}: give tags or instances, not both.")
+        fields.problems.append(
+            Sentence("document.tags_or_instances", "{path}: give tags or instances, not both.", path=path)
+        )
     if own["file"] is not UNSET and own["command"] is not UNSET:
-        fields.problems.append(f"{path}: give file or command, not both.")
+        fields.problems.append(
+            Sentence("document.file_or_command", "{path}: give file or command, not both.", path=path)
+        )
     expires = own["expires"]
     if expires is not UNSET:
         try:
@@ -170,7 +186,7 @@ def _read(layers: Layers, now: float) -> tuple[dict[str, Any], list[str]]:
         table = tuple(one for one in FIELDS if one.json == spelling)
         inner = Fields((path, {spelling: expires}))
         read = read_fields(table, inner, now)
-        fields.problems += (one.replace(f"{path}.{spelling}", f"{path}.expires") for one in inner.problems)
+        fields.problems += (_named(one, f"{path}.{spelling}", f"{path}.expires") for one in inner.problems)
         if spelling == "expiresIn" and read["expires_in"] is not UNSET:
             given["expires_at"] = now + read["expires_in"]
         elif spelling == "expiresAt":
@@ -201,3 +217,12 @@ def _differences(
     ):
         found.append("expires")
     return found
+
+
+def _named(sentence: Sentence, spelling: str, name: str) -> Sentence:
+    """Return the sentence with the document's name of a field."""
+    values = {
+        key: value.replace(spelling, name) if isinstance(value, str) else value
+        for key, value in sentence.values.items()
+    }
+    return Sentence(sentence.id, sentence.template, **values)

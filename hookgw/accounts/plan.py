@@ -20,6 +20,7 @@ from hookgw.kernel.json_fields import Fields, place, show_name
 from hookgw.kernel.masking import MASK, repr_without
 from hookgw.kernel.rules import check_destination
 from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import nearest
 from hookgw.records.events import Catalog
@@ -64,10 +65,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.state == "failed" or self.action == "conflict"
 
     def done(self, warnings: Sequence[str] = ()) -> Change:
-        return msgspec.structs.replace(self, state="done", messages=[*warnings])
+        return msgspec.structs.replace(self, state="done", messages=[*map(str, warnings)])
 
     def failed(self, *messages: str) -> Change:
-        return msgspec.structs.replace(self, state="failed", messages=[*messages])
+        return msgspec.structs.replace(self, state="failed", messages=[*map(str, messages)])
 
 
 class WebhookPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +102,7 @@ class InstancePlan(msgspec.Struct, kw_only=True):
     tags: dict[str, str] | None = None
     webhooks: list[WebhookPlan] = []
     same: int = 0
-    mistakes: list[str] = []
+    mistakes: list[Sentence] = []
 
     __repr__ = repr_without("options", "fields", "settings")
 
@@ -152,9 +153,14 @@ def plan_instance(
     is_unknown = stored is None and declared.connector and declared.connector not in rules.connectors()
     if is_unknown:
         plan.mistakes.append(
-            f"{declared.connector_path}: there is no connector {show_name(declared.connector or '')!r}."
-            f"{nearest(declared.connector or '', rules.connectors())} "
-            f"Known connectors: {', '.join(rules.connectors()) or 'none is installed'}."
+            Sentence(
+                "document.connector_unknown",
+                "{where}: there is no connector {name!r}.{hint} Known connectors: {known}.",
+                where=declared.connector_path,
+                name=show_name(declared.connector or ""),
+                hint=nearest(declared.connector or "", rules.connectors()),
+                known=", ".join(rules.connectors()) or "none is installed",
+            )
         )
     is_other = stored is not None and declared.connector not in (None, stored.integration)
     if is_other:
@@ -202,22 +208,33 @@ def _plan_options(plan: InstancePlan, declared: DeclaredInstance, base: Instance
         paths |= {name: place(path, name) for name in layer}
     fallback = f"{declared.path}.options"
 
-    def placed(message: str) -> str:
+    def placed(message: Sentence) -> Sentence:
         # The messages about options begin with the name of one, or with a sentence about all.
         name = max((one for one in paths if message.startswith(one)), key=len, default=None)
-        return f"{fallback}: {message}" if name is None else paths[name] + message.removeprefix(name)
+        return message.at(f"{fallback}: " if name is None else paths[name].removesuffix(name))
 
     try:
         own, options = parse_option_changes(given)
         option_rules = rules.option_rules(base.integration)
         if options and not base.integration:
-            raise Invalid(*(f"{name} is an option of a connector, and there is none." for name in options))
+            raise Invalid(
+                *(
+                    Sentence(
+                        "options.no_connector",
+                        "{name} is an option of a connector, and there is none.",
+                        name=name,
+                    )
+                    for name in options
+                )
+            )
         kept = option_rules.changed(base.options, options)
         unknown = option_rules.check(kept) if options or not base.id else []
     except Invalid as error:
         plan.mistakes += map(placed, error.messages)
         return []
-    plan.mistakes += (placed(one) for one in unknown if any(one.startswith(name) for name in options))
+    plan.mistakes += (
+        placed(sentence_of(one)) for one in unknown if any(one.startswith(name) for name in options)
+    )
     plan.fields = {name: value for name, value in own.items() if not _same(value, getattr(base, name))}
     names = {one.name: one.json for one in OPTIONS}
     changed = [f"options.{names[name]}" for name in plan.fields]
@@ -251,7 +268,7 @@ def _plan_tags(plan: InstancePlan, declared: DeclaredInstance, base: Instance) -
     if not declared.tags:
         return []
     tags: dict[str, Any] = {}
-    mistakes: list[str] = []
+    mistakes: list[Sentence] = []
     for path, layer in reversed(declared.tags):
         tags |= layer
         try:
@@ -286,7 +303,13 @@ def _plan_webhook(
     change = read_change(fields, rules.catalog, stored_enabled=None if old is None else old.enabled)
     fields.refuse_unknown("a webhook")
     # Of fields within fields: a caller of the API is warned, and a file is wrong.
-    mistakes = [*fields.problems, *(f"{one.removesuffix(_OUTCOME)}." for one in fields.warnings)]
+    mistakes = [
+        *fields.problems,
+        *(
+            Sentence("document.warning", "{warning}.", warning=one.removesuffix(_OUTCOME))
+            for one in fields.warnings
+        ),
+    ]
     if mistakes:
         plan.mistakes += mistakes
         return
@@ -321,12 +344,12 @@ def changed_fields(old: Registration, new: Registration) -> list[str]:
     ]
 
 
-def place_of(path: str, layers: Layers, message: str) -> str:
+def place_of(path: str, layers: Layers, message: Sentence) -> Sentence:
     """Return a message about a field, which begins with its name, with the path of that field."""
     for where, layer in layers:
         if any(message.startswith(name) for name in layer):
-            return f"{where}.{message}"
-    return f"{path}.{message}"
+            return message.at(f"{where}.")
+    return message.at(f"{path}.")
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -18,6 +18,7 @@ from hookgw.accounts.service import change_instances, change_keys
 from hookgw.core.access import within
 from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import Invalid, StorageUnavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_holder
 from hookgw.web.needs import within_reach
@@ -78,7 +79,12 @@ class ApplyRoutes:
         dry_run, prunes = _read_flags("dryRun", "prune").values()
         document, mistakes = await read_parsed(self._limit, parse_document, max_values=MAX_VALUES)
         if prunes and not document.name:
-            mistakes.append("name is missing: without it, nothing tells what this document has made.")
+            mistakes.append(
+                Sentence(
+                    "document.name_missing",
+                    "name is missing: without it, nothing tells what this document has made.",
+                )
+            )
         holder, node = current_holder(), self._gateway.accounts
         principal = holder.principal
         await self._catch_up()
@@ -174,9 +180,16 @@ def _read_flags(*names: str) -> dict[str, bool]:
     for name, given in request.args.items():
         if name not in values:
             known = " and ".join(names)
-            problems.append(f"{name[:64]!r} in the query is not known; this call has {known}.")
+            problems.append(
+                Sentence(
+                    "query.unknown_of_call",
+                    "{name!r} in the query is not known; this call has {known}.",
+                    name=name[:64],
+                    known=known,
+                )
+            )
         elif given not in ("", "true", "false"):
-            problems.append(f"{name} must be true or false.")
+            problems.append(Sentence("query.not_boolean", "{name} must be true or false.", name=name))
         else:
             values[name] = given == "true"
     if problems:

@@ -30,6 +30,7 @@ from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, Unauthorized
 from hookgw.kernel.json_fields import cut_short
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.sentences import Sentence
 from hookgw.keys.service import KeyService
 from hookgw.records.api_keys import Limits, Principal
 from hookgw.records.audit import Actor
@@ -122,7 +123,7 @@ class NodeAccounts:
         self._holds = holds
 
     def plan_all(
-        self, document: Document, mistakes: Sequence[str], principal: Principal, *, prunes: bool
+        self, document: Document, mistakes: Sequence[Sentence], principal: Principal, *, prunes: bool
     ) -> Generator[None, None, WholePlan]:
         """Plan everything, in steps that yield: thousands of instances take a second.
 
@@ -229,7 +230,7 @@ class NodeAccounts:
         if plan.mistakes:
             # The document was right when it was planned: a plugin, a connector or a record is another now.
             changed = Change(action="change", kind="instance", name=declared.name)
-            return [(changed.failed(*cut_short(plan.mistakes)), None)]
+            return [(changed.failed(*map(str, cut_short(plan.mistakes))), None)]
         results: list[tuple[Change, Registration | None]] = []
         if plan.conflict is not None:
             results.append((plan.conflict, None))

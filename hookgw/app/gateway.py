@@ -36,6 +36,7 @@ from hookgw.instances.connectors.server_search import ServerSearch
 from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.keys.portal import PortalLinks
 from hookgw.keys.service import KeyService
 from hookgw.lanes.dispatcher import Dispatcher
@@ -184,15 +185,21 @@ class Gateway:
         """
         # If the store works but the lanes do not run, events would be accepted and never delivered.
         if not self.dispatcher.is_running:
-            raise Unavailable("The dispatcher is not running.")
+            raise Unavailable.of("gateway.not_dispatching", "The dispatcher is not running.")
         if not self.node.may_act():
-            raise Unavailable("This node cannot reach the database: it delivers nothing.")
+            raise Unavailable.of(
+                "node.no_database", "This node cannot reach the database: it delivers nothing."
+            )
         if not self.node.has_begun():
-            raise Unavailable("This node has not begun with its first shards yet.")
+            raise Unavailable.of("node.no_shards", "This node has not begun with its first shards yet.")
         if recovering := self.dispatcher.recovering:
-            raise Unavailable(
-                f"Lanes ended by an error in hookgw, and start again: {', '.join(recovering[:3])}."
+            raise Unavailable.of(
+                "lanes.recovering",
+                "Lanes ended by an error in hookgw, and start again: {lanes}.",
+                lanes=", ".join(recovering[:3]),
             )
         if self.disk.shortage is not None:
-            raise Unavailable(self.disk.shortage, "Events are refused; deliveries continue.")
+            raise Unavailable(
+                self.disk.shortage, Sentence("events.refused", "Events are refused; deliveries continue.")
+            )
         await self.store.check()

@@ -19,6 +19,7 @@ from hookgw.records.events import Catalog, Event, Receipt
 from hookgw.records.instances import Instance
 from hookgw.records.problems import ProblemReport
 from hookgw.records.registrations import Registration
+from hookgw.records.sentences import NOT_RUNNING
 
 
 class IdleGateway:
@@ -41,20 +42,20 @@ class IdleGateway:
         return ProblemReport(0.0, [], [])
 
     async def send_text(self, _instance: str, _number: str, _text: str, /, *, key: str) -> None:  # noqa: ARG002
-        raise Unavailable("hookgw is not running.")
+        raise Unavailable(NOT_RUNNING)
 
 
 class _NoEvents:
     async def accept(self, _events: Sequence[Event], /) -> Receipt:
-        raise Unavailable("hookgw is not running.")
+        raise Unavailable(NOT_RUNNING)
 
 
 class _NoRecords:
     async def load(self) -> dict[str, Any]:
-        raise Unavailable("hookgw is not running.")
+        raise Unavailable(NOT_RUNNING)
 
     async def put(self, _changes: Mapping[str, Any], /) -> None:
-        raise Unavailable("hookgw is not running.")
+        raise Unavailable(NOT_RUNNING)
 
 
 class _NoInstances:

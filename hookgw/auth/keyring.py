@@ -151,7 +151,10 @@ class Keyring:
         # meanwhile.
         is_held = key_hash in self._holders or LIMITED + key_hash in self._holders
         if is_held or key_hash in self._claimed:
-            raise Forbidden("This token cannot be used. Choose another, or omit it to get a generated one.")
+            raise Forbidden.of(
+                "token.unusable",
+                "This token cannot be used. Choose another, or omit it to get a generated one.",
+            )
         self._claimed.add(key_hash)
         try:
             yield key_hash

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import msgspec
 
 from hookgw.kernel.errors import Expired, Forbidden, Invalid
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import Instance
 
@@ -31,7 +32,9 @@ _DOMAIN = b"hookgw media link 1\0"  # another use of the key must not make a MAC
 _MIMETYPE = re.compile(
     r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}(; ?[\w-]{1,64}=[\w!#$&^.+-]{1,64}){0,2}", re.ASCII
 )
-_REFUSED = "This link is not valid: it was changed, or its instance does not exist."
+_REFUSED = Sentence(
+    "media.link_invalid", "This link is not valid: it was changed, or its instance does not exist."
+)
 
 
 class MediaLink(msgspec.Struct, frozen=True, array_like=True):
@@ -75,7 +78,11 @@ class MediaLinks:
             Invalid: the reference is empty, too long, or not valid Unicode.
         """
         if not reference or len(reference) > LONGEST_REFERENCE:
-            raise Invalid(f"A reference to a file has 1 to {LONGEST_REFERENCE:,} characters.")
+            raise Invalid.of(
+                "media.reference_length",
+                "A reference to a file has 1 to {longest:,} characters.",
+                longest=LONGEST_REFERENCE,
+            )
         link = MediaLink(
             expires_at=int(self._now() + self._lifetime),
             reference=reference,
@@ -85,7 +92,9 @@ class MediaLinks:
         try:
             payload = msgspec.msgpack.encode(link)
         except UnicodeEncodeError:
-            raise Invalid("A reference to a file must be valid Unicode.") from None
+            raise Invalid.of(
+                "media.reference_not_unicode", "A reference to a file must be valid Unicode."
+            ) from None
         token = base64.urlsafe_b64encode(self._mac(instance.id, payload) + payload).rstrip(b"=").decode()
         return f"{self._base}{MEDIA_PATH}{instance.name}/{token}"
 
@@ -101,7 +110,7 @@ class MediaLinks:
         if link is None:
             raise Forbidden(_REFUSED)
         if self._now() >= link.expires_at:
-            raise Expired("This link has expired (media.lifetime).")
+            raise Expired.of("media.link_expired", "This link has expired (media.lifetime).")
         return link
 
     def read(self, instance: Instance | None, token: str) -> MediaLink | None:

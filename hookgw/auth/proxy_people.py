@@ -38,15 +38,20 @@ class ProxyPeople:
             Forbidden: the header is there twice, or has no name that a person can have.
         """
         if len(named) > 1:
-            raise Forbidden(
-                f"The request has more than one {self.header} header. The proxy must replace those that "
-                "browsers send."
+            raise Forbidden.of(
+                "person.header_repeated",
+                "The request has more than one {header} header. The proxy must replace those that "
+                "browsers send.",
+                header=self.header,
             )
         person = named[0].strip(" \t") if named else ""
         if person and not is_person(person):
-            raise Forbidden(
-                f"The {self.header} header names nobody: a name has at most {LONGEST_PERSON} visible "
-                "characters, in UTF-8."
+            raise Forbidden.of(
+                "person.header_names_nobody",
+                "The {header} header names nobody: a name has at most {longest} visible characters, "
+                "in UTF-8.",
+                header=self.header,
+                longest=LONGEST_PERSON,
             )
         return person
 
@@ -58,8 +63,10 @@ class ProxyPeople:
         """
         key = self.users.get(person)
         if key is None:
-            raise Forbidden(
-                f"You are signed in as {person!r}, and nobody has given this name a key. Ask the operator to "
-                "add it to auth.users, or log in with a key."
+            raise Forbidden.of(
+                "person.without_key",
+                "You are signed in as {person!r}, and nobody has given this name a key. Ask the "
+                "operator to add it to auth.users, or log in with a key.",
+                person=person,
             )
         return key

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from hookgw.fair import PerHolder
 from hookgw.kernel.errors import TooManyRequests
+from hookgw.kernel.sentences import Sentence
 
 _RETRY_AFTER = 1.0
 
@@ -38,7 +39,11 @@ class RequestQuota(PerHolder[str]):
         if self.held(instance) >= self._most:
             self._on_limited("instance_share")
             raise TooManyRequests(
-                f"{self._most:,} requests of this instance are in progress, the maximum. Retry later.",
+                Sentence(
+                    "instance.too_many_requests",
+                    "{most:,} requests of this instance are in progress, the maximum. Retry later.",
+                    most=self._most,
+                ),
                 retry_after=_RETRY_AFTER,
             )
         self.take(instance)

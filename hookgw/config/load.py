@@ -209,6 +209,7 @@ _OTHERS = frozenset(
     {
         "HOOKGW_CONFIG",
         "HOOKGW_URL",
+        "HOOKGW_LANG",
         "HOOKGW_KEY",
         "HOOKGW_PROFILE",
         "HOOKGW_SECRET",

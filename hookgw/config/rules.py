@@ -395,6 +395,7 @@ _RULES: dict[str, Rule] = {
     "delivery.disable_after": _some_time,
     "delivery.max_answer": _some_bytes,
     "delivery.kept_answer": _between(0, 2**30),
+    "delivery.kept_heads": _between(0, 2**20),
     "delivery.host_connections": _between(1, 10_000),
     "delivery.connection_age": _any_time,
     "delivery.memory": _between(Size(2**20), Size(2**40)),

@@ -262,6 +262,9 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     """How much of a receiver's response is read."""
     kept_answer: Size = Size(4 * 2**10)
     """How much of a receiver's response is stored with the attempt."""
+    # Of what was delivered, nothing is stored. Secrets in them are masked.
+    kept_heads: Size = Size(2 * 2**10)
+    """How much of the headers of a failed request, and of the response to it, is stored; 0 for nothing."""
     # Of this, one instance gets at most three quarters while others use the host.
     host_connections: int = 64
     """How many connections to one host (scheme, host and port) deliveries may use at a time."""

@@ -59,6 +59,12 @@ if TYPE_CHECKING:
         server_url,
     )
     from hookgw.connectors.proofs import answer_challenge, is_secret, is_signature
+    from hookgw.connectors.sentences import (
+        BODY_NOT_OBJECT,
+        BODY_REFUSED,
+        EMPTY_TEXT,
+        PRESENCE_WITHOUT_CHAT,
+    )
     from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of, whatsapp_number_of
     from hookgw.kernel.masking import repr_without
     from hookgw.kernel.network_json import NetworkEvents, decode_json
@@ -101,6 +107,9 @@ _HOMES = {
     ),
     "hookgw.connectors.options": (*("check_names", "check_token", "is_bare", "read_options", "server_url"),),
     "hookgw.connectors.proofs": ("answer_challenge", "is_secret", "is_signature"),
+    "hookgw.connectors.sentences": (
+        *("BODY_NOT_OBJECT", "BODY_REFUSED", "EMPTY_TEXT", "PRESENCE_WITHOUT_CHAT"),
+    ),
     "hookgw.kernel.masking": ("repr_without",),
     "hookgw.kernel.recent": ("Recent",),
     "hookgw.records.inline_media": ("explain_missing_file",),
@@ -110,8 +119,12 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BODY_NOT_OBJECT",
+    "BODY_REFUSED",
+    "EMPTY_TEXT",
     "LARGEST_NUMBER",
     "LATEST_TIME",
+    "PRESENCE_WITHOUT_CHAT",
     "REQUEST_TIMEOUT",
     "Connections",
     "FileToSend",

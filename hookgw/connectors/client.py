@@ -187,7 +187,7 @@ async def read_file(response: httpx.Response, limit: int) -> bytes:
     """
     received = await _beginning_of(response, limit)
     if len(received) > limit:
-        raise TooLarge(f"The file has more than {limit:,} bytes.")
+        raise TooLarge.of("media.too_long", "The file has more than {limit:,} bytes.", limit=limit)
     return received
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import msgspec
 
 from hookgw.kernel.errors import NetworkRefused
+from hookgw.kernel.sentences import Sentence
 from hookgw.plugins.hookspecs import hookimpl
 from hookgw.records.connectors import Connector, Session
 
@@ -73,7 +74,7 @@ class NetworkConnector(Generic[Connection]):
     name: str
     options_schema: dict[str, Any]
     default_names: ClassVar[tuple[str, ...]] = ()
-    not_connected: str = "The instance is not connected."
+    not_connected: str = Sentence("connector.not_connected", "The instance is not connected.")
 
     def __init__(self) -> None:
         self.defaults: Mapping[str, Any] = {}

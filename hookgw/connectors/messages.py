@@ -87,7 +87,7 @@ def check_mimetype(mimetype: str, *, parameters: bool = False) -> str:
         Invalid: it is none.
     """
     if not is_mimetype(mimetype, parameters=parameters):
-        raise Invalid("mimetype must be a media type such as image/png.")
+        raise Invalid.of("media.type_invalid", "mimetype must be a media type such as image/png.")
     return mimetype
 
 

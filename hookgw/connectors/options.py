@@ -30,7 +30,9 @@ def read_options(options: Mapping[str, Any], as_type: type[Options]) -> Options:
     try:
         return msgspec.convert(options, as_type)
     except msgspec.ValidationError as error:
-        raise Invalid(f"The options of the instance are not valid: {error}.") from None
+        raise Invalid.of(
+            "options.invalid", "The options of the instance are not valid: {error}.", error=error
+        ) from None
 
 
 def check_names(options: Iterable[str], known: Iterable[str], complaint: str) -> None:
@@ -81,4 +83,8 @@ def check_token(name: str, value: str) -> None:
         Invalid: the message does not repeat the value.
     """
     if not _HEADER_VALUE.fullmatch(value):
-        raise Invalid(f"{name} must consist of printable ASCII characters, without spaces.")
+        raise Invalid.of(
+            "options.not_ascii",
+            "{name} must consist of printable ASCII characters, without spaces.",
+            name=name,
+        )

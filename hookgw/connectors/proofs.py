@@ -51,7 +51,7 @@ def answer_challenge(request: IngestRequest, verify_token: str) -> IngestRespons
         return IngestResponse(status=403, body=b"hub.verify_token is not the verify_token of the instance.")
     challenge = request.query.get("hub.challenge", "")
     if not _CHALLENGE.fullmatch(challenge):
-        raise Invalid("hub.challenge is missing, or is no plain text.")
+        raise Invalid.of("ingest.challenge_missing", "hub.challenge is missing, or is no plain text.")
     return IngestResponse(body=challenge.encode())
 
 

@@ -44,7 +44,12 @@ def whatsapp_number_of(number: str) -> str:
         if digits.startswith("0"):
             why = ", without 0, 00 or another prefix before it"
     shown = number if len(number) <= _LONGEST_SHOWN else f"{number[:_LONGEST_SHOWN]}…"
-    raise Invalid(f"number: {shown!r} is not a phone number; use 7 to 15 digits with the country code{why}.")
+    raise Invalid.of(
+        "number.not_phone",
+        "number: {number!r} is not a phone number; use 7 to 15 digits with the country code{why}.",
+        number=shown,
+        why=why,
+    )
 
 
 def whatsapp_chat_of(number: str) -> str:
@@ -67,5 +72,9 @@ def whatsapp_chat_of(number: str) -> str:
     if (found := _USER.fullmatch(user)) is None:
         # The reason is that of the number in it.
         whatsapp_number_of(user.partition(":")[0])
-        raise Invalid(f"number: {number[:_LONGEST_SHOWN]!r} is not a person on WhatsApp.")
+        raise Invalid.of(
+            "number.not_on_whatsapp",
+            "number: {number!r} is not a person on WhatsApp.",
+            number=number[:_LONGEST_SHOWN],
+        )
     return f"{found[1]}@{_PERSON}"

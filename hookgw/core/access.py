@@ -10,13 +10,17 @@ from collections.abc import Iterable, Mapping
 
 from hookgw.core.registry import Registry
 from hookgw.kernel.errors import Forbidden, ForeignKey
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.instances import Instance
 from hookgw.records.tags import has_tags
 
-OUT_OF_REACH = "This key does not reach that instance."
-NO_NEW_INSTANCE = "This key is for instances that exist: a new one would be out of its reach."
-NOT_GLOBAL = "This call requires a global key."
+OUT_OF_REACH = Sentence("key.out_of_reach", "This key does not reach that instance.")
+NO_NEW_INSTANCE = Sentence(
+    "key.no_new_instance",
+    "This key is for instances that exist: a new one would be out of its reach.",
+)
+NOT_GLOBAL = Sentence("key.global_needed", "This call requires a global key.")
 
 
 def may(registry: Registry, principal: Principal, right: Right, instance: str) -> bool:
@@ -50,7 +54,7 @@ def check_right(principal: Principal, right: Right, label: str | None = None) ->
     if not principal.rights.has(right, label):
         # With the label, a key for one webhook says why another one's deliveries are refused.
         asked = right if label is None or right not in principal.rights.names else f"{right}:{label}"
-        raise Forbidden(f"This key does not have the right '{asked}'.")
+        raise Forbidden.of("right.missing", "This key does not have the right '{right}'.", right=asked)
 
 
 def check_reach(registry: Registry, principal: Principal, instance: str) -> None:
@@ -105,7 +109,12 @@ def tags_of_new(principal: Principal, asked: Mapping[str, str]) -> dict[str, str
         check_right(principal, Right.OPERATE)
     for name, value in reach.items():
         if asked.get(name, value) != value:
-            raise ForeignKey(f"This key does not reach instances with another {name} than {value}.")
+            raise ForeignKey.of(
+                "key.out_of_tag",
+                "This key does not reach instances with another {name} than {value}.",
+                name=name,
+                value=value,
+            )
     return {**asked, **reach}
 
 

@@ -657,4 +657,8 @@ def _last_part(limit: float, reserved: int) -> int:
 
 def _check_alone(more: int, most: float, limit: str) -> None:
     if more > most:
-        raise TooLarge(f"This request exceeds {limit} on its own. Split it into smaller batches.")
+        raise TooLarge.of(
+            "request.exceeds_limit",
+            "This request exceeds {limit} on its own. Split it into smaller batches.",
+            limit=limit,
+        )

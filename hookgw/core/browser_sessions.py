@@ -11,6 +11,7 @@ from hookgw.auth.keyring import KeyHolder, Keyring
 from hookgw.concurrency.clock import Clock
 from hookgw.core.shielded import completes
 from hookgw.kernel.errors import Unauthorized
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Key, Principal, Rights
 from hookgw.records.audit import AuditEntry
 from hookgw.records.browser_sessions import (
@@ -33,6 +34,9 @@ LINK_LIFETIME = 300.0
 MOST_LINKS = 16
 NOTE_USE_EVERY = 600.0
 """Seconds between two writes of a session's last use."""
+
+
+_ENDED = Sentence("session.ended", "Your session has ended. Log in again.")
 
 
 class SignedIn(NamedTuple):
@@ -146,7 +150,7 @@ class BrowserSessions:
         session = self._sessions.get(session_id(token))
         holder = None if session is None or session.is_link else self._holder_of(session)
         if session is None or holder is None or session.has_ended(self._clock.wall()):
-            raise Unauthorized("Your session has ended. Log in again.")
+            raise Unauthorized(_ENDED)
         now = self._clock.wall()
         if now - session.used_at >= NOTE_USE_EVERY:
             session = msgspec.structs.replace(session, used_at=now)
@@ -173,7 +177,7 @@ class BrowserSessions:
         """
         session = self._sessions.get(signed_in.session.id)
         if session is None or self._has_ended(session) or self._holder_of(session) is not signed_in.holder:
-            raise Unauthorized("Your session has ended. Log in again.")
+            raise Unauthorized(_ENDED)
 
     def is_valid(self, signed_in: SignedIn) -> bool:
         """Return whether a session found earlier still lasts, for streams that outlast a request."""
@@ -243,7 +247,9 @@ class BrowserSessions:
         found = self._links.pop(session_id(token), None)
         holder = None if found is None or found[1] <= self._clock.steady() else found[0]()
         if holder is None:
-            raise Unauthorized("This link has been used or has expired. Log in with a key.")
+            raise Unauthorized.of(
+                "session.link_used", "This link has been used or has expired. Log in with a key."
+            )
         return holder
 
 

@@ -58,7 +58,9 @@ class DiskSpaceWatch:
     def check(self) -> None:
         """Raise ``Unavailable`` if there is no space for events."""
         if self.shortage is not None:
-            raise Unavailable(f"{self.shortage} Nothing was stored; retry later.")
+            raise Unavailable.of(
+                "storage.disk_full", "{shortage} Nothing was stored; retry later.", shortage=self.shortage
+            )
 
     def written(self, size: int) -> None:
         """Note that about so many bytes were written."""

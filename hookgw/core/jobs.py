@@ -209,10 +209,14 @@ class Jobs:
             raise running.error
         elif running.job.is_running:
             if running.job.kind is JobKind.BACKUP:
-                raise Unavailable("The gateway is closing. Nothing of the backup is kept.")
+                raise Unavailable.of(
+                    "backup.gateway_closing", "The gateway is closing. Nothing of the backup is kept."
+                )
             done = f"{running.job.done:,} deliveries were handled before that"
             later = "; the rest follows at the next start" if running.is_stored else ""
-            raise Unavailable(f"The gateway is closing. {done}{later}.")
+            raise Unavailable.of(
+                "job.gateway_closing", "The gateway is closing. {done}{later}.", done=done, later=later
+            )
         return running.job
 
     async def obey(self, running: RunningJob, entry: AuditEntry | None = None, *, holds: bool = True) -> bool:
@@ -257,12 +261,22 @@ class Jobs:
         """
         running = self._running.get(job_id)
         if running is None:
-            raise NotFound(f"No job {job_id[:64]!r} runs.")
+            raise NotFound.of("job.not_running", "No job {id!r} runs.", id=job_id[:64])
         job = running.job
         if job.parent is not None:
-            raise Conflict(f"The job is part of {job.parent}: {order} that one.")
+            raise Conflict.of(
+                "job.part_of",
+                "The job is part of {parent}: {order} that one.",
+                parent=job.parent,
+                order=order,
+            )
         if job.kind not in (CANCELLABLE if order is JobOrder.CANCEL else PAUSABLE):
-            raise Conflict(f"A job of kind {job.kind} cannot be {_PARTICIPLES[order]}.")
+            raise Conflict.of(
+                "job.cannot",
+                "A job of kind {job} cannot be {order}.",
+                job=job.kind,
+                order=_PARTICIPLES[order],
+            )
         obeyed = running.order(order, entry)
         running.is_told = True
         with trio.move_on_after(ANSWER_WITHIN):

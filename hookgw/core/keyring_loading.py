@@ -139,6 +139,9 @@ def _read_keys(value: Any) -> tuple[Key, ...]:
     try:
         return () if value is None else msgspec.convert(value, tuple[Key, ...])
     except msgspec.ValidationError as error:
-        raise StorageUnavailable(
-            f"The data file is damaged: {GLOBAL_KEYS!r} does not contain keys ({error})."
+        raise StorageUnavailable.of(
+            "storage.keys_damaged",
+            "The data file is damaged: {name!r} does not contain keys ({error}).",
+            name=GLOBAL_KEYS,
+            error=error,
         ) from error

@@ -178,7 +178,11 @@ async def open_core(
     if known_names is not None:
         await known_names.load()
     sender = DeliverySender(
-        hooks, clock, server_url=settings.server.public_url, kept_answer=settings.delivery.kept_answer
+        hooks,
+        clock,
+        server_url=settings.server.public_url,
+        kept_answer=settings.delivery.kept_answer,
+        kept_heads=settings.delivery.kept_heads,
     )
     memory: Share[MemoryClaim] = Share(settings.delivery.memory, MEMORY_RATIO, MEMORY_RESERVED)
     shards = node.held_shards(registry.registration)

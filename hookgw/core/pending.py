@@ -37,6 +37,7 @@ from hookgw.lanes.store_retry import retry_until_readable
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.lanes import lane_rule, registration_of
 from hookgw.records.registrations import GLOBAL_INSTANCE, Ordering, Registration
+from hookgw.records.sentences import SHUTTING_DOWN
 from hookgw.store import LaneBacklog, Store
 
 DELETED = "The registration was deleted."
@@ -327,7 +328,7 @@ class PendingDeliveries:
                     await self._put(new, put, due=due)
                     return
         if self._nursery is None:  # stored now, the change would wait for the next start without a pause
-            raise Unavailable("hookgw is shutting down.")
+            raise Unavailable(SHUTTING_DOWN)
         await self._nursery.start(self._repartition, new.id, new, due, put)
 
     async def _repartition(

@@ -33,19 +33,33 @@ class PluginRecords:
     async def put(self, changes: Mapping[str, Any], /) -> None:
         # A task that runs on one node must not undo what its successor has written.
         if not self._node.may_act():
-            raise StorageUnavailable("This node cannot reach the database.")
+            raise StorageUnavailable.of("plugin.no_database", "This node cannot reach the database.")
         encoded: dict[str, Any] = {}
         for key, value in changes.items():
             if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
-                raise Invalid(f"The key of a record must have 1 to {LONGEST_KEY} printable characters.")
+                raise Invalid.of(
+                    "plugin.record_key_length",
+                    "The key of a record must have 1 to {longest} printable characters.",
+                    longest=LONGEST_KEY,
+                )
             if value is None:
                 encoded[key] = None
                 continue
             text = msgspec.json.encode(value)
             if len(text) > LARGEST_VALUE:
-                raise Invalid(f"The record {key!r} has {len(text):,} bytes; the limit is {LARGEST_VALUE:,}.")
+                raise Invalid.of(
+                    "plugin.record_too_long",
+                    "The record {key!r} has {bytes:,} bytes; the limit is {limit:,}.",
+                    key=key,
+                    bytes=len(text),
+                    limit=LARGEST_VALUE,
+                )
             encoded[key] = msgspec.Raw(text)
         added = {key for key, value in encoded.items() if value is not None}
         if len(added | (await self.load()).keys()) > MOST_RECORDS:
-            raise Invalid(f"A plugin may have {MOST_RECORDS:,} records. Put more into each, or remove some.")
+            raise Invalid.of(
+                "plugin.too_many_records",
+                "A plugin may have {most:,} records. Put more into each, or remove some.",
+                most=MOST_RECORDS,
+            )
         await self._store.put_plugin_records(self._plugin, encoded)

@@ -17,10 +17,9 @@ from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance, retired_name
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.records.sentences import INSTANCE_DELETED, NO_INSTANCE
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
-
-NO_INSTANCE = "The instance {name!r} does not exist."
 
 
 class Registry:
@@ -96,7 +95,7 @@ class Registry:
     def instance(self, name: str) -> Instance:
         instance = self._instances.get(name)
         if instance is None:
-            raise NotFound(NO_INSTANCE.format(name=name))
+            raise NotFound(NO_INSTANCE(name=name))
         return instance
 
     def tagged(self, wanted: Iterable[tuple[str, str]]) -> list[Instance]:
@@ -187,6 +186,10 @@ class Registry:
         by_label = self._of_instance.get(instance, {})
         return [by_label[label] for label in sorted(by_label)]
 
+    def count(self, instance: str) -> int:
+        """Return how many registrations an instance has, without those of the configuration."""
+        return len(self._of_instance.get(instance, ()))
+
     def page(
         self, after: tuple[str, str], limit: int, among: Collection[str] | None = None
     ) -> list[Registration]:
@@ -243,7 +246,7 @@ class Registry:
         async with self.changing(instance):
             found = self.instance(instance)
             if found.id != instance_id:
-                raise NotFound(f"The instance {instance!r} was deleted.")
+                raise NotFound(INSTANCE_DELETED(name=instance))
             self.check_owner(instance)
             yield found
 

@@ -34,6 +34,10 @@ def completes(change: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
             with trio.fail_after(DEADLINE, shield=True):
                 return await change(*args, **kwargs)
         except trio.TooSlowError:
-            raise Unavailable(f"The change did not complete within {DEADLINE:g} s; repeat it.") from None
+            raise Unavailable.of(
+                "change.not_completed",
+                "The change did not complete within {seconds:g} s; repeat it.",
+                seconds=DEADLINE,
+            ) from None
 
     return shielded

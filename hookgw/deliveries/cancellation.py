@@ -105,8 +105,11 @@ class Cancellations:
         # Jobs take turns: one instance must not have a thousand in the line.
         former = self._jobs.running(JobKind.CANCEL, instance)
         if former is not None and not waits:
-            raise Conflict(
-                f"A cancellation of {instance!r} is under way ({former.id}); try again when it has ended."
+            raise Conflict.of(
+                "cancellation.under_way",
+                "A cancellation of {instance!r} is under way ({id}); try again when it has ended.",
+                instance=instance,
+                id=former.id,
             )
         job = self.job(present, limited(selection, without_global=without_global))
         # Stored with its first step, unless that is the last.
@@ -144,9 +147,16 @@ class Cancellations:
         found = await self._history.find(instance, name, without_global=without_global and is_event)
         summary = found.summary
         if without_global and is_global(summary.registration):
-            raise Forbidden("The webhook of this delivery is of the configuration: it needs a global key.")
+            raise Forbidden.of(
+                "delivery.configured_webhook",
+                "The webhook of this delivery is of the configuration: it needs a global key.",
+            )
         if summary.state is not DeliveryState.PENDING:
-            raise Conflict(f"The delivery cannot be cancelled: it is {_described(summary.state)}.")
+            raise Conflict.of(
+                "delivery.cannot_cancel",
+                "The delivery cannot be cancelled: it is {state}.",
+                state=_described(summary.state),
+            )
         # Lanes of the configuration's webhooks are on the nodes of these, and not on those of the instances.
         registration = self._registry.registration(summary.registration)
         if registration is not None and not self._dispatcher.holds(summary.lane):
@@ -156,12 +166,15 @@ class Cancellations:
         # Not through the history, which refuses while others read: a completed cancellation must be answered.
         report = await self._store.find_delivery(instance, summary.id)
         if report is None:
-            raise NotFound(f"The delivery {summary.id} was erased in the meantime.")
+            raise NotFound.of(
+                "delivery.erased", "The delivery {id} was erased in the meantime.", id=summary.id
+            )
         summary = report.summary
         if not is_cancelled:
-            raise Conflict(
-                "The delivery was not cancelled: it was settled in the meantime, and is "
-                f"{_described(summary.state)}."
+            raise Conflict.of(
+                "delivery.settled_meanwhile",
+                "The delivery was not cancelled: it was settled in the meantime, and is {state}.",
+                state=_described(summary.state),
             )
         return summary
 

@@ -1,9 +1,9 @@
-"""Sends a delivery again with other data, or once to another URL."""
+"""Sends a delivery again with other data, an event again to one webhook, or either once to another URL."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -12,18 +12,50 @@ from hookgw.core.jobs import Jobs
 from hookgw.core.registry import Registry
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.events.accept import EventIntake
-from hookgw.kernel.errors import Conflict
+from hookgw.kernel.errors import Conflict, NotFound
 from hookgw.kernel.masking import with_masked_user
-from hookgw.records.audit import AuditAction
+from hookgw.records.audit import Actor, AuditAction
 from hookgw.records.deliveries import Attempt
-from hookgw.records.events import Event, edited_id
+from hookgw.records.events import Event, edited_from, edited_id
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import JobKind
 from hookgw.records.registrations import Registration
-from hookgw.store import DeliveryReport, DeliverySummary
+from hookgw.records.sentences import (
+    DELIVERYS_WEBHOOK_DELETED,
+    DELIVERYS_WEBHOOK_DISABLED,
+    ERASURE_UNDER_WAY,
+    NO_WEBHOOK,
+)
+from hookgw.store import AuditQuery, DeliveryReport, DeliverySummary
 
 SendOnce: TypeAlias = Callable[[Registration, Event], Awaitable[Attempt]]
 """Sends an event outside any lane; see :meth:`hookgw.webhooks.service.RegistrationService.send_once`."""
+
+
+NOTED_WITHIN = 60.0
+"""Seconds between the acceptance of an edited copy, and the entry of the audit that says who made it."""
+
+
+class Origin(NamedTuple):
+    """What an edited copy was made of.
+
+    Attributes:
+        event: the id of the original event.
+        delivery: the id of its delivery; ``None`` if it had none, or the audit no longer has it.
+        actor: who made the copy; ``None`` if the audit no longer has it.
+    """
+
+    event: str
+    delivery: str | None = None
+    actor: Actor | None = None
+
+
+class Resend(Protocol):
+    """Sends a delivery again as it was; see :meth:`hookgw.deliveries.replay.Replays.resend`."""
+
+    async def __call__(
+        self, instance: str, name: str, *, without_global: bool = False
+    ) -> DeliverySummary: ...
 
 
 class EditedDeliveries:
@@ -35,6 +67,7 @@ class EditedDeliveries:
         send_once: SendOnce,
         jobs: Jobs,
         audit: Audit,
+        resend: Resend,
     ) -> None:
         self._registry = registry
         self._history = history
@@ -42,6 +75,7 @@ class EditedDeliveries:
         self._send_once = send_once
         self._jobs = jobs
         self._audit = audit
+        self._resend = resend
 
     async def resend_edited(
         self, instance: str, name: str, data_json: bytes, *, without_global: bool = False
@@ -63,14 +97,12 @@ class EditedDeliveries:
         """
         present, report, registration = await self._find(instance, name, without_global=without_global)
         if not registration.enabled:
-            raise Conflict(
-                "The registration of this delivery is disabled: enable it first (set enabled to true)."
-            )
+            raise Conflict(DELIVERYS_WEBHOOK_DISABLED)
         former = report.event
         event = msgspec.structs.replace(former, id=edited_id(former.id, data_json), data_json=data_json)
         await self._intake.accept([event], single=True, only=registration.id)
         details = {"label": registration.label, "event": event.id, "editedFrom": former.id}
-        await self._note(present, report, details)
+        await self._note(present, report.summary.id, details)
         return (await self._history.find(instance, event.id, without_global=without_global)).summary
 
     async def send_elsewhere(
@@ -93,9 +125,70 @@ class EditedDeliveries:
             url=url,
             base64=registration.base64,
         )
+        details = {"label": registration.label, "url": with_masked_user(url)}
         # Before the attempt: what was sent to a stranger is known even if hookgw is killed then.
-        await self._note(present, report, {"label": registration.label, "url": with_masked_user(url)})
+        await self._note(present, report.summary.id, details)
         return await self._send_once(bare, report.event)
+
+    async def send_event(
+        self, instance: str, event_id: str, label: str, *, without_global: bool = False
+    ) -> DeliverySummary:
+        """Send an event of the log again, to one webhook of its instance.
+
+        If the webhook had it, its newest delivery is sent again. Otherwise the webhook gets a copy, as
+        :meth:`resend_edited` makes one: to repeat the call sends nothing twice.
+
+        Raises:
+            NotFound: there is no such instance, event or webhook.
+            Conflict, Invalid, Unavailable, TooLarge: as :meth:`resend_edited` and :meth:`Replays.resend` do.
+        """
+        present = self._registry.instance(instance)
+        report = await self._history.find_event(instance, event_id, without_global=without_global)
+        registration = self._registry.find(instance, label)
+        if registration is None:
+            raise NotFound(NO_WEBHOOK(instance=instance, label=label[:128]))
+        for former in report.deliveries:
+            if former.registration == registration.id:
+                return await self._resend(instance, former.id, without_global=without_global)
+        self._check_no_erasure(instance)
+        event = report.event
+        copy = msgspec.structs.replace(event, id=edited_id(event.id, event.data_json))
+        await self._intake.accept([copy], single=True, only=registration.id)
+        sent = (await self._history.find(instance, copy.id, without_global=without_global)).summary
+        details = {"label": registration.label, "event": copy.id, "editedFrom": event.id}
+        await self._note(present, sent.id, details)
+        return sent
+
+    async def send_event_elsewhere(
+        self, instance: str, event_id: str, url: str, *, without_global: bool = False
+    ) -> Attempt:
+        """Send an event of the log once to a URL, as :meth:`send_elsewhere` sends that of a delivery."""
+        present = self._registry.instance(instance)
+        report = await self._history.find_event(instance, event_id, without_global=without_global)
+        self._check_no_erasure(instance)
+        await self._note(present, event_id, {"url": with_masked_user(url)})
+        return await self._send_once(Registration(id="", instance=instance, url=url), report.event)
+
+    async def origin_of(self, delivery: DeliverySummary) -> Origin | None:
+        """Return what a delivery's event is an edited copy of, and who made it; ``None`` if it is none."""
+        original = edited_from(delivery.event_id)
+        if original is None:
+            return None
+        instance = self._registry.instance(delivery.instance)
+        page = await self._audit.list(
+            AuditQuery(
+                instance=instance.name,
+                instance_id=instance.id,
+                action=AuditAction.DELIVERY_RESEND,
+                since=delivery.accepted_at - NOTED_WITHIN,
+                until=delivery.accepted_at + NOTED_WITHIN,
+            )
+        )
+        for entry in page.entries:
+            if entry.details.get("event") == delivery.event_id:
+                former = None if entry.subject == delivery.id else entry.subject
+                return Origin(original, former, entry.actor)
+        return Origin(original)
 
     async def _find(
         self, instance: str, name: str, *, without_global: bool
@@ -104,14 +197,15 @@ class EditedDeliveries:
         report = await self._history.find(instance, name, without_global=without_global)
         registration = self._registry.registration(report.summary.registration)
         if registration is None:
-            raise Conflict("The registration of this delivery was deleted, so there is nowhere to send it.")
-        erasure = self._jobs.running(JobKind.ERASE, instance)
-        if erasure is not None:  # it may concern the event
-            raise Conflict(
-                f"An erasure of {instance!r} is under way ({erasure.id}); try again when it has ended."
-            )
+            raise Conflict(DELIVERYS_WEBHOOK_DELETED)
+        self._check_no_erasure(instance)
         return present, report, registration
 
-    async def _note(self, instance: Instance, report: DeliveryReport, details: dict[str, str]) -> None:
-        entry = self._audit.entry(AuditAction.DELIVERY_RESEND, instance, report.summary.id, details=details)
+    def _check_no_erasure(self, instance: str) -> None:
+        erasure = self._jobs.running(JobKind.ERASE, instance)
+        if erasure is not None:  # it may concern the event
+            raise Conflict(ERASURE_UNDER_WAY(instance=instance, id=erasure.id))
+
+    async def _note(self, instance: Instance, subject: str, details: dict[str, str]) -> None:
+        entry = self._audit.entry(AuditAction.DELIVERY_RESEND, instance, subject, details=details)
         await self._audit.record(entry)

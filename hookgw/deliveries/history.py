@@ -9,6 +9,7 @@ import trio
 
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.kernel.errors import NotFound, TooManyRequests
+from hookgw.kernel.sentences import Sentence
 from hookgw.store import (
     DeliveryPage,
     DeliveryQuery,
@@ -56,7 +57,12 @@ class DeliveryHistory:
         async with self._turn(instance, without_global):
             report = await self._store.find_delivery(instance, name, without_global=without_global)
         if report is None:
-            raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
+            raise NotFound.of(
+                "delivery.not_found",
+                "The instance {instance!r} has no delivery {id!r}.",
+                instance=instance,
+                id=name[:64],
+            )
         return report
 
     async def instances_of_event(self, event_id: str) -> Collection[str]:
@@ -79,7 +85,12 @@ class DeliveryHistory:
         async with self._turn(instance, without_global):
             report = await self._store.find_event(instance, event_id, without_global=without_global)
         if report is None:
-            raise NotFound(f"The log of the instance {instance!r} has no event {event_id[:64]!r}.")
+            raise NotFound.of(
+                "event.not_in_log",
+                "The log of the instance {instance!r} has no event {id!r}.",
+                instance=instance,
+                id=event_id[:64],
+            )
         return report
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
@@ -100,7 +111,11 @@ class DeliveryHistory:
             except trio.TooSlowError:
                 self._on_limited("instance_reads")
                 raise TooManyRequests(
-                    f"{MOST_READS} reads of this instance are in progress, the maximum. Retry later.",
+                    Sentence(
+                        "instance.too_many_reads",
+                        "{most} reads of this instance are in progress, the maximum. Retry later.",
+                        most=MOST_READS,
+                    ),
                     retry_after=_RETRY_AFTER,
                 ) from None
             yield

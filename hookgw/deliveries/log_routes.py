@@ -144,12 +144,22 @@ class EventLogRoutes:
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
         order = given.get("order", ORDERS[0])
         if order not in ORDERS:
-            raise Invalid(f"order must be one of {', '.join(ORDERS)}, not {order[:64]!r}.")
+            raise Invalid.of(
+                "query.order",
+                "order must be one of {choices}, not {order!r}.",
+                choices=", ".join(ORDERS),
+                order=order[:64],
+            )
         for name in ("chat", "sender", "id", "text", "person"):
             if name in given:  # matches tell what is in the data
                 check_right(current_principal(), Right.PAYLOADS)
             if len(given.get(name, "")) > _MOST_TEXT:
-                raise Invalid(f"{name} must have at most {_MOST_TEXT} characters.")
+                raise Invalid.of(
+                    "query.text_too_long",
+                    "{name} must have at most {most} characters.",
+                    name=name,
+                    most=_MOST_TEXT,
+                )
         found = None
         if instance is not None and (selection.label is not None or selection.host is not None):
             found = tuple(one.id for one in receivers(self._gateway.registry, instance, selection))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from hookgw.deliveries import responses
 from hookgw.events import responses as event_responses
@@ -13,7 +14,7 @@ from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.times import rfc3339
 from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Catalog, Event
+from hookgw.records.events import Catalog, Event, edited_from
 from hookgw.records.registrations import Registration
 from hookgw.store import DeliveryReport, DeliverySummary
 from hookgw.webhooks import lane_responses
@@ -93,4 +94,5 @@ def _fields_of(event: Event, *, shows_data: bool) -> dict[str, Any]:
         "date_time": event.date_time,
         "sender": event.sender,
         "server_url": event.server_url,
+        "edited_from": edited_from(event.id) or UNSET,
     }

@@ -26,6 +26,7 @@ from hookgw.core.this_node import ThisNode
 from hookgw.deliveries.pull_requests import Acknowledgement, Pull
 from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.sentences import Sentence
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.fetches import Fetches, LastFetch
 from hookgw.lanes.lease import Lease, Leased
@@ -34,6 +35,7 @@ from hookgw.records.audit import AuditAction
 from hookgw.records.deliveries import Delivery, DeliveryState, Position, parse_delivery_id
 from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Ordering, Registration
+from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.store import DeliveryQuery, Store
 
 MOST_WAITING = 100
@@ -94,7 +96,9 @@ def cursor_of(delivery: Delivery) -> str:
 def parse_cursor(text: str) -> Cursor:
     match = _CURSOR.fullmatch(text)
     if match is None:
-        raise Invalid(f"The cursor {text[:64]!r} is not one of a pull.")
+        raise Invalid.of(
+            "pull.cursor_malformed", "The cursor {cursor!r} is not one of a pull.", cursor=text[:64]
+        )
     return Cursor(*(int(digits, 16) for digits in match.groups()))
 
 
@@ -155,12 +159,15 @@ class Pulls:
         self._registry.instance(instance)
         registration = self._registry.find(instance, label)
         if registration is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+            raise NotFound(NO_WEBHOOK(instance=instance, label=label))
         if not registration.enabled:
-            raise Conflict("The webhook is disabled: enable it first (set enabled to true).")
+            raise Conflict.of(
+                "webhook.disabled", "The webhook is disabled: enable it first (set enabled to true)."
+            )
         if not registration.is_pulled:
-            raise Conflict(
-                "The deliveries of this webhook are posted to its URL. To fetch them, set its url to pull:."
+            raise Conflict.of(
+                "pull.webhook_posts",
+                "The deliveries of this webhook are posted to its URL. To fetch them, set its url to pull:.",
             )
         return registration
 
@@ -217,9 +224,11 @@ class Pulls:
         leased = {one.delivery.seq for _, lease in lanes for one in lease.leased}
         if not lanes or (missing := (ids | failed.keys()) - leased):
             what = "no lease here" if not lanes else f"no lease of dlv_{min(missing)}"
-            raise Conflict(
-                f"The consumer {asked.consumer!r} has {what}: it ended, or all of it is acknowledged. "
-                "Fetch again."
+            raise Conflict.of(
+                "pull.lease_over",
+                "The consumer {consumer!r} has {lease}: it ended, or all of it is acknowledged. Fetch again.",
+                consumer=asked.consumer,
+                lease=what,
             )
         self._issued.pop(registration.id, None)  # a place may lie before what this acknowledges
         await self._store.wait_settle_capacity()
@@ -231,9 +240,11 @@ class Pulls:
                 if one.delivery.seq in ids or (position is not None and one.delivery.position <= position)
             ]
             if registration.partitioning[0] is not Ordering.NONE and done != lease.leased[: len(done)]:
-                raise Conflict(
-                    f"dlv_{lease.leased[0].delivery.seq} comes first and is not acknowledged. Acknowledge "
-                    "deliveries in their order, or report it as failed."
+                raise Conflict.of(
+                    "pull.not_first",
+                    "dlv_{seq} comes first and is not acknowledged. Acknowledge deliveries in their "
+                    "order, or report it as failed.",
+                    seq=lease.leased[0].delivery.seq,
                 )
             taken.append((lane, done, [one for one in lease.leased if one.delivery.seq in failed]))
         settling = acknowledged = refused = 0
@@ -257,10 +268,16 @@ class Pulls:
         registration = self.find(instance, label)
         cursor = None if asked.after is None else parse_cursor(asked.after)
         if cursor is not None and registration.partitioning[0] in (Ordering.CHAT, Ordering.NONE):
-            raise Conflict("after needs all deliveries in one order: set ordering to url.")
+            raise Conflict.of(
+                "pull.after_needs_order", "after needs all deliveries in one order: set ordering to url."
+            )
         if self._waiting[instance] >= MOST_WAITING:
             raise TooManyRequests(
-                f"{MOST_WAITING} fetches of this instance's deliveries wait, the maximum. Retry later.",
+                Sentence(
+                    "pull.too_many_waiting",
+                    "{most} fetches of this instance's deliveries wait, the maximum. Retry later.",
+                    most=MOST_WAITING,
+                ),
                 retry_after=1,
             )
         after = None if cursor is None else await self._place(registration, cursor, asked.consumer)
@@ -331,9 +348,10 @@ class Pulls:
                 page = await store.list_deliveries(DeliveryQuery(instance=instance, limit=1))
                 is_other = any(one.seq < cursor.seq for one in page.deliveries)
             if is_other:
-                raise Conflict(
-                    "This cursor is not of this webhook, or of before a restore of hookgw's storage. Leave "
-                    "after out to go on with what is pending, and replay what the receiver lacks."
+                raise Conflict.of(
+                    "pull.cursor_foreign",
+                    "This cursor is not of this webhook, or of before a restore of hookgw's storage. "
+                    "Leave after out to go on with what is pending, and replay what the receiver lacks.",
                 )
             query = DeliveryQuery(
                 instance=instance,
@@ -358,12 +376,16 @@ class Pulls:
     ) -> None:
         """Make delivered deliveries behind a place pending again, where they were. It ends the lease."""
         if len(seqs) > MOST_BACK:
-            raise Conflict(
-                f"More than {MOST_BACK:,} deliveries are delivered behind this cursor. Replay them instead."
+            raise Conflict.of(
+                "pull.cursor_too_old",
+                "More than {most:,} deliveries are delivered behind this cursor. Replay them instead.",
+                most=MOST_BACK,
             )
         lanes = self._dispatcher.pulled(registration.id)
         if any(lane.lease is not None and lane.lease.consumer != consumer for lane in lanes):
-            raise Conflict("Another consumer has leased deliveries of this webhook.")
+            raise Conflict.of(
+                "pull.leased_elsewhere", "Another consumer has leased deliveries of this webhook."
+            )
         for lane in lanes:
             lane.release()
         await self._store.flush()
@@ -393,9 +415,12 @@ class Pulls:
         if leases and not own and registration.partitioning[0] in (Ordering.URL, Ordering.INSTANCE):
             lease = leases[0][1]
             seconds = max(0.0, lease.ends_at - self._clock.steady())
-            raise Conflict(
-                f"The consumer {lease.consumer!r} has leased the next deliveries for {seconds:.0f} s more. "
-                "They keep their order, so only one consumer has some at a time."
+            raise Conflict.of(
+                "pull.leased",
+                "The consumer {consumer!r} has leased the next deliveries for {seconds:.0f} s more. "
+                "They keep their order, so only one consumer has some at a time.",
+                consumer=lease.consumer,
+                seconds=seconds,
             )
         return own + [lane for lane in lanes if lane.lease is None]
 
@@ -420,5 +445,5 @@ def _shown(
 def _seq_of(name: str) -> int:
     seq = parse_delivery_id(name)
     if seq is None:
-        raise Invalid(f"{name[:64]!r} is not the id of a delivery.")
+        raise Invalid.of("pull.not_a_delivery", "{id!r} is not the id of a delivery.", id=name[:64])
     return seq

@@ -11,6 +11,7 @@ import msgspec
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Fields, as_bool, as_object, duration, list_of, text_up_to, whole_number
+from hookgw.kernel.sentences import Sentence
 
 DEFAULT_CONSUMER = "default"
 MAX_CONSUMER = 128
@@ -88,7 +89,9 @@ def parse_acknowledgement(body: Any) -> Acknowledgement:
     fields.refuse_unknown("an acknowledgement")
     names = asked.cursor is not None or asked.ids or asked.failed or asked.release
     if not fields.problems and not names:
-        fields.problems.append("cursor, ids, failed or release must say which deliveries.")
+        fields.problems.append(
+            Sentence("pull.nothing_named", "cursor, ids, failed or release must say which deliveries.")
+        )
     fields.finish()
     return asked
 
@@ -96,7 +99,11 @@ def parse_acknowledgement(body: Any) -> Acknowledgement:
 def _consumer(value: Any, where: str) -> str:
     text = text_up_to(MAX_CONSUMER)(value, where)
     if not text.isprintable():
-        raise Invalid(f"{where} must not contain line breaks or control characters.")
+        raise Invalid.of(
+            "field.control_characters",
+            "{where} must not contain line breaks or control characters.",
+            where=where,
+        )
     return text
 
 

@@ -28,6 +28,12 @@ from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.lanes import LaneRule, lane_rule
 from hookgw.records.selection import DeliverySelection
+from hookgw.records.sentences import (
+    DELIVERYS_WEBHOOK_DELETED,
+    DELIVERYS_WEBHOOK_DISABLED,
+    ERASURE_UNDER_WAY,
+    THE_INSTANCE_DELETED,
+)
 from hookgw.store import DeliverySummary, ReplayQuery, Store
 
 ROOM_WAIT = 1.0
@@ -73,16 +79,12 @@ class Replays:
         found = report.summary
         registration = self._registry.registration(found.registration)
         if registration is None:
-            raise Conflict("The registration of this delivery was deleted, so there is nowhere to send it.")
+            raise Conflict(DELIVERYS_WEBHOOK_DELETED)
         if not registration.enabled:
-            raise Conflict(
-                "The registration of this delivery is disabled: enable it first (set enabled to true)."
-            )
+            raise Conflict(DELIVERYS_WEBHOOK_DISABLED)
         erasure = self._jobs.running(JobKind.ERASE, instance)
         if erasure is not None:  # it may concern the event, and would not find it once it is pending again
-            raise Conflict(
-                f"An erasure of {instance!r} is under way ({erasure.id}); try again when it has ended."
-            )
+            raise Conflict(ERASURE_UNDER_WAY(instance=instance, id=erasure.id))
         # No checkpoint between the look at the registration and this call: a change of the registration is
         # either seen above, or written after this, and then moves or parks this delivery, too.
         need: Need = {(registration.id, instance): (1, len(report.event.data_json))}
@@ -93,7 +95,9 @@ class Replays:
         ]
         with self._outbox.holding(need):
             if await self._store.resend(instance, found.seq, lane_rule(registration), audit=audit) is None:
-                raise Conflict("The delivery is still pending; hookgw will send it anyway.")
+                raise Conflict.of(
+                    "delivery.pending", "The delivery is still pending; hookgw will send it anyway."
+                )
         return (await self._history.find(instance, found.id, without_global=without_global)).summary
 
     async def replay(
@@ -122,9 +126,12 @@ class Replays:
         # One at a time for each instance: two at once would mix their orders.
         former = self._jobs.running(JobKind.REPLAY, instance)
         if former is not None and not waits:
-            raise Conflict(
-                f"A replay of {instance!r} is under way ({former.id}, {former.done:,} so far); "
-                "try again when it has ended."
+            raise Conflict.of(
+                "replay.under_way",
+                "A replay of {instance!r} is under way ({id}, {done:,} so far); try again when it has ended.",
+                instance=instance,
+                id=former.id,
+                done=former.done,
             )
         job = self.job(present, limited(selection, without_global=without_global))
         # Stored with its first step, unless that is the last: many replays are short.
@@ -163,7 +170,7 @@ class Replays:
                 async with instance_turn(self._jobs, self._registry, instance):
                     found = self._registry.find_instance(instance)
                     if found is None or found.id != running.job.instance_id:
-                        raise NotFound("The instance was deleted.")
+                        raise NotFound(THE_INSTANCE_DELETED)
                     rules = self._rules(instance, selection)
                     job, step = running.job, None
                     # With the first step that changes anything, or stores the job.

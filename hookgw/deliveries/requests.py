@@ -28,6 +28,7 @@ from hookgw.kernel.json_fields import (
 from hookgw.kernel.json_moments import as_moment, check_range
 from hookgw.kernel.rules import check_url
 from hookgw.kernel.schema_parts import MOMENT_SCHEMA
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import Catalog, Event
 from hookgw.records.instances import check_name
@@ -100,7 +101,7 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float, over_all: bool = Fa
     fields = Fields(("", as_object(body, "The body")))
     # Required, because replaying the whole history by accident cannot be undone.
     if fields.find("since") is None and fields.find("failedSince", "failed_since") is None:
-        fields.problems.append("since is missing.")
+        fields.problems.append(Sentence("replay.since_missing", "since is missing."))
     state = fields.read(one_of(REPLAY_STATES), "dead", "state")
     return _parse(fields, catalog, "a replay", now, state, over_all=over_all)
 
@@ -125,7 +126,7 @@ def parse_resend(body: Any) -> Resend:
     url = fields.pick(check_url, "url")
     fields.refuse_unknown("a resend")
     if data is not None and url is not None:
-        fields.problems.append("data and url cannot be given together.")
+        fields.problems.append(Sentence("resend.data_and_url", "data and url cannot be given together."))
     fields.finish()
     return Resend(data, url)
 
@@ -150,7 +151,12 @@ def parse_list(
         body["events"] = [*body.get("events", ()), catalog.resolve(body.pop("kind"), "kind").name]
     state = body.pop("state", None)
     if state is not None and state not in [*DeliveryState]:
-        raise Invalid(f"state must be one of {', '.join(DeliveryState)}, not {state[:64]!r}.")
+        raise Invalid.of(
+            "query.state",
+            "state must be one of {choices}, not {state!r}.",
+            choices=", ".join(DeliveryState),
+            state=state[:64],
+        )
     if state is None and "failedSince" in body:
         state = DeliveryState.DEAD.value
     found = _parse(Fields(("", body)), catalog, "a list", now, state, over_all=over_all).selection
@@ -208,8 +214,11 @@ def _host(value: Any, where: str) -> str:
             raise ValueError
         host, port = parse_host(found[1]).removesuffix("."), found[2]
     except ValueError:
-        raise Invalid(
-            f"{where} must be a host such as example.com or [::1], with or without a port, not {text[:64]!r}."
+        raise Invalid.of(
+            "field.not_host",
+            "{where} must be a host such as example.com or [::1], with or without a port, not {text!r}.",
+            where=where,
+            text=text[:64],
         ) from None
     if port is None:
         return host
@@ -224,12 +233,14 @@ def _status(value: Any, where: str) -> tuple[int, int]:
     try:
         status = whole_number(100, 599)(value, where)
     except Invalid:
-        raise Invalid(f"{where} must be {_STATUSES}.") from None
+        raise Invalid.of("query.status", "{where} must be {form}.", where=where, form=_STATUSES) from None
     return status, status
 
 
 def _delivery(value: Any, where: str) -> int:
     seq = parse_delivery_id(as_text(value, where))
     if seq is None:
-        raise Invalid(f"{where} must be the id of a delivery, such as dlv_17.")
+        raise Invalid.of(
+            "field.not_delivery_id", "{where} must be the id of a delivery, such as dlv_17.", where=where
+        )
     return seq

@@ -70,7 +70,7 @@ def parse_search(text: str) -> Search:
             words.append(f"{part['name']}:{value}" if part["name"] else value)
             continue
         if name in filters:
-            raise Invalid(f"The search has {part['name'].casefold()}: twice.")
+            raise Invalid.of("search.repeated", "The search has {name}: twice.", name=part["name"].casefold())
         filters[name] = value
     return Search(filters, " ".join(words).strip())
 

@@ -15,6 +15,7 @@ from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Principal
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration, is_global
 from hookgw.records.selection import DeliverySelection
+from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.store import DeliveryQuery
 
 _NAMED = 50
@@ -70,7 +71,7 @@ def limited_to(names: Sequence[str], principal: Principal, selection: DeliverySe
 def check_label(registry: Registry, instance: str, selection: DeliverySelection) -> None:
     """Raise ``NotFound`` if an instance has no registration of the label."""
     if selection.label is not None and registry.find(instance, selection.label) is None:
-        raise NotFound(f"The instance {instance!r} has no webhook {selection.label[:128]!r}.")
+        raise NotFound(NO_WEBHOOK(instance=instance, label=selection.label[:128]))
 
 
 def check_names(registry: Registry, principal: Principal, selection: DeliverySelection) -> None:

@@ -17,7 +17,8 @@ class DeliveryService:
 
     Attributes:
         resend, replay: see :class:`~hookgw.deliveries.replay.Replays`.
-        resend_edited, send_elsewhere: see :class:`~hookgw.deliveries.edited.EditedDeliveries`.
+        resend_edited, send_elsewhere, send_event, send_event_elsewhere, origin_of: see
+            :class:`~hookgw.deliveries.edited.EditedDeliveries`.
         cancel, cancel_one: see :class:`~hookgw.deliveries.cancellation.Cancellations`.
         replay_all, cancel_all: in several instances; see :class:`~hookgw.deliveries.bulk.BulkJobs`.
         replay_in, cancel_in: in those that are given; see :meth:`~hookgw.deliveries.bulk.BulkJobs.start_in`.
@@ -35,6 +36,9 @@ class DeliveryService:
         self.resend = replays.resend
         self.resend_edited = edited.resend_edited
         self.send_elsewhere = edited.send_elsewhere
+        self.origin_of = edited.origin_of
+        self.send_event = edited.send_event
+        self.send_event_elsewhere = edited.send_event_elsewhere
         self.replay = replays.replay
         self.replay_all = partial(bulk.start, JobKind.REPLAY)
         self.count_replayable = partial(dry_runs.count, count=replays.count)

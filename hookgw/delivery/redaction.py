@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -37,6 +37,21 @@ def with_added_headers(
     """
     added = [value for name, value in headers.items() if before.get(name) != value and _is_secret(name)]
     return tuple(sorted({*secrets, *_forms(_words(added))}, key=_longest_first)) if added else secrets
+
+
+def shown_head(head: bytes, own: Collection[str], secrets: tuple[bytes, ...], most: int) -> str:
+    """Return a head as it may be shown: the values of secret headers are masked, and so is every secret.
+
+    Args:
+        head: lines of HTTP, in UTF-8.
+        own: the names of the registration's headers, in lower case: each may be a secret.
+        most: bytes, of the UTF-8 text.
+    """
+    lines = []
+    for line in head.decode(errors="replace").rstrip("\r\n").split("\r\n"):
+        name, colon, _ = line.partition(":")
+        lines.append(f"{name}: {MASK}" if colon and (name.lower() in own or _is_secret(name)) else line)
+    return redact("\n".join(lines).encode(), secrets)[:most].decode("utf-8", "ignore")
 
 
 _SECRET_NAME = re.compile("auth|cookie|token|key|secret|password|signature", re.IGNORECASE)

@@ -22,7 +22,7 @@ from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import NEEDS_CERTIFICATE
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
-from hookgw.delivery.redaction import redact, secrets_sent, with_added_headers
+from hookgw.delivery.redaction import redact, secrets_sent, shown_head, with_added_headers
 from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.kernel.errors import PluginFailed
@@ -202,13 +202,23 @@ class DeliverySender:
     Args:
         server_url: this gateway's address for envelopes; ``None`` leaves it out.
         kept_answer: bytes of a response body that are kept in the attempt.
+        kept_heads: bytes of the head of a request that did not deliver, and of the response to it.
     """
 
-    def __init__(self, hooks: SenderHooks, clock: Clock, *, server_url: str | None, kept_answer: int) -> None:
+    def __init__(
+        self,
+        hooks: SenderHooks,
+        clock: Clock,
+        *,
+        server_url: str | None,
+        kept_answer: int,
+        kept_heads: int = 0,
+    ) -> None:
         self._hooks = hooks
         self._clock = clock
         self._server_url = server_url
         self._kept_answer = kept_answer
+        self._kept_heads = kept_heads
 
     def concerned(self, template: RequestTemplate) -> frozenset[str]:
         """Return which hooks plugins need for deliveries with this template."""
@@ -375,9 +385,11 @@ class DeliverySender:
             if timed_out:
                 error += NEEDS_LONGER
             if transport.awaits_response:
-                late = partial(self._answered, template, headers, number, wall, started_at, url)
+                late = partial(self._answered, template, headers, number, wall, started_at, url, head=head)
+            # Where nothing arrived, nothing was sent that the receiver could have misread.
+            shown = None if failure.reached is Reached.NOTHING else self._shown_head(head, template, headers)
             return AttemptResult(
-                _attempt(number, wall, started_at, outcome, error=error, url=url),
+                _attempt(number, wall, started_at, outcome, error=error, url=url, request_head=shown),
                 broke_off=failure.reached is Reached.PART,
                 timed_out=timed_out,
                 late=late,
@@ -385,7 +397,7 @@ class DeliverySender:
         if not template.shares_connections:
             transport.close_nowait()
         attempt = self._answered(
-            template, headers, number, wall, started_at, url, response, ended_at=transport.ended_at
+            template, headers, number, wall, started_at, url, response, head=head, ended_at=transport.ended_at
         )
         if attempt.outcome is Outcome.DELIVERED:
             return AttemptResult(attempt, None, transport.ended_at)
@@ -419,16 +431,22 @@ class DeliverySender:
         url: str | None,
         response: Response,
         *,
+        head: bytes | None = None,
         ended_at: float | None = None,
     ) -> Attempt:
         """Return the record of an attempt with a response. It ended just now unless ``ended_at`` says
         otherwise.
         """
         outcome, answer, error = outcome_of_status(response.status), response.body, None
+        request_head = response_headers = None
         if outcome is not Outcome.DELIVERED:
             error = describe_status(response.status, response.header("location"))
             if response.status == 400 and _NO_CERTIFICATE in answer:
                 error = f"{error} {NEEDS_CERTIFICATE}"
+            if head is not None and self._kept_heads:
+                received = b"\r\n".join(b"%b: %b" % header for header in response.headers)
+                request_head = self._shown_head(head, template, headers)
+                response_headers = self._shown_head(received, template, headers) or None
         if answer or error is not None:
             answer, error = self._masked(answer, error, template, headers)
         return Attempt(
@@ -440,23 +458,36 @@ class DeliverySender:
             error=error,
             answer=answer[: self._kept_answer].decode("utf-8", "replace"),
             url=url,
+            request_head=request_head,
+            response_headers=response_headers,
         )
+
+    def _shown_head(
+        self, head: bytes, template: RequestTemplate, headers: dict[str, str] | None
+    ) -> str | None:
+        """Return what an attempt keeps of a head: of its request's, or of the response's."""
+        if not self._kept_heads:
+            return None
+        own = {name.lower() for name in template.registration.headers}
+        return shown_head(head, own, self._secrets(template, headers), self._kept_heads)
 
     def _masked(
         self, answer: bytes, error: str | None, template: RequestTemplate, headers: dict[str, str] | None
     ) -> tuple[bytes, str | None]:
         """Mask the secrets of a request in the answer to it, and in the error that quotes it."""
-        if template.sent_secrets is None:
-            options = self._hooks.secrets_of(template.registration)
-            template.sent_secrets = secrets_sent(template.registration, template.target, options)
-        secrets = template.sent_secrets
-        if headers is not None:
-            secrets = with_added_headers(secrets, template.headers, headers)
+        secrets = self._secrets(template, headers)
         if not secrets:
             return answer, error
         # Before the answer is cut: a secret across the cut would leave its first half unmasked. A redirect's
         # location may repeat secrets as well.
         return redact(answer, secrets), error and redact(error.encode(), secrets).decode()
+
+    def _secrets(self, template: RequestTemplate, headers: dict[str, str] | None) -> tuple[bytes, ...]:
+        if template.sent_secrets is None:
+            options = self._hooks.secrets_of(template.registration)
+            template.sent_secrets = secrets_sent(template.registration, template.target, options)
+        secrets = template.sent_secrets
+        return secrets if headers is None else with_added_headers(secrets, template.headers, headers)
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
         """Return the record of attempt ``number``, which a plugin failed before anything was sent."""
@@ -501,6 +532,7 @@ def _attempt(
     error: str | None = None,
     answer: str = "",
     url: str | None = None,
+    request_head: str | None = None,
 ) -> Attempt:
     return Attempt(
         number=number,
@@ -511,4 +543,5 @@ def _attempt(
         error=error,
         answer=answer,
         url=url,
+        request_head=request_head,
     )

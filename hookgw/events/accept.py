@@ -27,10 +27,11 @@ from hookgw.core.long_work import long_work, run_in_slices
 from hookgw.core.metrics import Metrics
 from hookgw.core.registry import Registry
 from hookgw.events.append_turns import AppendTurns
-from hookgw.events.requests import Batch, CheckedEvent, only_raised
+from hookgw.events.requests import DATA_TOO_LONG, EVENT_ID_FORM, Batch, CheckedEvent
 from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from hookgw.kernel.json_text import check_values
 from hookgw.kernel.long_json import finish
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import YEAR_10000
 from hookgw.plugins.event_records import plain_event
 from hookgw.plugins.hooks import Hooks
@@ -40,6 +41,7 @@ from hookgw.records.instances import Instance
 from hookgw.records.lanes import LaneRule, lane_rule
 from hookgw.records.payload_schemas import SchemaBook
 from hookgw.records.registrations import Ordering, Registration
+from hookgw.records.sentences import INSTANCE_DELETED, OPERATIONAL_KIND
 from hookgw.store import Append, ConnectorState
 
 logger = structlog.get_logger("hookgw.intake")
@@ -175,14 +177,17 @@ class EventIntake:
         # Stored events are delivered after a restart at the latest. But with a 202, producers would never
         # learn that deliveries have stopped.
         if not self._is_dispatching():
-            raise Unavailable("hookgw does not deliver at the moment: it is starting or stopping.")
+            raise Unavailable.of(
+                "gateway.starting_or_stopping",
+                "hookgw does not deliver at the moment: it is starting or stopping.",
+            )
         if any(self._registry.find_instance(one.event.instance) is None for one in batch.checked):
             await self._catch_up()  # created on another node a moment ago, perhaps
         # The caller may emit for these, and not for later instances of their names.
         instances: dict[str, Instance] = {}
         completed: list[Event] = []
         long: list[Event] = []
-        warnings: list[str] = []
+        warnings: list[Sentence] = []
         size = 0
         for index, checked in enumerate(batch.checked):
             event = checked.event
@@ -190,14 +195,14 @@ class EventIntake:
             if name not in instances:
                 found = instances[name] = self._registry.instance(name)
                 if instance_id is not None and found.id != instance_id:
-                    raise NotFound(f"The instance {name!r} was deleted.")
+                    raise NotFound(INSTANCE_DELETED(name=name))
             completed.append(self._complete(event))
             size += len(event.data_json)
             if len(event.data_json) > _SHORT:
                 long.append(completed[-1])
             if checked.violation is not None:
                 warnings.append(
-                    checked.violation if batch.is_single else f"events[{index}].{checked.violation}"
+                    checked.violation if batch.is_single else checked.violation.at(f"events[{index}].")
                 )
         if warnings and self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
             raise Invalid(*_first(warnings))
@@ -215,7 +220,7 @@ class EventIntake:
         def address() -> list[Append]:
             # The id, too: the state must not outlive its instance, nor go to a later one of that name.
             if state is not None and self._registry.instance(state.instance).id != state.instance_id:
-                raise NotFound(f"The instance {state.instance!r} was deleted.")
+                raise NotFound(INSTANCE_DELETED(name=state.instance))
             appends, deliveries = [], 0
             # Looked up once, not for each event of a batch; the lanes, too, unless each event has its own.
             rules: dict[tuple[str, str], list[LaneRule]] = {}
@@ -227,7 +232,7 @@ class EventIntake:
                     if key not in rules:
                         # It may have been deleted during a wait.
                         if self._registry.instance(event.instance).id != instances[event.instance].id:
-                            raise NotFound(f"The instance {event.instance!r} was deleted.")
+                            raise NotFound(INSTANCE_DELETED(name=event.instance))
                         wanting = self._registry.wanting(*key) if only is None else self._receiver(only)
                         rules[key] = [lane_rule(one) for one in wanting]
                     targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
@@ -235,9 +240,13 @@ class EventIntake:
                         shared[key] = targets
                 deliveries += len(targets)
                 if deliveries > MOST_DELIVERIES and len(completed) > 1:
-                    raise TooLarge(
-                        f"The batch makes more than {MOST_DELIVERIES:,} deliveries: {len(completed):,} "
-                        f"events to up to {len(targets)} registrations. Split it into smaller batches."
+                    raise TooLarge.of(
+                        "batch.too_many_deliveries",
+                        "The batch makes more than {most:,} deliveries: {events:,} events to up to "
+                        "{registrations} registrations. Split it into smaller batches.",
+                        most=MOST_DELIVERIES,
+                        events=len(completed),
+                        registrations=len(targets),
                     )
                 appends.append(Append(event, targets))
             return appends
@@ -269,7 +278,7 @@ class EventIntake:
             self._note_states(accepted)
         if accepted and self._hooks.implements("hookgw_event_accepted"):
             await self._notify(accepted)
-        return Receipt(stored, _first(warnings))
+        return Receipt(stored, [*map(str, _first(warnings))])
 
     async def _store(
         self,
@@ -290,50 +299,56 @@ class EventIntake:
     def _receiver(self, registration_id: str) -> list[Registration]:
         found = self._registry.registration(registration_id)
         if found is None or not found.enabled:
-            raise Conflict("The registration was deleted or disabled.")
+            raise Conflict.of("webhook.deleted_or_disabled", "The registration was deleted or disabled.")
         return [found]
 
     def _check(self, events: Iterable[Event], single: bool) -> Generator[None, None, Batch]:
         """Check the values of events, and pause after each one. ``Invalid`` has the mistake of each event."""
         checked: list[CheckedEvent] = []
-        problems: list[str] = []
+        problems: list[Sentence] = []
         for index, given in enumerate(events):
             try:
                 event = plain_event(given)
             except ValueError as error:
-                problems.append(f"events[{index}] {error}.")
+                problems.append(
+                    Sentence("event.refused_of_batch", "events[{index}] {error}.", index=index, error=error)
+                )
                 yield
                 continue
             problem, violation = self._problem(event), None
             if problem is not None:
-                problems.append(problem if single else f"events[{index}]: {problem}")
+                problems.append(problem if single else problem.at(f"events[{index}]: "))
             elif self.schemas is not None:
                 violation = self.schemas.problem(event)
                 if violation is not None and self._settings.validate == "strict":
-                    problems.append(violation if single else f"events[{index}].{violation}")
+                    problems.append(violation if single else violation.at(f"events[{index}]."))
             checked.append(CheckedEvent(event, violation))
             yield
         if problems:
             raise Invalid(*_first(problems))
         return Batch(checked, [], is_single=single)
 
-    def _problem(self, event: Event) -> str | None:
+    def _problem(self, event: Event) -> Sentence | None:
         """Return which rule an event breaks that :class:`EventReader` would have refused."""
         kind = self._catalog.get(event.kind)
         if kind is None or kind.name != event.kind:
-            return f"{event.kind!r} is not an event kind of the catalog."
+            return Sentence(
+                "event.kind_not_in_catalog", "{kind!r} is not an event kind of the catalog.", kind=event.kind
+            )
         if kind.operational:
-            return only_raised(kind)
+            return OPERATIONAL_KIND(kind=kind.name)
         if not EVENT_ID.fullmatch(event.id):
-            return "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."
+            return EVENT_ID_FORM(where="id")
         if len(event.data_json) > self._settings.max_data:
-            return f"data has {len(event.data_json):,} bytes; the limit is {self._settings.max_data}."
+            return DATA_TOO_LONG(where="data", bytes=len(event.data_json), limit=self._settings.max_data)
         try:
             check_values(event.data_json, self._settings.max_values)
         except ValueError as error:
-            return f"data {error}."
+            return Sentence("event.data_refused", "data {reason}.", reason=error)
         if not 0 <= event.time < YEAR_10000:
-            return "time must be seconds since the epoch, before the year 10000."
+            return Sentence(
+                "event.time_range", "time must be seconds since the epoch, before the year 10000."
+            )
         return None
 
     def _complete(self, event: Event) -> Event:
@@ -384,7 +399,9 @@ def _find_chats(events: Iterable[Event]) -> Generator[None, None, None]:
         yield
 
 
-def _first(sentences: list[str]) -> list[str]:
+def _first(sentences: list[Sentence]) -> list[Sentence]:
     """Return the first sentences, and how many more there are."""
     more = len(sentences) - _REPORTED_PROBLEMS
-    return [*sentences[:_REPORTED_PROBLEMS], f"And {more:,} more."] if more > 0 else sentences
+    if more <= 0:
+        return sentences
+    return [*sentences[:_REPORTED_PROBLEMS], Sentence("events.more", "And {count:,} more.", count=more)]

@@ -15,8 +15,10 @@ from hookgw.events.requests import EventReader, is_single
 from hookgw.events.responses import Emitted
 from hookgw.kernel.errors import Invalid, KeyReused
 from hookgw.kernel.json_text import is_same_json
+from hookgw.records.api_keys import Right
 from hookgw.records.events import Event
-from hookgw.web.request_body import NDJSON, Headers, content_type, parse_in_turns, read_body
+from hookgw.web.body import NDJSON, Headers, content_type, parse_in_turns, read_body
+from hookgw.web.needs import Need, Scope
 from hookgw.web.responses import Backlog
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.exchange import RequestResponse
@@ -24,6 +26,9 @@ from hookgw.web.server.exchange import RequestResponse
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
+EMIT_PATH = "/event/emit/"
+EMIT_RULE = f"{EMIT_PATH}<instance>"
+EMIT_NEED = Need(Scope.INSTANCE, Right.SEND)
 EMIT_STATUS = 202
 
 _encode = Encoder().encode
@@ -120,9 +125,11 @@ class EmitEndpoint:
             is_same = kind == event.kind
         if not is_same:
             what = "data" if kind == event.kind else "kind"
-            raise KeyReused(
-                f"Idempotency-Key: it was used for an event with another {what}. "
-                "Use a new key for each event."
+            raise KeyReused.of(
+                "idempotency.event_differs",
+                "Idempotency-Key: it was used for an event with another {what}. Use a new key for "
+                "each event.",
+                what=what,
             )
 
     def _headers_for_observers(self, headers: Headers) -> dict[str, str]:
@@ -138,6 +145,6 @@ def _asks_for_dedupe(query: bytes) -> bool:
         if name == "dedupe":
             # With byEvents, Evolution API appends "/messages-upsert" to the whole URL, behind its query.
             if value.partition("/")[0] != "message":
-                raise Invalid("dedupe in the query must be message.")
+                raise Invalid.of("query.dedupe", "dedupe in the query must be message.")
             return True
     return False

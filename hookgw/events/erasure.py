@@ -34,6 +34,7 @@ from hookgw.records.erased_persons import with_erased
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.registrations import is_global
+from hookgw.records.sentences import ERASURE_UNDER_WAY, THE_INSTANCE_DELETED
 from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.erasing")
@@ -103,9 +104,7 @@ class Erasures:
             # Jobs take turns: one instance must not have a thousand in the line.
             former = self._jobs.running(JobKind.ERASE, instance)
             if former is not None:
-                raise Conflict(
-                    f"An erasure of {instance!r} is under way ({former.id}); try again when it has ended."
-                )
+                raise Conflict(ERASURE_UNDER_WAY(instance=instance, id=former.id))
             own = [one.id for one in self._registry.of_instance(instance)]
             job = self._jobs.new(
                 JobKind.ERASE,
@@ -187,7 +186,7 @@ class Erasures:
         async with self._registry.changing(job.instance):
             found = self._registry.find_instance(job.instance)
         if found is None or found.id != job.instance_id:
-            raise NotFound("The instance was deleted.")
+            raise NotFound(THE_INSTANCE_DELETED)
 
     async def _erase(self, running: RunningJob, events: list[int], value: str) -> list[trio.Event]:
         """Erase events in one commit; return the ends of attempts that were in the way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from quart import Response
 
+from hookgw.kernel.language import N_
 from hookgw.site.site import NavEntry, Site
 from hookgw.web.needs import ANY_KEY
 
@@ -12,7 +13,7 @@ from hookgw.web.needs import ANY_KEY
 class KindsPage:
     def __init__(self, site: Site) -> None:
         self._site = site
-        site.nav.append(NavEntry("Event kinds", "/kinds", right=None))
+        site.nav.append(NavEntry(N_("Event kinds"), "/kinds", right=None))
         site.add("/kinds", self.show, ANY_KEY)
 
     async def show(self) -> Response:

@@ -17,11 +17,13 @@ from hookgw.kernel.json_decoding import LARGE, no_collection
 from hookgw.kernel.json_fields import kind_of, show_name, unknown_field
 from hookgw.kernel.json_text import MAX_VALUES, decode_strict
 from hookgw.kernel.long_json import end_of_value, finish, malformed, skip_blank
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import YEAR_10000, parse_rfc3339
 from hookgw.kernel.units import Size
 from hookgw.records.events import EVENT_ID, Catalog, Event, EventKind, event_id_of, new_event_id
 from hookgw.records.inline_media import unmarked
 from hookgw.records.payload_schemas import SchemaBook
+from hookgw.records.sentences import BODY_REFUSED, OPERATIONAL_KIND
 
 MAX_REASONS = 100
 """Bad events of a batch for which a reason is given. Further ones are named by their index only."""
@@ -52,6 +54,11 @@ _ALIKE = 8
 # Bytes in which the end of one item is sought at first; then in twice as many, and so on.
 _WINDOW = 4096
 _SPACE = b" \t\r\n"
+
+EVENT_ID_FORM = Sentence.declared("event.id_form", "{where} must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
+DATA_TOO_LONG = Sentence.declared(
+    "event.data_too_long", "{where} has {bytes:,} bytes; at most {limit} are allowed."
+)
 
 
 class _Payload(msgspec.Struct):
@@ -93,7 +100,7 @@ class CheckedEvent(msgspec.Struct, frozen=True):
     """
 
     event: Event
-    violation: str | None = None
+    violation: Sentence | None = None
 
 
 class Batch(msgspec.Struct):
@@ -159,7 +166,7 @@ def items_of(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901
         try:
             yield from map(bytes, _raw_items(body))
         except (msgspec.DecodeError, RecursionError) as error:
-            raise Invalid(f"The body {malformed(error, 0)}.") from None
+            raise Invalid(BODY_REFUSED(reason=malformed(error, 0))) from None
         return
     view, count, size = memoryview(body), 0, 0
     at = yield from skip_blank(body, body.index(b"[") + 1)
@@ -181,7 +188,7 @@ def items_of(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901
             try:
                 end = end_of_value(view, at, max(_WINDOW, 2 * size), longest)
             except ValueError as error:
-                raise Invalid(f"The body {error}.") from None
+                raise Invalid(BODY_REFUSED(reason=error)) from None
             if end is None:
                 raise _too_long(count, longest)
             if end - at > _PART:
@@ -193,14 +200,23 @@ def items_of(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901
                 break
             at = yield from skip_blank(body, at + 1)
     if not body.startswith(b"]", at):
-        raise Invalid(f"The body is not JSON: expected ',' or ']' (byte {at + 1}).")
+        raise Invalid.of(
+            "body.no_comma", "The body is not JSON: expected ',' or ']' (byte {byte}).", byte=at + 1
+        )
     at = yield from skip_blank(body, at + 1)
     if at < len(body):
-        raise Invalid(f"The body is not JSON: trailing characters (byte {at + 1}).")
+        raise Invalid.of(
+            "body.trailing", "The body is not JSON: trailing characters (byte {byte}).", byte=at + 1
+        )
 
 
 def _too_long(index: int, longest: int) -> Invalid:
-    return Invalid(f"events[{index}] has more than {longest:,} bytes, the maximum for an event of a batch.")
+    return Invalid.of(
+        "event.too_long_of_batch",
+        "events[{index}] has more than {longest:,} bytes, the maximum for an event of a batch.",
+        index=index,
+        longest=longest,
+    )
 
 
 class EventReader:
@@ -234,7 +250,10 @@ class EventReader:
             # The header's draft standard makes it a quoted string; most clients send it without quotes.
             key = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
             if not EVENT_ID.fullmatch(key):
-                raise Invalid("Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
+                raise Invalid.of(
+                    "idempotency.id_form",
+                    "Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.",
+                )
         self._instance = instance
         self._catalog = catalog
         self._now = now
@@ -281,9 +300,16 @@ class EventReader:
             if len(item) > longest:
                 raise _too_long(index, longest)
             if index >= limits.max_events:
-                raise Invalid(f"The batch has too many events: at most {limits.max_events:,} are allowed.")
+                raise Invalid.of(
+                    "batch.too_many_events",
+                    "The batch has too many events: at most {most:,} are allowed.",
+                    most=limits.max_events,
+                )
             if key is not None and index:
-                raise Invalid("Idempotency-Key is the id of a single event, but the batch has several.")
+                raise Invalid.of(
+                    "idempotency.several_events",
+                    "Idempotency-Key is the id of a single event, but the batch has several.",
+                )
             try:
                 events.append(self._event(item, f"events[{index}]"))
             except Invalid as error:
@@ -295,10 +321,17 @@ class EventReader:
             index += 1
             yield
         if key is not None and not index:
-            raise Invalid("Idempotency-Key is the id of a single event, but the batch is empty.")
+            raise Invalid.of(
+                "idempotency.no_events",
+                "Idempotency-Key is the id of a single event, but the batch is empty.",
+            )
         if unexplained:
             problems.append(
-                f"These events are invalid too, for reasons not listed: {', '.join(unexplained)}."
+                Sentence(
+                    "events.invalid_unexplained",
+                    "These events are invalid too, for reasons not listed: {events}.",
+                    events=", ".join(unexplained),
+                )
             )
         if problems:
             raise Invalid(*problems)
@@ -308,7 +341,11 @@ class EventReader:
         """Read a body that is one event; raise as :meth:`read` does."""
         # Only a batch may use the larger limit of the request body.
         if len(body) > self._limits.max_single:
-            raise TooLarge(f"The body of a single event may have at most {Size(self._limits.max_single)}.")
+            raise TooLarge.of(
+                "body.single_event_too_long",
+                "The body of a single event may have at most {limit}.",
+                limit=Size(self._limits.max_single),
+            )
         return Batch([self._event(body, "")], list(self._ignored), is_single=True)
 
     def _event(self, text: bytes, where: str) -> CheckedEvent:  # noqa: C901 -- one check after the other, on the hot path
@@ -319,12 +356,21 @@ class EventReader:
         try:
             envelope = decode_strict(text, self._limits.max_values)
         except ValueError as error:
-            raise Invalid(f"{where or 'The body'} {error}.") from None
+            raise Invalid(
+                Sentence("event.refused", "{where} {reason}.", where=where, reason=error)
+                if where
+                else BODY_REFUSED(reason=error)
+            ) from None
         if self._kind is not None and not (isinstance(envelope, dict) and envelope.keys() >= _NEEDED):
             return self._of_payload(self._kind, unmarked(text.strip(_SPACE)), envelope, where)
         if not isinstance(envelope, dict):
             kind = kind_of(envelope)
-            raise Invalid(f"{where or 'The body'} must be an object with event and data, not {kind}.")
+            raise Invalid.of(
+                "event.not_object",
+                "{where} must be an object with event and data, not {kind}.",
+                where=where or "The body",
+                kind=kind,
+            )
         if not envelope.keys() <= _KNOWN:
             self._warn_of_ignored(envelope)
 
@@ -332,23 +378,41 @@ class EventReader:
         if event_id is None:
             event_id = self._key
         elif not isinstance(event_id, str) or not EVENT_ID.fullmatch(event_id):
-            raise Invalid(f"{_at(where, 'id')} must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
+            raise Invalid(EVENT_ID_FORM(where=_at(where, "id")))
         elif self._key is not None and event_id != self._key:
-            raise Invalid(f"{_at(where, 'id')} differs from the Idempotency-Key header: send one of them.")
+            raise Invalid.of(
+                "event.id_differs",
+                "{where} differs from the Idempotency-Key header: send one of them.",
+                where=_at(where, "id"),
+            )
 
         name = envelope.get("event")
         if name is None:
-            raise Invalid(f"{_at(where, 'event')} is missing: it is the name of an event kind.")
+            raise Invalid.of(
+                "event.kind_missing",
+                "{where} is missing: it is the name of an event kind.",
+                where=_at(where, "event"),
+            )
         found = self._catalog.get(name) if isinstance(name, str) else None
         if found is None and self._hints:
             found = self._catalog.resolve(name, _at(where, "event"))
         if found is None:
-            raise Invalid(f"{_at(where, 'event')} is not a known event kind.")
+            raise Invalid.of(
+                "event.kind_unknown", "{where} is not a known event kind.", where=_at(where, "event")
+            )
         if self._kind is not None and found.name != self._kind.name:
-            raise Invalid(f"{_at(where, 'event')} is {found.name}, but the path says {self._kind.name}.")
+            raise Invalid.of(
+                "event.kind_differs",
+                "{where} is {name}, but the path says {path_name}.",
+                where=_at(where, "event"),
+                name=found.name,
+                path_name=self._kind.name,
+            )
 
         if "data" not in envelope:
-            raise Invalid(f"{_at(where, 'data')} is missing: it is the payload.")
+            raise Invalid.of(
+                "event.data_missing", "{where} is missing: it is the payload.", where=_at(where, "data")
+            )
         # The bytes of the payload, so that the order of keys and the digits of numbers survive.
         data = unmarked(bytes(_payload_of(text).data))
         violation = self._check_payload(found, envelope["data"], data, where)
@@ -364,7 +428,9 @@ class EventReader:
             # Times before 1970 are clients' bugs, and an offset can push a time beyond the year 9999.
             if not 0 <= time < YEAR_10000:
                 form = "an RFC 3339 time such as 2026-11-20T12:00:00.000Z"
-                raise Invalid(f"{_at(where, 'date_time')} must be {form}.")
+                raise Invalid.of(
+                    "event.time_form", "{where} must be {form}.", where=_at(where, "date_time"), form=form
+                )
         return CheckedEvent(
             Event(
                 id=event_id or new_event_id(self._now),
@@ -392,13 +458,15 @@ class EventReader:
             violation,
         )
 
-    def _check_payload(self, kind: EventKind, payload: Any, data: bytes, where: str) -> str | None:
+    def _check_payload(self, kind: EventKind, payload: Any, data: bytes, where: str) -> Sentence | None:
         """Return the violation of the schema."""
         if kind.operational:
-            raise Invalid(f"{where}: {only_raised(kind)}" if where else only_raised(kind))
+            sentence = OPERATIONAL_KIND(kind=kind.name)
+            raise Invalid(sentence.at(f"{where}: ") if where else sentence)
         if len(data) > self._limits.max_data:
-            limit = Size(self._limits.max_data)
-            raise Invalid(f"{_at(where, 'data')} has {len(data):,} bytes; at most {limit} are allowed.")
+            raise Invalid(
+                DATA_TOO_LONG(where=_at(where, "data"), bytes=len(data), limit=Size(self._limits.max_data))
+            )
         return None if self._schemas is None else self._schemas.violation(kind.name, payload, len(data))
 
     def _warn_of_ignored(self, envelope: dict[str, Any]) -> None:
@@ -443,16 +511,15 @@ def _part(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else repr(value)
 
 
-def only_raised(kind: EventKind) -> str:
-    """Return why nobody may emit an operational kind."""
-    return f"{kind.name} is an operational event, which only hookgw raises."
-
-
 def _text(value: Any, where: str, name: str) -> str | None:
     # PostgreSQL stores no NUL in a text.
     if value is None or (isinstance(value, str) and len(value) <= 2048 and "\0" not in value):
         return value
-    raise Invalid(f"{_at(where, name)} must be a string of at most 2,048 characters, none of them NUL.")
+    raise Invalid.of(
+        "event.text_form",
+        "{where} must be a string of at most 2,048 characters, none of them NUL.",
+        where=_at(where, name),
+    )
 
 
 def _at(where: str, name: str) -> str:

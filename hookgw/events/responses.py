@@ -80,6 +80,7 @@ class Event(Struct, frozen=True, kw_only=True):
         date_time: when the event happened.
         sender: the account, if known.
         server_url: the URL of the gateway that raised it, if known.
+        edited_from: of an event that is an edited copy, the id of the event that it was made from.
     """
 
     id: str
@@ -90,6 +91,7 @@ class Event(Struct, frozen=True, kw_only=True):
     date_time: Time
     sender: str | None
     server_url: str | None
+    edited_from: str | UnsetType = field(name="editedFrom", default=UNSET)
 
 
 class LoggedEvent(Event, frozen=True, kw_only=True):

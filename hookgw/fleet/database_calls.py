@@ -16,6 +16,7 @@ import trio
 from hookgw.core.this_node import Answer
 from hookgw.fleet.lease import HEARTBEAT
 from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.sentences import Sentence
 
 ANSWER_AFTER = 8.0
 """Seconds after which a call is answered for the database."""
@@ -58,7 +59,11 @@ class DatabaseCalls:
 
     async def _answer(self, call: _Call) -> None:
         error = StorageUnavailable(
-            "The database is slow, or cannot be reached. The call may have been carried out, or may yet be.",
+            Sentence(
+                "fleet.database_slow",
+                "The database is slow, or cannot be reached. The call may have been carried out, or "
+                "may yet be.",
+            ),
             retry_after=1.0,
         )
         # The call may take longer to end: a change is shielded.

@@ -33,9 +33,11 @@ from hookgw.fleet.database_calls import DatabaseCalls
 from hookgw.fleet.lease import HEARTBEAT, DatabaseClock, Lease
 from hookgw.fleet.record_refresh import RecordRefresh
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable, Unavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch
 from hookgw.records.registrations import Registration
+from hookgw.records.sentences import NODE_WITHOUT_DATABASE
 from hookgw.records.shards import shard_of, share_targets
 from hookgw.store.fleet import SharedStore
 
@@ -138,12 +140,17 @@ class FleetNode(ThisNode):
     def check(self, instance: str) -> None:
         if not self.holds(instance):
             raise StorageUnavailable(
-                f"The instance {instance!r} is on another node, or moves to one. Retry.", retry_after=1.0
+                Sentence(
+                    "fleet.instance_elsewhere",
+                    "The instance {instance!r} is on another node, or moves to one. Retry.",
+                    instance=instance,
+                ),
+                retry_after=1.0,
             )
 
     def epoch_of(self, instance: str) -> ShardEpoch:
         if not self.may_act():
-            raise StorageUnavailable("This node cannot reach the database. Retry.", retry_after=1.0)
+            raise StorageUnavailable(NODE_WITHOUT_DATABASE, retry_after=1.0)
         return self._members.epoch_of(shard_of(instance))
 
     def is_responsible(self) -> bool:
@@ -172,7 +179,14 @@ class FleetNode(ThisNode):
     @staticmethod
     def moving(instance: str) -> Unavailable:
         """Return the refusal of a call for an instance that no node has at the moment."""
-        return Unavailable(f"The instance {instance!r} moves to another node. Retry.", retry_after=MOVING)
+        return Unavailable(
+            Sentence(
+                "fleet.instance_moves",
+                "The instance {instance!r} moves to another node. Retry.",
+                instance=instance,
+            ),
+            retry_after=MOVING,
+        )
 
     def is_database_slow(self) -> bool:
         """Return whether the database takes long for heartbeats, or does not answer."""

@@ -22,6 +22,7 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import read_fields
 from hookgw.kernel.json_fields import Fields, as_object, one_of
 from hookgw.kernel.masking import MASK, repr_without
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import WEAK
 from hookgw.records.events import Catalog
 from hookgw.records.instances import FOREIGN, InstanceSettings
@@ -164,7 +165,14 @@ def parse_option_changes(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     own = _read_own_options(fields)
     change = {name: body[name] for name in fields.unknown()}
     if taken := sorted(CREATE_FIELDS & change.keys()):
-        raise Invalid(*(f"{name} is not an option: it cannot be changed here." for name in taken))
+        raise Invalid(
+            *(
+                Sentence(
+                    "options.not_an_option", "{name} is not an option: it cannot be changed here.", name=name
+                )
+                for name in taken
+            )
+        )
     fields.ignore(*change)
     fields.finish()
     return own, change

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -188,19 +188,30 @@ class InstanceService:
         kept_options = rules.changed({}, options or {})
         rules.check(kept_options)
         if not is_operator and (reserved := rules.reserved({}, kept_options)):
-            raise Forbidden(f"{reserved[0]} can be set only with a global key.")
+            raise Forbidden.of(
+                "instance.global_key_to_set",
+                "{field} can be set only with a global key.",
+                field=reserved[0],
+            )
         await self._connectors.check_options(integration, kept_options)
         if token and not (LEAST_KEY <= len(token) <= 256 and token.isascii() and token.isprintable()):
-            raise Invalid(f"token must be {LEAST_KEY} to 256 printable ASCII characters.")
+            raise Invalid.of(
+                "token.form", "token must be {least} to 256 printable ASCII characters.", least=LEAST_KEY
+            )
         key = token or new_key()
         async with self._registry.changing(name):
             # Within the lock: two requests may create the same name at once.
             if self._registry.find_instance(name) is not None:
-                raise Forbidden(f"The name {name!r} is taken by another instance.")
+                raise Forbidden.of(
+                    "instance.name_taken", "The name {name!r} is taken by another instance.", name=name
+                )
             former = self._jobs.running(JobKind.DELETE_INSTANCE, name)
             if former is not None:
-                raise Conflict(
-                    f"An instance {name!r} is being deleted ({former.id}); try again when that has ended."
+                raise Conflict.of(
+                    "instance.being_deleted",
+                    "An instance {name!r} is being deleted ({id}); try again when that has ended.",
+                    name=name,
+                    id=former.id,
                 )
             # Claimed, so that no other instance gets the same chosen token during the write.
             with self._keyring.claiming(key) as key_hash:
@@ -313,6 +324,13 @@ class InstanceService:
         """Return the code that an instance's connector shows now, if any."""
         return self._connectors.qr_code(name)
 
+    def codes(self, among: Collection[str] | None = None) -> list[tuple[str, QRCode]]:
+        """Return the instances here, of some or of all, that show a code to scan, with it."""
+        sessions = self._states.sessions
+        names = sessions if among is None else among
+        shown = ((name, session.qr_code) for name in names if (session := sessions.get(name)) is not None)
+        return [(name, code) for name, code in shown if code is not None]
+
     async def restart(self, name: str) -> None:
         """End the run of the instance's connector, and start it; wait a moment for the new connection.
 
@@ -371,8 +389,10 @@ class InstanceService:
         async with self._registry.changing_existing(name):
             instance = self._with_connector(name)
             if not takes_requests(self._connectors.find(instance)):
-                raise NotSupported(
-                    f"The connector {instance.integration!r} takes no requests of its network."
+                raise NotSupported.of(
+                    "ingest.not_supported",
+                    "The connector {connector!r} takes no requests of its network.",
+                    connector=instance.integration,
                 )
             instance = msgspec.structs.replace(instance, ingest_token=new_ingest_token())
             await self._put(instance)
@@ -434,7 +454,11 @@ class InstanceService:
             if not is_operator and (reserved := rules.reserved(instance.options, options)):
                 # With these, a tenant could use a secret of the configuration for another account, or
                 # have it sent to another server.
-                raise Forbidden(f"{reserved[0]} can be changed only with a global key.")
+                raise Forbidden.of(
+                    "instance.global_key_to_change",
+                    "{field} can be changed only with a global key.",
+                    field=reserved[0],
+                )
             if options != instance.options:
                 await self._connectors.check_options(instance.integration, options)
                 changed = msgspec.structs.replace(changed, options=options)

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any, Self
+
+from hookgw.kernel.sentences import Sentence, sentence_of
 
 
 class HookgwError(Exception):
     """Base of all errors that are shown to a person.
 
+    Args:
+        messages: whole sentences: what is wrong, where, and how to fix it. Those of hookgw are each a
+            :class:`Sentence`; a plugin may pass plain texts.
+
     Attributes:
-        messages: whole sentences: what is wrong, where, and how to fix it.
+        messages: as given, each with an id.
         status: the HTTP status of the error response.
     """
 
@@ -23,7 +30,12 @@ class HookgwError(Exception):
     def __init__(self, *messages: str) -> None:
         super().__init__(*messages)
         # An error response always has a message, even when a plugin raises the bare class.
-        self.messages: tuple[str, ...] = messages or (self.status.phrase,)
+        self.messages = tuple(map(sentence_of, messages or (self.status.phrase,)))
+
+    @classmethod
+    def of(cls, id: str, template: str, /, **values: Any) -> Self:  # noqa: A002 -- the word of the wire
+        """Return the error with one sentence; see :class:`Sentence` for the arguments."""
+        return cls(Sentence(id, template, **values))
 
     def __str__(self) -> str:
         return " ".join(self.messages)
@@ -132,7 +144,7 @@ class NetworkRefused(HookgwError):
 
     def __init__(
         self,
-        reason: str = "The network refused.",
+        reason: str = Sentence("network.refused", "The network refused."),
         *,
         code: str | None = None,
         status: int = HTTPStatus.BAD_GATEWAY,
@@ -181,7 +193,10 @@ class LaneElsewhere(Unavailable):
 
     def __init__(self, registration: str) -> None:
         super().__init__(
-            "The lane of this delivery is on another node, or moves there. Retry.", retry_after=1.0
+            Sentence(
+                "fleet.lane_elsewhere", "The lane of this delivery is on another node, or moves there. Retry."
+            ),
+            retry_after=1.0,
         )
         self.registration = registration
 
@@ -221,7 +236,15 @@ class PluginFailed(HookgwError):
     """A plugin's hook raised or exceeded its deadline. ``reason`` is the cause, as text."""
 
     def __init__(self, plugin: str, hook: str, reason: str) -> None:
-        super().__init__(f"Plugin {plugin!r} failed in {hook}: {reason}")
+        super().__init__(
+            Sentence(
+                "plugin.failed",
+                "Plugin {plugin!r} failed in {hook}: {reason}",
+                plugin=plugin,
+                hook=hook,
+                reason=reason,
+            )
+        )
         self.plugin = plugin
         self.hook = hook
         self.reason = reason

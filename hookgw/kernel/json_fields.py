@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from hookgw.kernel.errors import Invalid, WrongFields
+from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.kernel.units import DURATION_FORM, Duration, parse_duration
 
 T = TypeVar("T")
@@ -15,6 +16,14 @@ U = TypeVar("U")
 # In the problems and in the warnings of a request. A body of 1 MiB can have 200,000 unknown fields, and a
 # sentence for each would make the response many times larger than the request.
 MAX_SENTENCES = 100
+
+MISSING = Sentence.declared("field.missing", "{where} is missing.")
+NOT_STRING = Sentence.declared("field.not_string", "{where} must be a string, not {kind}.")
+NOT_ONE_OF = Sentence.declared("field.not_one_of", "{where} must be one of {choices}.")
+TOO_LONG = Sentence.declared(
+    "field.too_long", "{where} must have at most {most:,} characters, not {count:,}."
+)
+MASKED = Sentence.declared("field.masked", "{where} is masked, but no value is stored: send one.")
 
 MAX_BAD_ITEMS = 20
 """Wrong items of a list after which the rest is not checked: suggesting a kind takes 0.3 ms."""
@@ -39,7 +48,7 @@ class Fields:
         # Each spelling, with the field's first one. Every other field is unknown, and gets a warning: most of
         # them are typing errors.
         self._asked: dict[str, str] = {}
-        self.problems: list[str] = []
+        self.problems: list[Sentence] = []
         self.warnings: list[str] = []
 
     def find(self, *spellings: str) -> tuple[str, Any] | None:
@@ -74,7 +83,7 @@ class Fields:
     def need(self, check: Check[T], default: U, *spellings: str) -> T | U:
         """Like :meth:`read`, for a required field; the default is only used until :meth:`finish` raises."""
         if self.find(*spellings) is None:
-            self.problems.append(f"{place(self._layers[0][0], spellings[0])} is missing.")
+            self.problems.append(MISSING(where=place(self._layers[0][0], spellings[0])))
         return self.read(check, default, *spellings)
 
     def is_null(self, name: str) -> bool:
@@ -99,15 +108,25 @@ class Fields:
         for index, (path, name) in enumerate(self._unknown()):
             # The comparison takes long, and cut_short omits what comes after these.
             near = index < MAX_SENTENCES and difflib.get_close_matches(name[:64].lower(), known, n=1)
-            hint = f" Did you mean {known[near[0]]}?" if near else ""
-            self.problems.append(f"{place(path, name)} is not a field of {whole}.{hint}")
+            where = place(path, name)
+            self.problems.append(
+                Sentence(
+                    "field.misspelled",
+                    "{where} is not a field of {whole}. Did you mean {near}?",
+                    where=where,
+                    whole=whole,
+                    near=known[near[0]],
+                )
+                if near
+                else Sentence("field.unknown", "{where} is not a field of {whole}.", where=where, whole=whole)
+            )
 
     def finish(self) -> list[str]:
         """Return the warnings, one for each unknown field too. Raise ``WrongFields`` with every mistake."""
         if self.problems:
             raise WrongFields(*cut_short(self.problems))
         unknown = [unknown_field(place(path, name)) for path, name in self._unknown()]
-        return cut_short(self.warnings + unknown)
+        return [*map(str, cut_short(self.warnings + unknown))]
 
     def unknown(self) -> list[str]:
         return [name for _, name in self._unknown()]
@@ -116,11 +135,14 @@ class Fields:
         return ((path, name) for path, layer in self._layers for name in layer if name not in self._asked)
 
 
-def cut_short(sentences: list[str]) -> list[str]:
+def cut_short(sentences: Sequence[str]) -> list[str]:
     """Return the first :data:`MAX_SENTENCES` and the number of omitted ones."""
     if len(sentences) <= MAX_SENTENCES:
-        return sentences
-    return [*sentences[:MAX_SENTENCES], f"{len(sentences) - MAX_SENTENCES:,} further messages were omitted."]
+        return [*sentences]
+    omitted = Sentence(
+        "messages.omitted", "{count:,} further messages were omitted.", count=len(sentences) - MAX_SENTENCES
+    )
+    return [*sentences[:MAX_SENTENCES], omitted]
 
 
 def place(path: str, name: str) -> str:
@@ -146,25 +168,34 @@ def unknown_field(where: str) -> str:
 
 def as_object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise WrongFields(f"{where} must be an object, not {kind_of(value)}.")
+        raise WrongFields.of(
+            "field.not_object", "{where} must be an object, not {kind}.", where=where, kind=kind_of(value)
+        )
     return value
 
 
 def as_list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise Invalid(f"{where} must be a list, not {kind_of(value)}.")
+        raise Invalid.of(
+            "field.not_list", "{where} must be a list, not {kind}.", where=where, kind=kind_of(value)
+        )
     return value
 
 
 def as_bool(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
-        raise Invalid(f"{where} must be true or false, not {kind_of(value)}.")
+        raise Invalid.of(
+            "field.not_boolean",
+            "{where} must be true or false, not {kind}.",
+            where=where,
+            kind=kind_of(value),
+        )
     return value
 
 
 def as_text(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"{where} must be a string, not {kind_of(value)}.")
+        raise Invalid(NOT_STRING(where=where, kind=kind_of(value)))
     return value
 
 
@@ -174,7 +205,13 @@ def text_up_to(longest: int) -> Check[str]:
     def check(value: Any, where: str) -> str:
         text = as_text(value, where)
         if not 1 <= len(text) <= longest:
-            raise Invalid(f"{where} must have 1 to {longest:,} characters, not {len(text):,}.")
+            raise Invalid.of(
+                "field.length",
+                "{where} must have 1 to {longest:,} characters, not {count:,}.",
+                where=where,
+                longest=longest,
+                count=len(text),
+            )
         return text
 
     return check
@@ -185,7 +222,13 @@ def whole_number(low: int, high: int) -> Check[int]:
 
     def check(value: Any, where: str) -> int:
         if not is_whole(value) or not low <= value <= high:
-            raise Invalid(f"{where} must be a whole number from {low} to {high}.")
+            raise Invalid.of(
+                "field.not_whole_number",
+                "{where} must be a whole number from {low} to {high}.",
+                where=where,
+                low=low,
+                high=high,
+            )
         return int(value)
 
     return check
@@ -203,7 +246,7 @@ def one_of(choices: Sequence[str]) -> Check[str]:
 
     def check(value: Any, where: str) -> str:
         if value not in choices:
-            raise Invalid(f"{where} must be one of {', '.join(choices)}.")
+            raise Invalid(NOT_ONE_OF(where=where, choices=", ".join(choices)))
         return str(value)
 
     return check
@@ -215,13 +258,26 @@ def duration(low: float, high: float) -> Check[float]:
     def check(value: Any, where: str) -> float:
         # Before parse_duration, whose message would repeat the whole object.
         if isinstance(value, dict | list):
-            raise Invalid(f"{where} must be {DURATION_FORM}, not {kind_of(value)}.")
+            raise Invalid.of(
+                "field.not_duration",
+                "{where} must be {form}, not {kind}.",
+                where=where,
+                form=DURATION_FORM,
+                kind=kind_of(value),
+            )
         try:
             length = parse_duration(value)
         except ValueError as error:
-            raise Invalid(f"{where}: {error}.") from None
+            raise Invalid(sentence_of(error).at(f"{where}: ")) from None
         if not low <= length <= high:
-            raise Invalid(f"{where} must be from {Duration(low)} to {Duration(high)}, not {length}.")
+            raise Invalid.of(
+                "field.duration_range",
+                "{where} must be from {low} to {high}, not {length}.",
+                where=where,
+                low=Duration(low),
+                high=Duration(high),
+                length=length,
+            )
         return float(length)
 
     return check
@@ -231,7 +287,13 @@ def list_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
     def check_all(value: Any, where: str) -> tuple[T, ...]:
         items = as_list(value, where)
         if len(items) > longest:
-            raise Invalid(f"{where} has {len(items):,} items; at most {longest:,} are allowed.")
+            raise Invalid.of(
+                "field.too_many_items",
+                "{where} has {count:,} items; at most {longest:,} are allowed.",
+                where=where,
+                count=len(items),
+                longest=longest,
+            )
         return checked_items(check, items, where)
 
     return check_all
@@ -240,7 +302,7 @@ def list_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
 def checked_items(check: Check[T], items: Sequence[Any], where: str) -> tuple[T, ...]:
     """Check the items. Raise ``Invalid`` with the mistakes of the first :data:`MAX_BAD_ITEMS` wrong ones."""
     taken: list[T] = []
-    problems: list[str] = []
+    problems: list[Sentence] = []
     bad = 0
     for index, item in enumerate(items):
         try:
@@ -249,7 +311,14 @@ def checked_items(check: Check[T], items: Sequence[Any], where: str) -> tuple[T,
             problems.extend(error.messages)
             bad += 1
             if bad == MAX_BAD_ITEMS and index + 1 < len(items):
-                problems.append(f"The items after {where}[{index}] were not checked.")
+                problems.append(
+                    Sentence(
+                        "field.items_unchecked",
+                        "The items after {where}[{index}] were not checked.",
+                        where=where,
+                        index=index,
+                    )
+                )
                 break
     if problems:
         raise Invalid(*problems)

@@ -6,6 +6,7 @@ from typing import Any
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Check, Fields, kind_of
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
 
@@ -17,7 +18,13 @@ def as_moment(now: float) -> Check[float]:
 
     def check(value: Any, where: str) -> float:
         if not isinstance(value, str):
-            raise Invalid(f"{where} must be {_TIME_FORM}, not {kind_of(value)}.")
+            raise Invalid.of(
+                "field.not_time",
+                "{where} must be {form}, not {kind}.",
+                where=where,
+                form=_TIME_FORM,
+                kind=kind_of(value),
+            )
         try:
             return now - parse_duration(value)
         except ValueError:
@@ -26,7 +33,13 @@ def as_moment(now: float) -> Check[float]:
             return parse_rfc3339(value)
         # OverflowError: an offset can move the first or last day of the calendar out of it.
         except (ValueError, OverflowError):
-            raise Invalid(f"{where} must be {_TIME_FORM}, not {value[:64]!r}.") from None
+            raise Invalid.of(
+                "field.time_unreadable",
+                "{where} must be {form}, not {value!r}.",
+                where=where,
+                form=_TIME_FORM,
+                value=value[:64],
+            ) from None
 
     return check
 
@@ -35,4 +48,4 @@ def check_range(fields: Fields, since: float | None, until: float | None) -> Non
     """Note a mistake in ``fields`` if a range is empty."""
     # With other mistakes, since may not be what was sent.
     if not fields.problems and since is not None and until is not None and since >= until:
-        fields.problems.append("since must be before until.")
+        fields.problems.append(Sentence("field.since_after_until", "since must be before until."))

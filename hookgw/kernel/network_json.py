@@ -174,7 +174,7 @@ def read_network_json(
     value, at = yield from reader.read(at, place)
     if value is _LEFT_OUT:
         if place.is_event:
-            raise EventLeftOut(f"The event {reader.reason}.")
+            raise EventLeftOut.of("event.left_out", "The event {reason}.", reason=reader.reason)
         raise ValueError(reader.reason)
     at = yield from skip_blank(text, at)
     if at < len(text):

@@ -9,6 +9,8 @@ from hookgw.kernel.fields import *
 from hookgw.kernel.host_name import *
 from hookgw.kernel.json_fields import *
 from hookgw.kernel.json_text import *
+from hookgw.kernel.language import *
+from hookgw.kernel.local_formats import *
 from hookgw.kernel.long_json import finish as finish
 from hookgw.kernel.long_json import measure as measure
 from hookgw.kernel.masking import *
@@ -19,6 +21,7 @@ from hookgw.kernel.rules import *
 from hookgw.kernel.schema_parts import *
 from hookgw.kernel.schemes import *
 from hookgw.kernel.secret_options import *
+from hookgw.kernel.sentences import *
 from hookgw.kernel.signing_keys import *
 from hookgw.kernel.target_url import *
 from hookgw.kernel.times import *

@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import as_object, as_text, kind_of, show_name
+from hookgw.kernel.json_fields import MASKED, as_object, as_text, kind_of, show_name
 from hookgw.kernel.masking import MASK, is_masked, without_user
 from hookgw.kernel.schema_parts import Schema
 from hookgw.kernel.schemes import PULL_URL, scheme_of
+from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.kernel.signing_keys import Secret, check_secret_form
 from hookgw.kernel.target_url import parse_destination, parse_target
 
@@ -69,29 +70,70 @@ def check_headers(value: Any, where: str) -> dict[str, str]:
     """Check headers that a registration or a plugin adds to a request (RFC 9110, section 5)."""
     headers = as_object(value, where)
     if len(headers) > MAX_HEADERS:
-        raise Invalid(f"{where} has {len(headers):,} headers; at most {MAX_HEADERS} are allowed.")
-    problems = []
+        raise Invalid.of(
+            "headers.too_many",
+            "{where} has {count:,} headers; at most {most} are allowed.",
+            where=where,
+            count=len(headers),
+            most=MAX_HEADERS,
+        )
+    problems: list[Sentence] = []
     names = [name.lower() for name in headers]
     for name, text in headers.items():
         low, place = name.lower(), f"{where}.{show_name(name)}"
         if not _TOKEN.fullmatch(name):
             form = "use letters, digits, '-' and '_'"
-            problems.append(f"{where}: {show_name(name)!r} is not a header name: {form}.")
+            problems.append(
+                Sentence(
+                    "headers.name_invalid",
+                    "{where}: {name!r} is not a header name: {form}.",
+                    where=where,
+                    name=show_name(name),
+                    form=form,
+                )
+            )
         elif low in _OWN or low in _HOP_BY_HOP or low.startswith("webhook-"):
-            problems.append(f"{place} cannot be set: hookgw writes it itself.")
+            problems.append(
+                Sentence("headers.reserved", "{where} cannot be set: hookgw writes it itself.", where=place)
+            )
         elif not isinstance(text, str):
-            problems.append(f"{place} must be a string, not {kind_of(text)}.")
+            problems.append(
+                Sentence(
+                    "headers.not_string",
+                    "{where} must be a string, not {kind}.",
+                    where=place,
+                    kind=kind_of(text),
+                )
+            )
         elif not _VALUE.fullmatch(text):
             problems.append(
-                f"{place} must be visible ASCII with spaces or tabs only inside, and no line breaks."
+                Sentence(
+                    "headers.value_invalid",
+                    "{where} must be visible ASCII with spaces or tabs only inside, and no line breaks.",
+                    where=place,
+                )
             )
     twins = {name for name in names if names.count(name) > 1}
-    problems += [f"{where}: {name} appears twice, in different capitals." for name in sorted(twins)]
+    problems += [
+        Sentence(
+            "headers.repeated",
+            "{where}: {name} appears twice, in different capitals.",
+            where=where,
+            name=name,
+        )
+        for name in sorted(twins)
+    ]
     if problems:
         raise Invalid(*problems)
     size = sum(len(name) + len(text) for name, text in headers.items())
     if size > MAX_BYTES:
-        raise Invalid(f"{where} has {size:,} bytes of names and values; at most {MAX_BYTES:,} are allowed.")
+        raise Invalid.of(
+            "headers.too_long",
+            "{where} has {bytes:,} bytes of names and values; at most {most:,} are allowed.",
+            where=where,
+            bytes=size,
+            most=MAX_BYTES,
+        )
     return headers
 
 
@@ -102,7 +144,11 @@ def unmask_url(given: str, stored: str | None, where: str = "url") -> str:
     # Only for the same URL: otherwise a caller that may set a registration, but not read its password, could
     # send the stored password to another host.
     if stored is None or without_user(stored) != without_user(given):
-        raise Invalid(f"{where}: user and password are masked, but no such URL is stored: send them in full.")
+        raise Invalid.of(
+            "url.masked",
+            "{where}: user and password are masked, but no such URL is stored: send them in full.",
+            where=where,
+        )
     return stored
 
 
@@ -111,7 +157,7 @@ def unmask_headers(given: dict[str, str], stored: dict[str, str], where: str = "
     known = {name.lower(): value for name, value in stored.items()}
     missing = [name for name, value in given.items() if value == MASK and name.lower() not in known]
     if missing:
-        raise Invalid(*(f"{where}.{name} is masked, but no value is stored: send one." for name in missing))
+        raise Invalid(*(MASKED(where=f"{where}.{name}") for name in missing))
     return {name: known[name.lower()] if value == MASK else value for name, value in given.items()}
 
 
@@ -124,10 +170,13 @@ def check_destination(value: Any, where: str) -> str:
     try:
         parse_destination(url)
     except ValueError as error:
-        raise Invalid(f"{where}: {error}") from None
+        raise Invalid(sentence_of(error).at(f"{where}: ")) from None
     if scheme_of(url) == "pull" and url != PULL_URL:
-        raise Invalid(
-            f"{where}: The scheme pull is reserved: {PULL_URL} alone is for a receiver that fetches."
+        raise Invalid.of(
+            "url.pull_reserved",
+            "{where}: The scheme pull is reserved: {pull_url} alone is for a receiver that fetches.",
+            where=where,
+            pull_url=PULL_URL,
         )
     return url
 
@@ -138,7 +187,7 @@ def check_url(value: Any, where: str) -> str:
     try:
         parse_target(url)
     except ValueError as error:
-        raise Invalid(f"{where}: {error}") from None
+        raise Invalid(sentence_of(error).at(f"{where}: ")) from None
     return url
 
 
@@ -148,7 +197,7 @@ def check_secret(value: Any, where: str) -> Secret:
     try:
         check_secret_form(text)
     except ValueError as error:
-        raise Invalid(f"{where} {error}") from None
+        raise Invalid(Sentence("secret.form", "{where} {reason}", where=where, reason=error)) from None
     return Secret(text)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.json_fields import MASKED
 from hookgw.kernel.masking import MASK
 
 
@@ -41,7 +42,7 @@ class SecretOptions:
                     found[plugin][option] = stored[plugin][option]
                 else:
                     place = f"{where}.{plugin}.{option}"
-                    problems.append(f"{place} is masked, but no value is stored: send one.")
+                    problems.append(MASKED(where=place))
         if problems:
             raise Invalid(*problems)
         return found

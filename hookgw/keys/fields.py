@@ -28,6 +28,7 @@ from hookgw.kernel.fields import (
 )
 from hookgw.kernel.json_fields import Fields, as_object, as_text, list_of, show_name
 from hookgw.kernel.schema_parts import NAME_SCHEMA, TIME_SCHEMA, Schema, Time, ref
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.kernel.units import DAY, Duration
 from hookgw.records.api_keys import MEANINGS, Key, Reach, Right, Rights
@@ -60,9 +61,19 @@ def _check_moment(value: Any, where: str, reading: Reading) -> float:
         # A time in the past passes: the gateway compares it with its own clock when it creates the key.
         expires_at = parse_rfc3339(as_text(value, where))
     except (ValueError, OverflowError):
-        raise Invalid(f"{where} must be an RFC 3339 time such as 2026-11-20T12:00:00Z.") from None
+        raise Invalid.of(
+            "key.expiry_form",
+            "{where} must be an RFC 3339 time such as 2026-11-20T12:00:00Z.",
+            where=where,
+        ) from None
     if expires_at > latest:
-        raise Invalid(f"{where} must be at most {Duration(LONGEST_LIFE)} ahead, by {rfc3339(latest)}.")
+        raise Invalid.of(
+            "key.expiry_too_late",
+            "{where} must be at most {longest} ahead, by {latest}.",
+            where=where,
+            longest=Duration(LONGEST_LIFE),
+            latest=rfc3339(latest),
+        )
     return expires_at
 
 
@@ -76,22 +87,26 @@ _names = list_of(_check_name, MAX_INSTANCES)
 def _check_names(value: Any, where: str) -> tuple[str, ...]:
     names = _names(value, where)
     if not names:
-        raise Invalid(f"{where} must name an instance.")
+        raise Invalid.of("key.instances_empty", "{where} must name an instance.", where=where)
     return tuple(dict.fromkeys(names))
 
 
 def _check_tags(value: Any, where: str) -> dict[str, str]:
     tags = check_tags(value, where)
     if not tags:
-        raise Invalid(f"{where} must have a tag.")
+        raise Invalid.of("key.tags_empty", "{where} must have a tag.", where=where)
     return tags
 
 
 def _check_right(value: Any, where: str) -> str:
     right, is_of_label, label = as_text(value, where).partition(":")
     if right not in list(map(str, Right)) or (is_of_label and right != Right.RECEIVE):
-        raise Invalid(
-            f"{where} must be one of {', '.join(Right)}, or receive:LABEL, not {show_name(str(value))}."
+        raise Invalid.of(
+            "key.right_unknown",
+            "{where} must be one of {choices}, or receive:LABEL, not {value}.",
+            where=where,
+            choices=", ".join(Right),
+            value=show_name(str(value)),
         )
     if is_of_label:
         check_name(label, f"{where}: the label")
@@ -104,9 +119,13 @@ _rights = list_of(_check_right, 2 * len(Right))
 def _check_rights(value: Any, where: str) -> tuple[str, ...]:
     words = _rights(value, where)
     if not words:
-        raise Invalid(f"{where} must name a right.")
+        raise Invalid.of("key.rights_empty", "{where} must name a right.", where=where)
     if len({word for word in words if word.startswith(Right.RECEIVE)}) > 1:
-        raise Invalid(f"{where} must have receive once: with one label, or for all of them.")
+        raise Invalid.of(
+            "key.receive_twice",
+            "{where} must have receive once: with one label, or for all of them.",
+            where=where,
+        )
     return Rights.of(words).words
 
 
@@ -232,9 +251,18 @@ def parse_key_request(
     # What was sent, not what was read: two wrong values are two mistakes, and this is a third one.
     for one, other in (("expires_in", "expires_at"), ("tags", "instances")):
         if all(fields.find(*field.spellings) for field in FIELDS if field.name in (one, other)):
-            fields.problems.append(f"Send {camel(one)} or {camel(other)}, not both.")
+            fields.problems.append(
+                Sentence(
+                    "key.both_fields", "Send {one} or {other}, not both.", one=camel(one), other=camel(other)
+                )
+            )
     if is_of_instance and (given["tags"] is not UNSET or given["instances"] is not UNSET):
-        fields.problems.append("A key of an instance reaches that one: leave tags and instances out.")
+        fields.problems.append(
+            Sentence(
+                "key.of_instance_reach",
+                "A key of an instance reaches that one: leave tags and instances out.",
+            )
+        )
     warnings = fields.finish()
     life = given.pop("expires_in")
     if life is not UNSET:

@@ -10,6 +10,8 @@ from quart import Response
 
 from hookgw.auth.keyring import CONFIGURED_KEY
 from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.language import N_
+from hookgw.kernel.language import gettext as _
 from hookgw.keys.fields import FIELDS, parse_key_request
 from hookgw.records.api_keys import MEANINGS, Key, Right
 from hookgw.records.instances import check_name
@@ -20,7 +22,7 @@ from hookgw.web.needs import within_reach
 
 
 class ShowInstance(Protocol):
-    """Shows the page of an instance again; see ``InstancePage.page``."""
+    """Shows a tab of an instance again; see ``InstancePage.page``."""
 
     def __call__(
         self, instance: str, *, form: Form | None = None, at: str = "", error: HookgwError | None = None
@@ -34,7 +36,7 @@ class KeyForms:
         self._site = site
         self._gateway = site.gateway
         self._show = show
-        path, page = "/instances/<instance>/keys", "/instances/{instance}"
+        path, page = "/instances/<instance>/keys", "/instances/{instance}/keys"
         site.add(f"{path}/create", self.create_key, Right.KEYS, "POST", page=page)
         site.add(f"{path}/<key_name>/revoke", self.revoke_key, Right.KEYS, "POST", page=page)
 
@@ -62,7 +64,7 @@ class KeyForms:
             201,
             name=made.name,
             instance=instance,
-            path=f"/instances/{quote(instance)}",
+            path=f"/instances/{quote(instance)}/keys",
             key=key,
         )
 
@@ -72,7 +74,7 @@ class KeyForms:
             await self._gateway.keys.revoke(instance, key_name, by=visitor().holder)
         except HookgwError as error:
             return await self._show(instance, at="keys", error=error)
-        return self._site.redirect(f"/instances/{quote(instance)}", done="revoked")
+        return self._site.redirect(f"/instances/{quote(instance)}/keys", done="revoked")
 
 
 MOST_SHOWN = 200
@@ -95,7 +97,7 @@ class KeysPage:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._gateway = site.gateway
-        site.nav.append(NavEntry("Keys", "/keys", Right.KEYS))
+        site.nav.append(NavEntry(N_("Keys"), "/keys", Right.KEYS))
         needs = within_reach(Right.KEYS)
         site.add("/keys", self.list_keys, needs)
         site.add("/keys/create", self.make_key, needs, "POST", page="/keys")
@@ -133,10 +135,10 @@ class KeysPage:
         names = self._gateway.keys.names_of(key.reach)
         words = [f"{name}={value}" for name, value in key.reach.tags] if key.reach else []
         if names is not None:
-            words.append(", ".join(names[:10]) or "no instance that exists")
+            words.append(", ".join(names[:10]) or _("no instance that exists"))
             if len(names) > 10:
-                words.append(f"and {len(names) - 10} more")
-        return " ".join(words) or "everything"
+                words.append(_("and {n} more", n=len(names) - 10))
+        return " ".join(words) or _("everything")
 
     async def make_key(self) -> Response:
         form = await self._site.form()

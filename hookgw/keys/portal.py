@@ -16,6 +16,7 @@ from hookgw.core.browser_sessions import BrowserSessions
 from hookgw.core.open import Core
 from hookgw.core.shielded import completes
 from hookgw.kernel.errors import Forbidden, TooManyRequests
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.keys.portal_fields import PortalRequest
 from hookgw.keys.service import KeyService
@@ -27,7 +28,10 @@ PORTAL_LIFETIME = 8 * 3600
 """Seconds after which the session of a link ends, however much it is used."""
 MOST_PORTAL_LINKS = 1000
 """The most links of one key that wait to be opened."""
-REFUSED = "This link has been used, or has expired. Ask whoever gave it to you for another one."
+REFUSED = Sentence(
+    "portal.link_used",
+    "This link has been used, or has expired. Ask whoever gave it to you for another one.",
+)
 """The same for every link that cannot be opened."""
 
 
@@ -61,7 +65,11 @@ class PortalLinks:
             missing = next(
                 word for word in asked.rights if not maker.principal.rights.covers(Rights.of([word]))
             )
-            raise Forbidden(f"This key does not have the right '{missing}', so it cannot give it away.")
+            raise Forbidden.of(
+                "portal.right_missing",
+                "This key does not have the right '{right}', so it cannot give it away.",
+                right=missing,
+            )
         if any(self._registry.find_instance(name) is None for name in asked.instances or ()):
             await self._refresh.catch_up()  # another node may have made it a moment ago
         reach = self._keys.reach_of(None, maker, asked.tags, asked.instances)
@@ -72,12 +80,21 @@ class PortalLinks:
             ends_at = min(ends_at, maker.key.expires_at)
         if self._sessions.links_of(maker.key.hash) >= MOST_PORTAL_LINKS:
             raise TooManyRequests(
-                f"{MOST_PORTAL_LINKS:,} links of this key wait to be opened, the maximum. Retry later.",
+                Sentence(
+                    "portal.too_many_links",
+                    "{most:,} links of this key wait to be opened, the maximum. Retry later.",
+                    most=MOST_PORTAL_LINKS,
+                ),
                 retry_after=60,
             )
         token = new_token()
         portal = Portal(
-            reach=reach, rights=rights.words, ends_at=ends_at, return_url=asked.return_url, is_link=True
+            reach=reach,
+            rights=rights.words,
+            ends_at=ends_at,
+            return_url=asked.return_url,
+            opens=asked.opens,
+            is_link=True,
         )
         link = BrowserSession(
             id=session_id(token), key_hash=BOUND + maker.key.hash, created_at=now, used_at=now, portal=portal
@@ -129,6 +146,7 @@ class PortalLinks:
                     rights=link.portal.rights,
                     ends_at=now + PORTAL_LIFETIME,
                     return_url=link.portal.return_url,
+                    opens=link.portal.opens,
                 ),
             )
             own = maker.principal.instance

@@ -17,7 +17,9 @@ def portal_url(settings: Settings) -> str:
         Conflict: the dashboard is off.
     """
     if not settings.dashboard.enabled:
-        raise Conflict("A portal link opens the dashboard, which is off (dashboard.enabled).")
+        raise Conflict.of(
+            "portal.dashboard_off", "A portal link opens the dashboard, which is off (dashboard.enabled)."
+        )
     server = settings.server
     if server.public_url is not None:
         return f"{server.address}{PORTAL_PATH}"

@@ -16,6 +16,7 @@ from hookgw.core.keyring_loading import GlobalKeys
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.kernel.errors import Conflict, Forbidden, ForeignKey, Invalid, NotFound, Unauthorized
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import (
     DEFAULT_KEY,
@@ -27,6 +28,7 @@ from hookgw.records.api_keys import (
     Rights,
 )
 from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.sentences import NO_KEY
 
 logger = structlog.get_logger("hookgw.keys")
 
@@ -83,7 +85,7 @@ class KeyService:
         """
         # A caller that sends its request slowly must not act with a key that was revoked meanwhile.
         if not self._keyring.is_held(holder):
-            raise Unauthorized("The key is no longer valid.")
+            raise Unauthorized.of("key.no_longer_valid", "The key is no longer valid.")
 
     @completes
     async def ensure_lasting_global_key(self, show_key: Callable[[str], None]) -> None:
@@ -177,14 +179,24 @@ class KeyService:
             # Expired keys are removed here and nowhere else, so that `list` can show that one has expired.
             kept = tuple(key for key in stored if not key.is_expired(now))
             if scope is None and name == CONFIGURED_KEY:
-                raise Conflict(f"{name!r} is reserved for auth.global_key; choose another name.")
+                raise Conflict.of(
+                    "key.name_reserved",
+                    "{name!r} is reserved for auth.global_key; choose another name.",
+                    name=name,
+                )
             if any(key.name == name for key in kept):
-                raise Conflict(f"The name {name!r} is taken by another key; choose another.")
+                raise Conflict.of(
+                    "key.name_taken",
+                    "The name {name!r} is taken by another key; choose another.",
+                    name=name,
+                )
             origin = "" if scope != maker.principal.instance else maker.key.origin or maker.key.name
             key, is_limited = value or new_key(), reach is not None or words is not None
             self._check_room(scope, kept, None if maker.principal.is_operator else origin, is_limited)
             if value is not None and self._keyring.find(value) is not None:
-                raise Forbidden("This value cannot be used. Choose another, or omit it.")
+                raise Forbidden.of(
+                    "key.value_unusable", "This value cannot be used. Choose another, or omit it."
+                )
             made = Key(
                 name=name,
                 hash=self._keyring.hash(key, is_limited=is_limited),
@@ -196,7 +208,11 @@ class KeyService:
                 **given,
             )
             if made.is_expired(now):
-                raise Invalid(f"The key would have expired already: it is {rfc3339(now)} now.")
+                raise Invalid.of(
+                    "key.expired_already",
+                    "The key would have expired already: it is {now} now.",
+                    now=rfc3339(now),
+                )
             _check_lifetime(made, maker.key, "cannot create a key")
             if not maker.principal.covers(made.principal(scope)):
                 raise Forbidden(_more_than(maker.principal, made.principal(scope)))
@@ -228,25 +244,31 @@ class KeyService:
             remaining = tuple(key for key in stored if key.name != name)
             if len(remaining) == len(stored):
                 if scope is None and name == CONFIGURED_KEY and self._global.configured is not None:
-                    raise Conflict(
-                        f"The key {name!r} is auth.global_key: change it in the configuration, and restart."
+                    raise Conflict.of(
+                        "key.of_configuration",
+                        "The key {name!r} is auth.global_key: change it in the configuration, and restart.",
+                        name=name,
                     )
-                raise NotFound(f"There is no key {name!r}.")
+                raise NotFound(NO_KEY(name=name))
             (revoked,) = (key for key in stored if key.name == name)
             if not _is_under(revoked, scope, by):
-                raise NotFound(f"There is no key {name!r}.")  # it may be another tenant's
+                raise NotFound(NO_KEY(name=name))  # it may be another tenant's
             _check_lifetime(revoked, by.key, "cannot revoke a key")
             now = self._clock.steady()
             is_own = by.principal.instance is not None
             if is_own and all(key.is_expired(now) for key in remaining):
-                raise Forbidden(
-                    "This is the last key of the instance: create another one first, or use the global key."
+                raise Forbidden.of(
+                    "key.last_of_instance",
+                    "This is the last key of the instance: create another one first, or use the global key.",
                 )
             lasts = self._global.configured is not None or any(
                 key.expires_at is None and not key.is_limited for key in remaining
             )
             if scope is None and not revoked.is_limited and not lasts:
-                raise Conflict("This is the last global key that never expires: create another one first.")
+                raise Conflict.of(
+                    "key.last_global",
+                    "This is the last global key that never expires: create another one first.",
+                )
             # Here, too: a revoked key must not open anything after a crash.
             await self._put(scope, remaining)
             self._keyring.remove(scope, [revoked])
@@ -298,7 +320,12 @@ class KeyService:
             asked = Reach(tags=tuple(sorted(tags.items())))
             for tag, value in outer.tags:
                 if tags.get(tag, value) != value:
-                    raise ForeignKey(f"This key does not reach instances with another {tag} than {value}.")
+                    raise ForeignKey.of(
+                        "key.instances_out_of_tag",
+                        "This key does not reach instances with another {tag} than {value}.",
+                        tag=tag,
+                        value=value,
+                    )
         if names is not None:
             for one in names:
                 check_reach(self._registry, maker.principal, one)
@@ -324,7 +351,11 @@ class KeyService:
         else:
             most, count = MAX_LIMITED_KEYS, len(self._global.limited)
         if count >= most or len(self._global.limited) >= MAX_LIMITED_KEYS:
-            raise Conflict(f"There are {most:,} keys, which is the limit; revoke one first.")
+            raise Conflict.of(
+                "key.too_many",
+                "There are {most:,} keys, which is the limit; revoke one first.",
+                most=most,
+            )
 
 
 def _is_under(key: Key, scope: str | None, holder: KeyHolder) -> bool:
@@ -332,15 +363,26 @@ def _is_under(key: Key, scope: str | None, holder: KeyHolder) -> bool:
     return key.hash == holder.key.hash or holder.principal.covers(key.principal(scope))
 
 
-def _more_than(maker: Principal, made: Principal) -> str:
+def _more_than(maker: Principal, made: Principal) -> Sentence:
     missing = [word for word in made.rights.words if not maker.rights.covers(Rights.of([word]))]
     if missing:
-        return f"This key does not have {', '.join(missing)}, so it cannot make a key that does."
-    return "This key does not reach that far, so it cannot make a key that does."
+        return Sentence(
+            "key.right_lacking",
+            "This key does not have {rights}, so it cannot make a key that does.",
+            rights=", ".join(missing),
+        )
+    return Sentence(
+        "key.reach_lacking", "This key does not reach that far, so it cannot make a key that does."
+    )
 
 
 def _check_lifetime(key: Key, callers: Key, what: str) -> None:
     # A key that expires must not be a way to keep access, or to take it away, for longer than itself.
     if key.outlives(callers):
         assert callers.expires_at is not None  # noqa: S101 -- nothing outlives a key that never expires
-        raise Forbidden(f"This key expires at {rfc3339(callers.expires_at)}: it {what} that outlives it.")
+        raise Forbidden.of(
+            "key.outlives",
+            "This key expires at {expires_at}: it {what} that outlives it.",
+            expires_at=rfc3339(callers.expires_at),
+            what=what,
+        )

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from hookgw.manual import shell
 from hookgw.manual.archive import pack
 from hookgw.manual.contents import CONTENTS, HOME, REFERENCE
 from hookgw.manual.markdown import Heading, Part, Renderer, parts_of, plain, relative
@@ -79,6 +80,13 @@ def make(root: Path, layout: Layout, version: str) -> dict[str, bytes]:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+    )
+    # A gateway translates the texts around a page when it serves it: see hookgw/manual/shell.py.
+    mark = (lambda text: text) if layout.has_images else shell.marked
+    environment.globals.update(
+        _=mark,
+        language="en" if layout.has_images else shell.LANGUAGE,
+        script_texts="{}" if layout.has_images else shell.SCRIPT_TEXTS,
     )
     template = environment.get_template("page.html")
     made = dict(assets)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import html
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import trio
 from quart import Blueprint, Response, request
 
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.errors import NotFound
+from hookgw.kernel.language import html_language, in_language, translated
 from hookgw.manual.archive import Archive
 from hookgw.manual.contents import REFERENCE
 from hookgw.manual.curl import ADDRESS
 from hookgw.manual.examples import shown_example
 from hookgw.manual.packaged import open_manual
+from hookgw.manual.shell import filled
 from hookgw.web.gzipped import Gzipped
+from hookgw.web.languages import VARY, requested_language, script_texts
 from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import NotJson, describes
 from hookgw.web.openapi.routes import OpenApiRoutes
@@ -55,7 +58,8 @@ class ManualRoutes:
         self._reference = reference
         self._archive: Archive | None = None
         self._opening = trio.Lock()
-        self._ready: dict[tuple[str, str], Gzipped] = {}
+        self._ready: dict[tuple[str, str, str], Gzipped] = {}
+        self._script_texts: Callable[[], str] | None = None
 
     def blueprint(self) -> Blueprint:
         blueprint = Blueprint("manual", __name__)
@@ -86,7 +90,9 @@ class ManualRoutes:
             return await self._reference_page(page.removeprefix(f"{REFERENCE}/"))
         response = await self._shown(_FOLDER + page)
         if response is None:
-            raise NotFound(f"The manual has no page {page[:64]!r}. It begins at /docs.")
+            raise NotFound.of(
+                "manual.no_page", "The manual has no page {page!r}. It begins at /docs.", page=page[:64]
+            )
         return response
 
     async def _reference_page(self, name: str) -> Response:
@@ -100,16 +106,28 @@ class ManualRoutes:
             return None
         content_type = _TYPES.get(posixpath.splitext(name)[1])
         address = "" if content_type else self._address()
-        ready = self._ready.get((name, address))
+        language = "" if content_type else requested_language()
+        ready = self._ready.get((name, address, language))
         if ready is None:
             body = archive.read(name)
             if address:
-                body = _with_address(body, address)
+                body = _with_address(self._in_language(body, language, archive), address)
             ready = await Gzipped.make(body, content_type or _HTML)
             while len(self._ready) >= _KEPT:
                 self._ready.pop(next(iter(self._ready)))
-            self._ready[name, address] = ready
-        return ready.response(_IMMUTABLE if content_type else manual_headers())
+            self._ready[name, address, language] = ready
+        if content_type:
+            return ready.response(_IMMUTABLE)
+        vary = f"accept-encoding, {VARY}"
+        return ready.response({**manual_headers(), "content-language": html_language(language)}, vary)
+
+    def _in_language(self, page: bytes, language: str, archive: Archive) -> bytes:
+        if self._script_texts is None:
+            scripts = [archive.read(name) for name in archive.names if name.endswith(".js")]
+            self._script_texts = script_texts(scripts)
+        with in_language(language):
+            texts = self._script_texts()
+            return filled(page.decode(), html_language(language), texts, translated).encode()
 
     def _address(self) -> str:
         """Return the gateway's address for examples. It is nothing that the client has sent."""

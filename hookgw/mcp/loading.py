@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 
 from hookgw.kernel.errors import NotSupported
+from hookgw.kernel.sentences import Sentence
 
-MISSING = "This needs the extra mcp: pip install 'hookgw[mcp]'"
+MISSING = Sentence("mcp.missing", "This needs the extra mcp: pip install 'hookgw[mcp]'")
 
 
 def load_server() -> ModuleType:

@@ -14,6 +14,7 @@ from hookgw.instances.connectors.media_download import MediaDownload
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import Conflict, NotSupported, TooManyRequests, Unavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import Instance
@@ -69,9 +70,15 @@ class MediaDownloads:
         try:
             session = self._connectors.connected(self._registry.instance(name))
         except Conflict:
-            raise Unavailable(f"The instance {name!r} is not connected. Retry later.") from None
+            raise Unavailable.of(
+                "instance.not_connected_for_media",
+                "The instance {name!r} is not connected. Retry later.",
+                name=name,
+            ) from None
         if "open_media" not in session.connector.methods:
-            raise NotSupported(f"The connector {session.connector.name!r} has no files.")
+            raise NotSupported.of(
+                "media.not_supported", "The connector {name!r} has no files.", name=session.connector.name
+            )
         return self._start(session, link)
 
     def reference_in(self, instance: Instance, message: Any) -> str | None:
@@ -130,11 +137,22 @@ class MediaDownloads:
         downloads, name = self._downloads, session.instance
         if downloads.used >= MOST:
             self._on_limited("media")
-            raise Unavailable(f"{MOST} files are being downloaded, the maximum. Retry later.", retry_after=1)
+            raise Unavailable(
+                Sentence(
+                    "media.too_many_downloads",
+                    "{most} files are being downloaded, the maximum. Retry later.",
+                    most=MOST,
+                ),
+                retry_after=1,
+            )
         if (held := downloads.held(name)) >= MOST_OF_INSTANCE or not downloads.fits(name):
             self._on_limited("media")
             raise TooManyRequests(
-                f"{held} files of this instance are being downloaded, the maximum now. Retry later.",
+                Sentence(
+                    "media.too_many_of_instance",
+                    "{most} files of this instance are being downloaded, the maximum now. Retry later.",
+                    most=held,
+                ),
                 retry_after=1,
             )
         bucket = self._buckets.get(session)
@@ -144,7 +162,10 @@ class MediaDownloads:
         wait = bucket.take()
         if wait:
             self._on_limited("media")
-            raise TooManyRequests("Too many files of this instance were asked for.", retry_after=wait)
+            raise TooManyRequests(
+                Sentence("media.too_many_asked", "Too many files of this instance were asked for."),
+                retry_after=wait,
+            )
 
 
 def _texts_in(value: Any) -> Iterator[str]:

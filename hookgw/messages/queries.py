@@ -14,6 +14,7 @@ from hookgw.kernel.json_fields import (
     text_up_to,
     whole_number,
 )
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import parse_rfc3339
 from hookgw.messages.requests import (
     MAX_COUNT,
@@ -30,6 +31,10 @@ DEFAULT_PAGE = 50
 """Messages of a page, as in Evolution API."""
 _MILLISECONDS = 10**11
 """From here on, a number is in milliseconds, as in JavaScript. In seconds, it would be the year 5138."""
+
+_NOT_TIME = Sentence.declared(
+    "query.not_time", "{where} must be a time such as 2026-11-20T12:00:00Z, not {given}."
+)
 
 
 def parse_message_query(body: Any) -> MessageQuery:
@@ -91,7 +96,11 @@ def parse_group(group: str | None) -> str:
         Invalid: it is missing, or too long.
     """
     if not group or len(group) > MAX_NUMBER:
-        raise Invalid(f"groupJid is missing in the query, or has more than {MAX_NUMBER} characters.")
+        raise Invalid.of(
+            "group.jid_missing",
+            "groupJid is missing in the query, or has more than {most} characters.",
+            most=MAX_NUMBER,
+        )
     return group
 
 
@@ -102,9 +111,9 @@ def _moment(value: Any, where: str) -> float:
     if is_whole(value) and 0 <= value < _MILLISECONDS * 1000:
         return float(value) if value < _MILLISECONDS else value / 1000
     if not isinstance(value, str):
-        raise Invalid(f"{where} must be a time such as 2026-11-20T12:00:00Z, not {kind_of(value)}.")
+        raise Invalid(_NOT_TIME(where=where, given=kind_of(value)))
     try:
         # In JavaScript, a date alone is its beginning in UTC.
         return parse_rfc3339(f"{value}T00:00:00Z" if len(value) == 10 else value)
     except (ValueError, OverflowError):
-        raise Invalid(f"{where} must be a time such as 2026-11-20T12:00:00Z, not {value[:64]!r}.") from None
+        raise Invalid(_NOT_TIME(where=where, given=repr(value[:64]))) from None

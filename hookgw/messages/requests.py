@@ -15,6 +15,8 @@ import msgspec
 
 from hookgw.kernel.errors import Invalid, WrongFields
 from hookgw.kernel.json_fields import (
+    NOT_STRING,
+    TOO_LONG,
     Check,
     Fields,
     as_bool,
@@ -28,6 +30,7 @@ from hookgw.kernel.json_fields import (
     text_up_to,
     whole_number,
 )
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.chats import plain_jid
 from hookgw.records.messages import (
     Contact,
@@ -49,7 +52,9 @@ MAX_TEXT = 65_536
 MAX_LINE = 1024
 """Characters of a name, an address and the like."""
 MAX_URL = 2048
-NO_MEDIA = "must be an http or https URL, base64, or a data: URL with base64."
+NO_MEDIA = Sentence.declared(
+    "media.form", "{where} must be an http or https URL, base64, or a data: URL with base64."
+)
 """The end of the sentence about a file that is none of these."""
 MAX_REACTION = 64
 MAX_ITEMS = 500
@@ -116,7 +121,9 @@ class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
 def parse_idempotency_key(value: str | None) -> str | None:
     """Return the ``Idempotency-Key`` of a send: 1 to 255 visible ASCII characters."""
     if value is not None and not _KEY_FORM.fullmatch(value):
-        raise Invalid("Idempotency-Key must be 1 to 255 visible ASCII characters.")
+        raise Invalid.of(
+            "idempotency.message_form", "Idempotency-Key must be 1 to 255 visible ASCII characters."
+        )
     return value
 
 
@@ -362,7 +369,7 @@ def number_of(value: Any, where: str) -> str:
     if is_whole(value):
         value = str(int(value))
     if not isinstance(value, str):
-        raise Invalid(f"{where} must be a string, not {kind_of(value)}.")
+        raise Invalid(NOT_STRING(where=where, kind=kind_of(value)))
     return text_up_to(MAX_NUMBER)(value.strip(), where)
 
 
@@ -372,7 +379,7 @@ def _some_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
     def check_some(value: Any, where: str) -> tuple[T, ...]:
         items = check_all(value, where)
         if not items:
-            raise Invalid(f"{where} must have at least one item.")
+            raise Invalid.of("field.no_items", "{where} must have at least one item.", where=where)
         return items
 
     return check_some
@@ -382,7 +389,7 @@ def _text_at_most(longest: int) -> Check[str]:
     def check(value: Any, where: str) -> str:
         text = as_text(value, where)
         if len(text) > longest:
-            raise Invalid(f"{where} must have at most {longest:,} characters, not {len(text):,}.")
+            raise Invalid(TOO_LONG(where=where, most=longest, count=len(text)))
         return text
 
     return check
@@ -396,7 +403,12 @@ _reaction = _text_at_most(MAX_REACTION)
 def _degrees(most: int) -> Check[float]:
     def check(value: Any, where: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not -most <= value <= most:
-            raise Invalid(f"{where} must be a number from -{most} to {most}.")
+            raise Invalid.of(
+                "field.number_range",
+                "{where} must be a number from -{most} to {most}.",
+                where=where,
+                most=most,
+            )
         return float(value)
 
     return check
@@ -404,7 +416,12 @@ def _degrees(most: int) -> Check[float]:
 
 def _milliseconds(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_DELAY:
-        raise Invalid(f"{where} must be a number of milliseconds from 0 to {MAX_DELAY:,}.")
+        raise Invalid.of(
+            "field.delay_range",
+            "{where} must be a number of milliseconds from 0 to {most:,}.",
+            where=where,
+            most=MAX_DELAY,
+        )
     return float(value)
 
 
@@ -463,7 +480,12 @@ def _media(value: Any, where: str, files: Mapping[str, bytes]) -> _Media:
     text = as_text(value, where)
     if _URL.match(text[:16]):
         if len(text) > MAX_URL or not _URL.fullmatch(text):
-            raise Invalid(f"{where}: a URL has at most {MAX_URL:,} characters, and no spaces.")
+            raise Invalid.of(
+                "media.url_form",
+                "{where}: a URL has at most {most:,} characters, and no spaces.",
+                where=where,
+                most=MAX_URL,
+            )
         return _Media(url=text)
     mimetype = None
     if found := _DATA_URL.match(text[:MAX_LINE]):
@@ -473,7 +495,7 @@ def _media(value: Any, where: str, files: Mapping[str, bytes]) -> _Media:
     try:
         content = decode_base64(text.encode())
     except ValueError:
-        raise Invalid(f"{where} {NO_MEDIA}") from None
+        raise Invalid(NO_MEDIA(where=where)) from None
     return _Media(content=content, mimetype=mimetype)
 
 

@@ -62,7 +62,12 @@ class MessageService:
         """
         connector = self._connectors.find(self._registry.instance(name))
         if connector is not None and not supports(connector, call):
-            raise NotSupported(f"The connector {connector.name!r} does not support {call}.")
+            raise NotSupported.of(
+                "connector.no_call",
+                "The connector {name!r} does not support {call}.",
+                name=connector.name,
+                call=call,
+            )
 
     async def send(
         self,

@@ -21,10 +21,13 @@ from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDeco
 from hookgw.kernel.errors import Invalid, TooLarge
 from hookgw.kernel.json_fields import show_name
 from hookgw.kernel.json_text import decode_strict
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 from hookgw.messages.requests import MAX_URL, NO_MEDIA, decode_base64
+from hookgw.records.sentences import BODY_REFUSED
+from hookgw.web.body import MAX_VALUES, content_type, parse_in_turns, read_body
 from hookgw.web.forms import FORM, read_form, typed
-from hookgw.web.request_body import MAX_VALUES, content_type, current_exchange, parse_in_turns, read_body
+from hookgw.web.request_body import current_exchange
 from hookgw.web.server.errors import JSON
 
 MULTIPART = "multipart/form-data"
@@ -38,7 +41,9 @@ _MOST_PLACES = 100
 """How many places of a JSON body are looked at for a file."""
 _LARGEST_BUFFER = 2**20
 """Bytes of the headers of a part, or of what may be the end of its content."""
-_NO_FORM = "The body is not a form as multipart/form-data (RFC 7578) in UTF-8."
+_NO_FORM = Sentence(
+    "form.malformed_multipart", "The body is not a form as multipart/form-data (RFC 7578) in UTF-8."
+)
 _SPACES = b" \t\r\n"
 _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 """What may be the beginning of an escape at the end of a piece of JSON."""
@@ -73,7 +78,7 @@ async def read_upload(limit: int, rest_limit: int, file_field: str) -> Upload:
     else:
         boundary = parse_options_header(request.headers["content-type"])[1].get("boundary", "")
         if not boundary:
-            raise Invalid("The content type multipart/form-data has no boundary.")
+            raise Invalid.of("form.no_boundary", "The content type multipart/form-data has no boundary.")
         steps = _read_form(
             await read_body(request.headers, request.body, limit, current_exchange()),
             boundary.encode(),
@@ -99,13 +104,17 @@ def _read_json(body: bytes, rest_limit: int, file_field: str) -> Generator[None,
     try:
         return Upload(decode_strict(body, MAX_VALUES), files)
     except ValueError as error:
-        raise Invalid(f"The body {error}.") from None
+        raise Invalid(BODY_REFUSED(reason=error)) from None
 
 
 def _check_rest(size: int, limit: int) -> None:
     # It is decoded in one step.
     if size > limit:
-        raise TooLarge(f"Beside its file, the body may have at most {Size(limit)}.")
+        raise TooLarge.of(
+            "form.too_long_beside_file",
+            "Beside its file, the body may have at most {limit}.",
+            limit=Size(limit),
+        )
 
 
 def _find_base64(body: bytes, field: str) -> tuple[int, int] | None:
@@ -161,7 +170,7 @@ def _decode_in_steps(
         if rest or not pieces:
             pieces.append(decode_base64(rest))
     except (ValueError, msgspec.DecodeError):
-        raise Invalid(f"{field} {NO_MEDIA}") from None
+        raise Invalid(NO_MEDIA(where=field)) from None
     return pieces
 
 
@@ -183,10 +192,14 @@ def _read_form(  # noqa: C901 -- one part after the other
                     part = event
                     if isinstance(event, File):
                         if file is not None:
-                            raise Invalid("The form has more than one file.")
+                            raise Invalid.of("form.several_files", "The form has more than one file.")
                         file = event
                     elif event.name in parts:
-                        raise Invalid(f"The form has the field {show_name(event.name)} twice.")
+                        raise Invalid.of(
+                            "form.repeated_part",
+                            "The form has the field {name} twice.",
+                            name=show_name(event.name),
+                        )
                     else:
                         parts[event.name] = []
                 elif isinstance(event, Data) and isinstance(part, File):

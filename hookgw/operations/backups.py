@@ -70,16 +70,23 @@ class BackupService:
             StorageUnavailable: the disk of the folder refuses or has no room, or others can write to it.
         """
         if not self._settings.backup_folder:
-            raise Conflict("There is no folder for backups: set storage.backup_folder, and restart hookgw.")
+            raise Conflict.of(
+                "backup.no_folder",
+                "There is no folder for backups: set storage.backup_folder, and restart hookgw.",
+            )
         if name is None:
             moment = rfc3339(self._clock.wall()).partition(".")[0]
             name = f"hookgw-{moment.replace('-', '').replace(':', '')}Z.db"
         check_name(name, "name")
         if name.startswith("."):
-            raise Invalid("name must not begin with a dot.")
+            raise Invalid.of("backup.name_hidden", "name must not begin with a dot.")
         running = self._jobs.running(JobKind.BACKUP, GLOBAL_INSTANCE)
         if running is not None:
-            raise Conflict(f"A backup is under way ({running.id}); try again when it has ended.")
+            raise Conflict.of(
+                "backup.under_way",
+                "A backup is under way ({id}); try again when it has ended.",
+                id=running.id,
+            )
         job = self._jobs.new(JobKind.BACKUP, GLOBAL_INSTANCE)
         file = Path(self._settings.backup_folder) / name
         # Not stored until it has ended: the next start cannot go on with half a file.
@@ -114,8 +121,13 @@ def _prepare(folder: Path) -> None:
         make_folder(folder)
         trouble = first_trouble([folder])
     except OSError as error:
-        raise StorageUnavailable(
-            f"storage.backup_folder: {folder} cannot be used: {error.strerror}."
+        raise StorageUnavailable.of(
+            "backup.folder_unusable",
+            "storage.backup_folder: {folder} cannot be used: {reason}.",
+            folder=folder,
+            reason=error.strerror,
         ) from error
     if trouble is not None:
-        raise StorageUnavailable(f"storage.backup_folder: {trouble}")
+        raise StorageUnavailable.of(
+            "backup.folder_trouble", "storage.backup_folder: {trouble}", trouble=trouble
+        )

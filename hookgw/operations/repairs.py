@@ -83,7 +83,9 @@ class Repairs:
                 try:
                     await self._repair(asked.repair, instance, label)
                 except HookgwError as error:
-                    refused.append((f"{instance}/{label}" if label else instance, [*error.messages]))
+                    refused.append(
+                        (f"{instance}/{label}" if label else instance, [*map(str, error.messages)])
+                    )
                 else:
                     done += 1
         return RepairPart(done, refused)
@@ -93,9 +95,10 @@ class Repairs:
             await self._webhooks.resume(instance, label)
         elif repair is Repair.PAUSE:
             await self._webhooks.pause(instance, label)
-        elif repair is Repair.ENABLE:
-            change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
-            await self._webhooks.update(instance, label, change, backfill=True)
+        elif repair in (Repair.ENABLE, Repair.DISABLE):
+            is_enabled = repair is Repair.ENABLE
+            change = RegistrationChange(is_set=False, url=UNSET, enabled=is_enabled, events=UNSET)
+            await self._webhooks.update(instance, label, change, backfill=is_enabled)
         else:
             await self._instances.connect(instance)
 
@@ -120,12 +123,20 @@ class Mutes:
         """
         now = self._clock.wall()
         if not reason or len(reason) > LONGEST_REASON:
-            raise Invalid(f"Reason must have 1 to {LONGEST_REASON} characters.")
+            raise Invalid.of(
+                "problem.reason_length",
+                "Reason must have 1 to {longest} characters.",
+                longest=LONGEST_REASON,
+            )
         if until is None or until <= now:
-            raise Invalid("Until must be a time ahead, such as tomorrow 9:00.")
+            raise Invalid.of("problem.until_past", "Until must be a time ahead, such as tomorrow 9:00.")
         kept = {name: one for name, one in (await self.all()).items() if one.until > now}
         if len(kept) >= _MOST_MUTES:
-            raise Invalid(f"{_MOST_MUTES} groups of problems are muted, the maximum.")
+            raise Invalid.of(
+                "problem.too_many_mutes",
+                "{most} groups of problems are muted, the maximum.",
+                most=_MOST_MUTES,
+            )
         kept[group.id] = Mute(reason, until, current_actor().name)
         details = {"problem": group.title or group.problems[0].why, "reason": reason}
         entry = self._audit.entry(AuditAction.PROBLEM_MUTE, None, group.id, details=details)

@@ -54,13 +54,13 @@ class VisibleJobs:
             job = next((one for one in await self._gateway.jobs.everywhere() if one.id == job_id), None)
         # One answer for a job of another instance and for none: ids are random, and nobody learns of others.
         if job is None or not self._may_see(principal, job):
-            raise NotFound(f"There is no job {job_id[:64]!r}.")
+            raise NotFound.of("job.not_found", "There is no job {id!r}.", id=job_id[:64])
         return job
 
     async def find_running(self, principal: Principal, job_id: str) -> Job:
         job = await self.find(principal, job_id)
         if not job.is_running:
-            raise Conflict("The job has ended.")
+            raise Conflict.of("job.ended", "The job has ended.")
         return job
 
     async def order(self, job: Job, order: JobOrder) -> Job:

@@ -30,6 +30,7 @@ import structlog
 import trio
 
 from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.plugins.hook_implementation import HookImplementation
 
 Check = Callable[[Any], Any]
@@ -212,6 +213,28 @@ def message_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
         return _shortened(mask(str.__str__(str(error))))
     except BaseException:  # noqa: ASYNC103 -- no await, so no cancellation of ours
         return "(its message cannot be shown)"  # noqa: ASYNC104
+
+
+def sentence_from(error: BaseException, mask: Callable[[str], str] = str) -> Sentence:
+    """Return an exception's message, with the id and values that the plugin gave it if it is one sentence.
+
+    Never raises; every text is masked, as in :func:`message_of`.
+    """
+    text = message_of(error, mask)
+    try:
+        messages = object.__getattribute__(error, "__dict__").get("messages", ())
+        given = messages[0] if type(messages) is tuple and len(messages) == 1 else None
+        if type(given) is Sentence and type(given.values) is dict:
+            values = {
+                mask(name): mask(value) if type(value) is str else value
+                for name, value in given.values.items()
+            }
+            sentence = Sentence(mask(given.id), mask(given.template), **values)
+            if sentence == text:
+                return sentence
+    except BaseException:  # noqa: ASYNC103 -- no await, so no cancellation of ours
+        return sentence_of(text)  # noqa: ASYNC104
+    return sentence_of(text)
 
 
 def called_function(frame: FrameType) -> HookImplementation | None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from hookgw.kernel.errors import Invalid, WrongFields
-from hookgw.kernel.json_fields import cut_short, place
+from hookgw.kernel.json_fields import MASKED, cut_short, place
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.secret_options import texts_in
 from hookgw.kernel.target_url import parse_target
@@ -68,7 +68,12 @@ class ConnectorOptions:
         """
         size = len(msgspec.json.encode(options))
         if size > MAX_OPTIONS:
-            raise Invalid(f"The options of an instance may have {MAX_OPTIONS:,} bytes, not {size:,}.")
+            raise Invalid.of(
+                "options.too_long",
+                "The options of an instance may have {most:,} bytes, not {bytes:,}.",
+                most=MAX_OPTIONS,
+                bytes=size,
+            )
         if self.schema is None or self._validator is None:
             return []
         # Sorted: the validator's order differs from version to version.
@@ -81,7 +86,8 @@ class ConnectorOptions:
             raise WrongFields(*cut_short(problems))
         if {"additionalProperties", "patternProperties", "unevaluatedProperties"} & self.schema.keys():
             return []
-        return cut_short([self._unknown(name) for name in options if name not in self._properties])
+        unknown = [self._unknown(name) for name in options if name not in self._properties]
+        return [*map(str, cut_short(unknown))]
 
     def described(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that the schema describes; without a schema all of them."""
@@ -102,7 +108,7 @@ class ConnectorOptions:
         for name, value in change.items():
             if value == MASK and self._is_secret(name):
                 if name not in stored:
-                    problems.append(f"{place('', name)} is masked, but no value is stored: send one.")
+                    problems.append(MASKED(where=place("", name)))
             elif value is None:
                 result.pop(name, None)
             else:

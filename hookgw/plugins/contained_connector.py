@@ -20,7 +20,8 @@ from hookgw.kernel.errors import (
     TooLarge,
     Unavailable,
 )
-from hookgw.plugins.boundary import Boundary, Check, WrongResult, message_of
+from hookgw.kernel.sentences import Sentence
+from hookgw.plugins.boundary import Boundary, Check, WrongResult, sentence_from
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.provided import CheckedConnector
@@ -95,7 +96,11 @@ class ContainedConnector:
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Send a message. Return it as JSON can express it."""
         if type(message) not in self.message_types:
-            raise NotSupported(f"The connector {self.name!r} does not send messages of this kind.")
+            raise NotSupported.of(
+                "connector.no_message_kind",
+                "The connector {name!r} does not send messages of this kind.",
+                name=self.name,
+            )
         answer: dict[str, Any] = await self._call("send", session, message, check=_check_payload, key=key)
         return answer
 
@@ -187,7 +192,9 @@ class ContainedConnector:
     ) -> Any:
         call = self._calls.get(method)
         if call is None:
-            raise NotSupported(f"The connector {self.name!r} has no such call.")
+            raise NotSupported.of(
+                "connector.no_such_call", "The connector {name!r} has no such call.", name=self.name
+            )
         if named:
             call = HookImplementation(plugin=call.plugin, hook=call.hook, call=partial(call.call, **named))
         try:
@@ -197,7 +204,7 @@ class ContainedConnector:
             def mask(text: str) -> str:
                 return self._boundary.masked(text, *arguments)
 
-            raise _plain(error, message_of(error, mask), mask) from error
+            raise _plain(error, sentence_from(error, mask), mask) from error
 
 
 class _Options(dict[str, Any]):
@@ -211,7 +218,7 @@ class _Options(dict[str, Any]):
         return self._secrets
 
 
-def _plain(error: HookgwError, message: str, mask: Callable[[str], str]) -> HookgwError:
+def _plain(error: HookgwError, message: Sentence, mask: Callable[[str], str]) -> HookgwError:
     """Return an error of hookgw's own class, with plain values: a plugin's subclass may do anything."""
     own = next(base for base in type(error).__mro__ if base in _ERRORS)
     values: dict[str, Any] = object.__getattribute__(error, "__dict__")  # not a property of the plugin's

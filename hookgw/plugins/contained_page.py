@@ -65,7 +65,7 @@ class ContainedPage:
             PluginFailed: it raised anything else, took longer than ``timeout`` seconds, or returned no text.
         """
         if self._submit is None:
-            raise NotFound("This page takes no form.")
+            raise NotFound.of("plugin.page_without_form", "This page takes no form.")
         said: str | None = await self._boundary.run(
             self._submit, gateway, dict(form), timeout=timeout, check=_check_notice, passes=(Invalid,)
         )

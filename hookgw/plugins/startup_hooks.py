@@ -21,7 +21,9 @@ from hookgw.kernel.json_fields import kind_of, show_name
 from hookgw.kernel.masking import HoldsSecrets, mask_secrets
 from hookgw.kernel.schemes import HTTP_PORTS, no_plugin, scheme_of
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.plugins.boundary import Boundary, message_of
+from hookgw.kernel.sentences import Sentence, sentence_of
+from hookgw.plugins import discovery
+from hookgw.plugins.boundary import Boundary, sentence_from
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.contained_page import ContainedPage
 from hookgw.plugins.discovery import location_of
@@ -416,21 +418,26 @@ class StartupHooks:
             PluginFailed: a plugin failed otherwise.
         """
         problems = [
-            f"webhook.plugins.{name}: {sentence}"
+            sentence.at(f"webhook.plugins.{name}: ")
             for name, sentence in self._check_options(registration, reports=True)
         ]
         if (unserved := self._unserved(registration)) is not None:
-            problems.append(f"webhook.url: {unserved}")
+            problems.append(unserved.at("webhook.url: "))
         if problems:
             raise Invalid(*problems)
 
-    def _unserved(self, registration: Registration) -> str | None:
+    def _unserved(self, registration: Registration) -> Sentence | None:
         """Return why an enabled registration must not have its URL; ``None`` if something sends to it."""
         if self.missing_plugin(registration) is None:
             return None
         others = "".join(f", {known}://" for known in sorted(self.schemes))
         scheme = scheme_of(registration.url)
-        return f"No plugin sends to {scheme}:// URLs. The URL must begin with http:// or https://{others}."
+        return Sentence(
+            "url.no_plugin",
+            "No plugin sends to {scheme}:// URLs. The URL must begin with http:// or https://{others}.",
+            scheme=scheme,
+            others=others,
+        )
 
     def missing_plugin(self, registration: Registration) -> str | None:
         """Return the error of attempts for an enabled registration, if no plugin sends to its URL."""
@@ -475,13 +482,13 @@ class StartupHooks:
                     failure = PluginFailed(name, "hookgw_check_registration", sentence.removesuffix("."))
                     self._stop_or_switch_off(failure)
                 else:
-                    problems.append(f"plugins.{name}: {sentence}")
+                    problems.append(sentence.at(f"plugins.{name}: "))
         except PluginFailed as failure:
             self._stop_or_switch_off(failure)
         # An optional plugin that is not there may be the one that sends.
         is_missing = bool(self._optional - {info.name for info in self._infos.values() if info.enabled})
         if (unserved := self._unserved(registration)) is not None and not is_missing:
-            problems.append(f"url: {unserved}")
+            problems.append(unserved.at("url: "))
         if problems:
             raise Invalid(*problems)
 
@@ -502,31 +509,58 @@ class StartupHooks:
                 msgspec.structs.replace(registration, plugins=blocks), reports=True
             )
         except PluginFailed as failure:
-            raise Invalid(f"plugins.{failure.plugin}: {failure}.") from failure
+            raise Invalid(
+                Sentence(
+                    "plugin.failed_to_check",
+                    "plugins.{plugin}: {failure}.",
+                    plugin=failure.plugin,
+                    failure=failure,
+                )
+            ) from failure
         if (unserved := self._unserved(registration)) is not None:
-            raise Invalid(f"url: {unserved}")
+            raise Invalid(unserved.at("url: "))
         if problems:
-            raise Invalid(*(f"plugins.{name}: {sentence}" for name, sentence in problems))
+            raise Invalid(*(sentence.at(f"plugins.{name}: ") for name, sentence in problems))
 
-    def _check_options(self, registration: Registration, *, reports: bool) -> list[tuple[str, str]]:
+    def _check_options(self, registration: Registration, *, reports: bool) -> list[tuple[str, Sentence]]:
         """Return the plugins that reject their block, each with a sentence; raise ``PluginFailed``."""
         checks = {found.plugin: found for found in self._implementations["hookgw_check_registration"]}
-        problems = []
+        problems: list[tuple[str, Sentence]] = []
         for name, block in registration.plugins.items():
             if name not in checks:
                 info = self._infos.get(name)
                 if info is None:
                     enabled = [info.name for info in self._infos.values() if info.enabled]
-                    sentence = f"no plugin has this name.{nearest(name, enabled)}"
+                    sentence = Sentence(
+                        "plugin.unknown", "no plugin has this name.{hint}", hint=nearest(name, enabled)
+                    )
                     problems.append((show_name(name), sentence))
                 elif info.enabled:
-                    problems.append((name, "this plugin takes no options for a registration."))
+                    problems.append(
+                        (
+                            name,
+                            Sentence(
+                                "plugin.no_registration_options",
+                                "this plugin takes no options for a registration.",
+                            ),
+                        )
+                    )
                 else:
-                    problems.append((name, "this plugin is switched off. Remove the block."))
+                    sentence = Sentence(
+                        "plugin.switched_off", "this plugin is switched off. Remove the block."
+                    )
+                    problems.append((name, sentence))
                 continue
             if not isinstance(block, dict):
                 # Its type only: the value may be a secret.
-                problems.append((name, f"must be an object, not {kind_of(block)}."))
+                problems.append(
+                    (
+                        name,
+                        Sentence(
+                            "plugin.options_not_object", "must be an object, not {kind}.", kind=kind_of(block)
+                        ),
+                    )
+                )
                 continue
             try:
                 self.boundary.call(checks[name], block, registration, passes=_REJECTIONS, reports=reports)
@@ -556,6 +590,12 @@ class StartupHooks:
                     app.contain(implementation, self.boundary)
                 except PluginFailed as failure:
                     self._stop_or_switch_off(failure)
+
+    def may_refuse_routes(self) -> bool:
+        """Return whether :meth:`routes` could stop the start. hookgw's own plugin with routes does not."""
+        own = discovery.first_party_folder()
+        known = None if own is None else str(own / "alerts")
+        return any(self._infos[one.plugin].source != known for one in self._implementations["hookgw_routes"])
 
     def commands(self, group: click.Group) -> None:
         """Let plugins add commands to ``hookgw``; see :meth:`routes`."""
@@ -610,10 +650,11 @@ class StartupHooks:
                     secrets |= self.secret_options.values(registration.plugins)
         return mask_secrets(text, secrets)
 
-    def _sentence(self, error: BaseException, *arguments: object) -> str:
+    def _sentence(self, error: BaseException, *arguments: object) -> Sentence:
         # Masked before it is cut: otherwise a part of a secret could remain.
-        text = message_of(error, lambda text: self._mask(text, arguments)) or type(error).__name__
-        return text if text.endswith(".") else f"{text}."
+        sentence = sentence_from(error, lambda text: self._mask(text, arguments))
+        text = sentence or type(error).__name__
+        return sentence if text.endswith(".") else sentence_of(f"{text}.")
 
     def _stop_or_switch_off(self, failure: PluginFailed) -> None:
         name = failure.plugin

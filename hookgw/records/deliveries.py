@@ -87,6 +87,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         answer: the start of the response body, at most ``delivery.kept_answer``, decoded leniently.
         url: what it was sent to, with user and password masked; ``None`` if nothing was to be sent, because a
             plugin failed or the host was known to be unreachable.
+        request_head: of a request that was sent and did not deliver, its first line and its headers, a line
+            each, with secrets masked, at most ``delivery.kept_heads``. ``None`` for others, and in lists.
+        response_headers: the same of the response to it, without its first line.
     """
 
     number: int
@@ -97,6 +100,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     answer: str = ""
     url: str | None = None
+    request_head: str | None = None
+    response_headers: str | None = None
 
 
 Position: TypeAlias = int

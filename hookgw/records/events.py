@@ -20,6 +20,7 @@ import msgspec
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.records.chats import chats_in
 
@@ -259,15 +260,49 @@ class Catalog:
             Invalid: the kind is unknown; the message suggests a similar known one.
         """
         if not isinstance(spelling, str):
-            raise Invalid(f"{where} must be the name of an event kind, a string.")
+            raise Invalid.of(
+                "event.kind_not_string",
+                "{where} must be the name of an event kind, a string.",
+                where=where,
+            )
         kind = self.get(spelling)
         if kind is not None:
             return kind
         shown = spelling if len(spelling) <= 64 else spelling[:64] + "…"
         near = self._nearest(spelling, operational=operational)
-        hint = f" Did you mean {near.name}?" if near else ""
-        known = "an operational kind" if operational else "a known event kind"
-        raise Invalid(f"{where}: {shown!r} is not {known}.{hint}")
+        if near is None:
+            raise Invalid(
+                Sentence(
+                    "event.not_operational_kind",
+                    "{where}: {kind!r} is not an operational kind.",
+                    where=where,
+                    kind=shown,
+                )
+                if operational
+                else Sentence(
+                    "event.not_a_kind",
+                    "{where}: {kind!r} is not a known event kind.",
+                    where=where,
+                    kind=shown,
+                )
+            )
+        raise Invalid(
+            Sentence(
+                "event.not_operational_kind_near",
+                "{where}: {kind!r} is not an operational kind. Did you mean {near}?",
+                where=where,
+                kind=shown,
+                near=near.name,
+            )
+            if operational
+            else Sentence(
+                "event.not_a_kind_near",
+                "{where}: {kind!r} is not a known event kind. Did you mean {near}?",
+                where=where,
+                kind=shown,
+                near=near.name,
+            )
+        )
 
     def _nearest(self, spelling: str, *, operational: bool) -> EventKind | None:
         # The exact comparison is quadratic in the length of the text: it gets a part of it, and only the few

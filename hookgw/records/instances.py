@@ -154,5 +154,9 @@ def check_name(name: object, what: str = "instanceName") -> str:
         Invalid: it is not 1 to 128 letters, digits, ``.``, ``_`` or ``-``, or it is ``.`` or ``..``.
     """
     if not isinstance(name, str) or not INSTANCE_NAME.fullmatch(name):
-        raise Invalid(f"{what} must be 1 to 128 letters, digits, '.', '_' or '-', and not '.' or '..'.")
+        raise Invalid.of(
+            "name.form",
+            "{what} must be 1 to 128 letters, digits, '.', '_' or '-', and not '.' or '..'.",
+            what=what,
+        )
     return name

@@ -16,6 +16,7 @@ import jsonschema_rs
 import msgspec
 
 from hookgw.kernel.json_decoding import LARGE, decode_json, no_collection
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.events import Catalog, Event
 
 _MAX_MESSAGE = 200
@@ -37,7 +38,7 @@ class SchemaBook:
         self._catalog = catalog
         self._schemas: dict[str, _Schema | None] = {}
 
-    def problem(self, event: Event) -> str | None:
+    def problem(self, event: Event) -> Sentence | None:
         """Return the first violation in a payload, as a sentence with its path; ``None`` if it is valid."""
         if len(event.data_json) >= LARGE and gc.isenabled():
             with no_collection():
@@ -46,10 +47,10 @@ class SchemaBook:
             # Not event.data, which would keep the decoded payload in memory as long as the event.
             data = decode_json(event.data_json)
         except (msgspec.DecodeError, RecursionError) as error:
-            return f"data: it is not JSON: {error}"
+            return Sentence("event.data_not_json", "data: it is not JSON: {reason}", reason=error)
         return self.violation(event.kind, data, len(event.data_json))
 
-    def violation(self, kind: str, data: Any, size: int) -> str | None:
+    def violation(self, kind: str, data: Any, size: int) -> Sentence | None:
         """Do what :meth:`problem` does, for a decoded payload of so many bytes."""
         if kind not in self._schemas:
             found = self._catalog.get(kind)
@@ -66,7 +67,7 @@ class _Schema:
         # An extract without these could lack what the payload has.
         self._names = _names_in(schema)
 
-    def describe(self, data: Any, *, is_large: bool) -> str:
+    def describe(self, data: Any, *, is_large: bool) -> Sentence:
         try:
             self.validator.validate(self._extract(data, _LEVELS) if is_large else data)
         except jsonschema_rs.ValidationError as error:
@@ -75,9 +76,12 @@ class _Schema:
             is_sure = error.schema_path[-1] in _SURE and len(parts) < _LEVELS
             if is_sure or not is_large:
                 path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-                sentence = f"data{path}: {message}"
-                return sentence if len(sentence) <= _MAX_MESSAGE else sentence[:_MAX_MESSAGE] + "…"
-        return "data: it violates the schema of its kind."
+                room = _MAX_MESSAGE - len(f"data{path}: ")
+                reason = message if len(message) <= room else message[: max(0, room)] + "…"
+                return Sentence(
+                    "event.schema_violated", "{where}: {reason}", where=f"data{path}", reason=reason
+                )
+        return Sentence("event.schema_violated_somewhere", "data: it violates the schema of its kind.")
 
     def _extract(self, value: Any, levels: int) -> Any:
         if isinstance(value, str):

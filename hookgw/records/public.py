@@ -26,7 +26,9 @@ from hookgw.records.payload_schemas import *
 from hookgw.records.problems import *
 from hookgw.records.registrations import *
 from hookgw.records.selection import *
+from hookgw.records.sentences import *
 from hookgw.records.shards import *
 from hookgw.records.stuck_lanes import *
 from hookgw.records.tags import *
 from hookgw.records.tls_identity import *
+from hookgw.records.told_sentences import *

@@ -8,6 +8,7 @@ from typing import Any
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import as_object, show_name
+from hookgw.kernel.sentences import Sentence
 
 MOST_TAGS = 16
 TAG_PART = r"[A-Za-z0-9._@-]{1,64}"
@@ -19,13 +20,31 @@ def check_tags(value: Any, where: str = "tags") -> dict[str, str]:
     """Return the tags of an object, sorted by name. Raise ``Invalid`` with every mistake."""
     given = as_object(value, where)
     if len(given) > MOST_TAGS:
-        raise Invalid(f"{where} has {len(given):,} tags; at most {MOST_TAGS} are allowed.")
+        raise Invalid.of(
+            "tags.too_many",
+            "{where} has {count:,} tags; at most {most} are allowed.",
+            where=where,
+            count=len(given),
+            most=MOST_TAGS,
+        )
     problems = []
     for name, tag in given.items():
         if not _PART.fullmatch(name):
-            problems.append(f"{where}: the name {show_name(name)} must be {_RULE}.")
+            problems.append(
+                Sentence(
+                    "tags.name_form",
+                    "{where}: the name {name} must be {rule}.",
+                    where=where,
+                    name=show_name(name),
+                    rule=_RULE,
+                )
+            )
         elif not isinstance(tag, str) or not _PART.fullmatch(tag):
-            problems.append(f"{where}.{name} must be {_RULE}.")
+            problems.append(
+                Sentence(
+                    "tags.value_form", "{where}.{name} must be {rule}.", where=where, name=name, rule=_RULE
+                )
+            )
     if problems:
         raise Invalid(*problems)
     return dict(sorted(given.items()))
@@ -35,7 +54,12 @@ def parse_tag(text: str, where: str = "tag") -> tuple[str, str]:
     """Return the name and value of a tag that is written ``name=value``. Raise ``Invalid`` for another."""
     name, _, value = text.partition("=")
     if not (_PART.fullmatch(name) and _PART.fullmatch(value)):
-        raise Invalid(f"{where} must be NAME=VALUE, as in tenant=acme; each of them is {_RULE}.")
+        raise Invalid.of(
+            "tags.filter_form",
+            "{where} must be NAME=VALUE, as in tenant=acme; each of them is {rule}.",
+            where=where,
+            rule=_RULE,
+        )
     return name, value
 
 
@@ -43,7 +67,13 @@ def parse_tags(texts: Sequence[str], where: str = "tag") -> tuple[tuple[str, str
     """Return the tags of several texts, as :func:`parse_tag` does; empty ones mean nothing."""
     given = [text for text in texts if text]
     if len(given) > MOST_TAGS:
-        raise Invalid(f"{where} is given {len(given):,} times; an instance has at most {MOST_TAGS} tags.")
+        raise Invalid.of(
+            "tags.filter_repeated",
+            "{where} is given {count:,} times; an instance has at most {most} tags.",
+            where=where,
+            count=len(given),
+            most=MOST_TAGS,
+        )
     return tuple(parse_tag(text, where) for text in given)
 
 

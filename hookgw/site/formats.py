@@ -11,6 +11,8 @@ import datetime
 from markupsafe import Markup
 from quart import Blueprint
 
+from hookgw.kernel.language import current_language, ngettext
+from hookgw.kernel.local_formats import decimal_text, moment_text, number_text
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 
 _STEPS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
@@ -38,9 +40,13 @@ def time_element(seconds: float | None, style: str = "full") -> Markup | str:
     if not seconds:
         return "–"
     utc = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    exact = utc.strftime("%Y-%m-%d %H:%M:%S UTC")
-    is_today = utc.date() == datetime.datetime.now(datetime.UTC).date()
-    text = utc.strftime("%H:%M:%S UTC") if style == "time" and is_today else exact
+    exact = f"{moment_text(utc, current_language())} UTC"
+    now = datetime.datetime.now(datetime.UTC)
+    text = exact
+    if style == "time" and utc.date() == now.date():
+        text = utc.strftime("%H:%M:%S UTC")
+    elif style == "ago" and seconds < now.timestamp():
+        text = ago_text(now.timestamp() - seconds)
     return Markup('<time datetime="{}" title="{}" data-style="{}">{}</time>').format(
         rfc3339(seconds), exact, style, text
     )
@@ -52,7 +58,18 @@ def moment_element(text: str) -> Markup | str:
 
 
 def number_element(value: float) -> Markup:
-    return Markup('<data value="{}">{:,}</data>').format(value, value)
+    return Markup('<data value="{}">{}</data>').format(value, number_text(value, current_language()))
+
+
+def ago_text(seconds: float) -> str:
+    """Return how long something is ago."""
+    if seconds >= 86_400:
+        return ngettext("{n} day ago", "{n} days ago", int(seconds // 86_400))
+    if seconds >= 3_600:
+        return ngettext("{n} hour ago", "{n} hours ago", int(seconds // 3_600))
+    if seconds >= 60:
+        return ngettext("{n} minute ago", "{n} minutes ago", int(seconds // 60))
+    return ngettext("{n} second ago", "{n} seconds ago", int(seconds))
 
 
 def duration_text(seconds: float | None) -> str:
@@ -62,7 +79,7 @@ def duration_text(seconds: float | None) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
-        return f"{seconds:.1f}".removesuffix(".0") + " s"
+        return decimal_text(f"{seconds:.1f}".removesuffix(".0"), current_language()) + " s"
     for index, (length, unit) in enumerate(_STEPS):
         if seconds >= length:
             whole, rest = divmod(seconds, length)
@@ -76,6 +93,6 @@ def size_text(count: float) -> str:
     """Return a number of bytes as people say it: at most one decimal, and the unit that fits."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
-            return f"{count:.1f}".removesuffix(".0") + f" {unit}"
+            return decimal_text(f"{count:.1f}".removesuffix(".0"), current_language()) + f" {unit}"
         count /= 1024
     raise AssertionError("unreachable")

@@ -76,4 +76,10 @@ def parse_moment(
     # OverflowError: an offset can move the first or last day of the calendar out of it.
     except (ValueError, OverflowError):
         examples = EXAMPLES_AHEAD if is_ahead else EXAMPLES
-        raise Invalid(f"{where} must be a time such as {examples}, not {text[:64]!r}.") from None
+        raise Invalid.of(
+            "form.time_form",
+            "{where} must be a time such as {examples}, not {text!r}.",
+            where=where,
+            examples=examples,
+            text=text[:64],
+        ) from None

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.sentences import Sentence
 from hookgw.site.site import Form
 
 PREFIX = "option."
@@ -129,7 +130,15 @@ def read_options(form: Form, schema: Mapping[str, Any] | None, *, for_change: bo
                 options[name] = _value(kind, described, text)
             except msgspec.DecodeError:
                 wanted = "a number" if kind == "number" else "JSON"
-                problems.append(f"{name} must be {wanted}, not {text[:64]!r}.")
+                problems.append(
+                    Sentence(
+                        "form.option_form",
+                        "{name} must be {wanted}, not {text!r}.",
+                        name=name,
+                        wanted=wanted,
+                        text=text[:64],
+                    )
+                )
     if problems:
         raise Invalid(*problems)
     return options

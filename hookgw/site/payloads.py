@@ -12,6 +12,7 @@ from markupsafe import escape
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_text import decode_strict
+from hookgw.kernel.sentences import Sentence
 
 MOST = 64 * 1024
 """Bytes of HTML that a page shows of a payload."""
@@ -72,6 +73,12 @@ def shown_json(data: bytes, most: int = MOST) -> Shown:
     return Shown("".join(pieces), is_whole=True)
 
 
+def shown_body(data: bytes, most: int = MOST) -> Shown:
+    """Return as much of a body as a page shows: JSON is indented, anything else is left as it is."""
+    is_json = data.lstrip()[:1] in (b"{", b"[")
+    return shown_json(data, most) if is_json else shown_text(data.decode(errors="replace"), most)
+
+
 def _new_line(depth: int) -> str:
     return "\n" + "  " * depth
 
@@ -86,5 +93,5 @@ def json_of(text: str, what: str) -> bytes:
     try:
         decode_strict(data)
     except ValueError as error:
-        raise Invalid(f"{what} {error}.") from None
+        raise Invalid(Sentence("form.not_json", "{what} {reason}.", what=what, reason=error)) from None
     return data

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 from quart import Response, g, request
 
 from hookgw.auth.keyring import KeyHolder
 from hookgw.kernel.errors import Forbidden, HookgwError
+from hookgw.kernel.language import N_
+from hookgw.site.addresses import local_path
 from hookgw.site.cookies import SESSION
 from hookgw.site.site import Site, visitor
 from hookgw.web.needs import ANY_KEY, OPEN
 
-_WRONG = "This key is not valid. Check that you copied all of it."
-_NO_KEY = "Enter a key."
+_WRONG = N_("This key is not valid. Check that you copied all of it.")
+_NO_KEY = N_("Enter a key.")
 
 
 class SignIn:
@@ -30,7 +33,9 @@ class SignIn:
     async def login(self) -> Response:
         return await self._form()
 
-    async def _form(self, alert: str | None = None, status: int = 200, after: str = "") -> Response:
+    async def _form(
+        self, alert: str | Sequence[str] | None = None, status: int = 200, after: str = ""
+    ) -> Response:
         return await self._site.render_open(
             "login.html",
             status,
@@ -59,7 +64,7 @@ class SignIn:
             # Wrong keys count towards the same limit as those of the API.
             holder = self._gateway.authenticator.authenticate(key, client[0] if client else None)
         except HookgwError as error:
-            return await self._form(" ".join(error.messages), error.status, after)
+            return await self._form(error.messages, error.status, after)
         if holder is None:
             return await self._form(_WRONG, 401, after)
         return await self._entered(holder, after)
@@ -68,11 +73,14 @@ class SignIn:
         """Begin a session with a link that hookgw printed in a terminal of this machine."""
         client = request.scope["client"]
         if client is not None and not ip_address(client[0].partition("%")[0]).is_loopback:
-            raise Forbidden("This link works only on the machine that runs hookgw. Log in with a key.")
+            raise Forbidden.of(
+                "session.local_link",
+                "This link works only on the machine that runs hookgw. Log in with a key.",
+            )
         try:
             holder = self._gateway.sessions.use_link(token)
         except HookgwError as error:
-            return await self._form(" ".join(error.messages), error.status)
+            return await self._form(error.messages, error.status)
         return await self._entered(holder, "")
 
     async def _entered(self, holder: KeyHolder, after: str) -> Response:
@@ -97,7 +105,4 @@ class SignIn:
 
 def _local(path: str) -> str:
     """Return a path below the dashboard to go to after the login; empty for any other path."""
-    # It is appended to the path of the dashboard, so it cannot lead to another site; this only keeps out
-    # what the browser or the routing would read in another way.
-    is_plain = path.startswith("/") and path.isprintable() and path.isascii() and "\\" not in path
-    return path if is_plain and len(path) <= 2000 and not path.startswith(("//", "/login", "/enter")) else ""
+    return local_path(path, "/login", "/enter")

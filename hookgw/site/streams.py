@@ -24,8 +24,10 @@ from quart import Response, request
 from hookgw.core.browser_sessions import BrowserSessions, SignedIn
 from hookgw.fair import Claim, Share
 from hookgw.kernel.errors import HookgwError, TooManyRequests
+from hookgw.kernel.language import current_language, in_language
 from hookgw.records.api_keys import Principal
 from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.sentences import TOO_MANY_LIVE_PAGES
 from hookgw.web.request_body import current_exchange
 
 MOST_STREAMS = 100
@@ -60,7 +62,8 @@ class _Part:
         users: how many streams show it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, language: str) -> None:
+        self.language = language
         self.lock = trio.Lock()
         self.text = ""
         self.digest = ""
@@ -124,8 +127,8 @@ class Streams:
         """Return the response that streams a part of a page, for the current request.
 
         Args:
-            key: hashable; streams with equal keys show the same. It has everything that ``render`` depends
-                on, the caller's instance included.
+            key: hashable; streams with equal keys show the same, each in the language of its request. It has
+                everything else that ``render`` depends on, the caller's instance included.
             render: returns the HTML of the part. If it raises an error of :mod:`hookgw.kernel.errors`, the
                 part is left as it is, and rendered again later.
             instance: the page's, if only its node knows the values in the part.
@@ -141,7 +144,10 @@ class Streams:
         room = min(MOST_OF_INSTANCE - self._share.held(holder), self._share.room(holder))
         may_open = holder == GLOBAL_INSTANCE or room + (replaced is not None) > 0
         if not may_open or self._share.used >= MOST_STREAMS:
-            raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
+            raise TooManyRequests(
+                TOO_MANY_LIVE_PAGES,
+                retry_after=10,
+            )
         if replaced is not None:
             replaced.is_replaced = True
             replaced.woken.set()
@@ -150,7 +156,8 @@ class Streams:
             self._share.take(GLOBAL_INSTANCE)
         last_seen = request.headers.get("last-event-id", "")
         exchange = current_exchange()
-        part = self._parts.setdefault(key, _Part())
+        key = (key, current_language())
+        part = self._parts.setdefault(key, _Part(current_language()))
         stream = _Stream(session)
         self._streams.append(stream)
         self._share.take(holder)
@@ -215,7 +222,8 @@ class Streams:
                 return
             started = time.perf_counter()
             try:
-                text = await render()
+                with in_language(part.language):
+                    text = await render()
             except HookgwError:
                 text = part.text
             taken = time.perf_counter() - started

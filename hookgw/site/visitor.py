@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from quart import g
 
 from hookgw.core.browser_sessions import SignedIn
+from hookgw.kernel.language import gettext as _
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.browser_sessions import Portal
 
@@ -45,8 +46,8 @@ class Visitor(NamedTuple):
         if self.signed_in.session.person or self.portal is not None:
             return self.signed_in.session.person
         if self.principal.is_operator:
-            return "global key"
-        return self.principal.instance or f"key {self.holder.key.name}"
+            return _("global key")
+        return self.principal.instance or _("key {name}", name=self.holder.key.name)
 
     def has(self, right: str) -> bool:
         """Return whether the visitor's key has a right, for templates."""

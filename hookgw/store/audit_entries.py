@@ -12,6 +12,7 @@ import trio
 from hookgw.kernel.audited import FieldChange
 from hookgw.kernel.errors import Invalid
 from hookgw.records.audit import Actor, AuditEntry
+from hookgw.records.sentences import CURSOR_OF_PAGE
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.reader import C, C_contra, ConnectionReader
@@ -174,5 +175,5 @@ def _read_cursor(cursor: str) -> tuple[int, int]:
     at, _, seq = cursor.partition("-")
     # 18 digits always fit 64-bit integers. A time of before 1970 is no time of an entry.
     if not all(text.isascii() and text.isdigit() and len(text) <= 18 for text in (at, seq)):
-        raise Invalid("cursor must be that of the previous page; leave it out for the first page.")
+        raise Invalid(CURSOR_OF_PAGE)
     return int(at), int(seq)

@@ -16,6 +16,7 @@ import msgspec
 
 from hookgw.concurrency.clock import Clock
 from hookgw.kernel.errors import Conflict, Invalid
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.audit import AuditEntry
 from hookgw.records.deliveries import Position
 from hookgw.records.event_filters import EventFilter
@@ -23,6 +24,7 @@ from hookgw.records.events import Event
 from hookgw.records.jobs import BackfillScope, Job
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Registration
+from hookgw.records.sentences import CURSOR_OF_STEP
 from hookgw.store import steps
 from hookgw.store.commits.changes import CountedTransaction
 from hookgw.store.commits.group_commit import GroupCommit
@@ -41,9 +43,10 @@ _CURSOR = re.compile(r"(-?[0-9]{1,19})\.([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
 READ_EVENTS = 50
 """At most this many payloads are in memory at a time."""
 
-OTHER_STORAGE = (
+OTHER_STORAGE = Sentence(
+    "backfill.other_storage",
     "The storage was copied or restored since the backfill began, so its place in the order is gone. What it "
-    "had made until then is kept. Make the call again."
+    "had made until then is kept. Make the call again.",
 )
 
 
@@ -276,7 +279,7 @@ def _read_cursor(text: str | None) -> tuple[Place, int]:
         return BEGIN, 0
     match = _CURSOR.fullmatch(text)
     if match is None:
-        raise Invalid("cursor must be the cursor of the step before.")
+        raise Invalid(CURSOR_OF_STEP)
     xid, seq, made = map(int, match.groups())
     return (xid, seq), made
 

@@ -54,7 +54,7 @@ TABLES = (
     ),
     Table(
         "attempts",
-        ("delivery", "number", "at", "duration", "outcome", "status", "error", "answer", "url"),
+        ("delivery", "number", "at", "duration", "outcome", "status", "error", "answer", "url", "heads"),
         2,
     ),
     Table("bodies", ("seq", "body"), 1),

@@ -18,6 +18,7 @@ from hookgw.fair.excess import Excess
 from hookgw.kernel.errors import Invalid
 from hookgw.records.deliveries import parse_delivery_id
 from hookgw.records.selection import DeliverySelection
+from hookgw.records.sentences import CURSOR_OF_PAGE
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
@@ -200,7 +201,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
         if query.cursor is not None:
             before = parse_delivery_id(query.cursor)
             if before is None:
-                raise Invalid("cursor must be that of the previous page; leave it out for the first page.")
+                raise Invalid(CURSOR_OF_PAGE)
         deadline = trio.current_time() + searches.LIST_SECONDS
         found: list[DeliverySummary] = []
         rows = max(searches.FIRST_ROWS, query.limit + 1)
@@ -231,7 +232,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
                 return DeliveryPage(found, f"dlv_{before}")
             # A disk that is not in memory may take a thousand times as long for a row.
             if part.seconds < searches.PART_SECONDS / 2:
-                rows *= 2
+                rows = min(rows * 2, searches.MOST_ROWS)
             elif part.seconds > searches.PART_SECONDS * 2:
                 rows = max(searches.LEAST_ROWS, rows // 2)
 

@@ -15,6 +15,9 @@ Text: TypeAlias = Callable[[str | None], str | None]
 """Replaces what an engine cannot store in a text."""
 
 
+_BETWEEN_HEADS = "\n\n"
+
+
 class DeliveryRow(msgspec.Struct, array_like=True):
     """One delivery of a list: the fields of its summary, then those of its newest attempt.
 
@@ -83,7 +86,9 @@ def attempt_of(
     error: str | None,
     answer: str,
     url: str | None,
+    heads: str | None = None,
 ) -> Attempt:
+    request_head, _, response_headers = ("" if heads is None else heads).partition(_BETWEEN_HEADS)
     return Attempt(
         number=number,
         at=seconds(at),
@@ -93,6 +98,8 @@ def attempt_of(
         error=error,
         answer=answer,
         url=url,
+        request_head=request_head or None,
+        response_headers=response_headers or None,
     )
 
 
@@ -143,7 +150,7 @@ def settled_rows(settlements: Sequence[Settlement], text: Text) -> list[tuple[ob
 
 
 def attempt_row(attempt: Attempt, text: Text) -> tuple[object, ...]:
-    """Return the columns of an attempt behind its number, without the URL."""
+    """Return the columns of an attempt behind its number, up to the URL."""
     return (
         micros(attempt.at),
         micros(attempt.duration),
@@ -153,3 +160,10 @@ def attempt_row(attempt: Attempt, text: Text) -> tuple[object, ...]:
         text(attempt.error),
         text(attempt.answer),
     )
+
+
+def heads_of(attempt: Attempt, text: Text) -> str | None:
+    """Return the column of an attempt's heads. No line of a head is empty: an empty one is between them."""
+    if attempt.request_head is None:
+        return None
+    return text(_BETWEEN_HEADS.join(filter(None, (attempt.request_head, attempt.response_headers))))

@@ -395,7 +395,10 @@ class RecordShelf(shelve.Shelf[T]):
             return self._decoder.decode(value)
         # A record that cannot be read is no record that is missing: to go on would lose it for good.
         except (msgspec.DecodeError, UnicodeDecodeError, DecryptionFailed) as error:
-            raise StorageUnavailable(
-                f"The storage is damaged: on the shelf {self._table.shelf}, {key!r} is not a valid record "
-                f"({error})."
+            raise StorageUnavailable.of(
+                "storage.record_damaged",
+                "The storage is damaged: on the shelf {shelf}, {key!r} is not a valid record ({error}).",
+                shelf=self._table.shelf,
+                key=key,
+                error=error,
             ) from error

@@ -18,6 +18,7 @@ from hookgw.records.audit import AuditEntry
 from hookgw.records.deliveries import Position
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
+from hookgw.records.sentences import CURSOR_OF_STEP
 from hookgw.store.commits.changes import weigh
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
@@ -38,9 +39,9 @@ from hookgw.store.records import (
 )
 from hookgw.store.shelves import ShelvedRecords
 
-# How many deliveries are parked, dropped or moved in one commit, and how many commits are counted in figures:
-# some milliseconds, in which all other writes wait. Steps of five times as many are as fast in all, but
-# others wait for five times as long.
+# How many deliveries are parked, dropped or moved in one commit, and how many commits are counted in
+# figures: some milliseconds, in which all other writes wait. Steps of five times as many are as fast in all,
+# but others wait for five times as long.
 STEP = 500
 
 # How many deliveries are replayed in one commit. Each changes more indexes than one that is moved.
@@ -449,7 +450,7 @@ def cursor_number(text: str) -> int:
     # 18 digits always fit 64-bit integers.
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
-    raise Invalid("cursor must be the cursor of the step before.")
+    raise Invalid(CURSOR_OF_STEP)
 
 
 def _remember(places: dict[Key, At], key: Key, place: At) -> None:

@@ -92,5 +92,7 @@ def _cipher(keys: MasterKeys, record: tuple[bytes] | None) -> RecordCipher | Non
         return None
     known = [key for key in (keys.present, *keys.old) if key is not None]
     if not known:
-        raise StorageUnavailable("The records are encrypted, and no master key is configured.")
+        raise StorageUnavailable.of(
+            "storage.no_master_key", "The records are encrypted, and no master key is configured."
+        )
     return RecordCipher(known[0], known[1:])

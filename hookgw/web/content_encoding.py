@@ -32,8 +32,10 @@ def is_gzip(headers: ListedHeaders) -> bool:
     # A bomb of several layers passes each limit once. Clients compress once.
     if codings in (["gzip"], ["x-gzip"]):  # RFC 9110, section 8.4.1.3: both mean the same
         return True
-    raise UnsupportedContentEncoding(
-        f"The content-encoding must be gzip, or the header must be missing, not {given[:100]!r}."
+    raise UnsupportedContentEncoding.of(
+        "body.content_encoding",
+        "The content-encoding must be gzip, or the header must be missing, not {given!r}.",
+        given=given[:100],
     )
 
 
@@ -50,15 +52,21 @@ class GzipDecoder:
         decoder = self._decompress
         while part:
             if decoder.eof:
-                raise Invalid(f"{_MISMATCH}: something follows the end of the compressed data.")
+                raise Invalid.of(
+                    "body.gzip_followed",
+                    "{mismatch}: something follows the end of the compressed data.",
+                    mismatch=_MISMATCH,
+                )
             try:
                 piece = decoder.decompress(part, _PIECE)
             except zlib.error:
-                raise Invalid(f"{_MISMATCH}: it cannot be decompressed.") from None
+                raise Invalid.of(
+                    "body.gzip_invalid", "{mismatch}: it cannot be decompressed.", mismatch=_MISMATCH
+                ) from None
             part = decoder.unconsumed_tail or decoder.unused_data
             yield piece
 
     def finish(self) -> None:
         """Check that the body is complete; raise ``Invalid`` if it was cut off."""
         if not self._decompress.eof:
-            raise Invalid(f"{_MISMATCH}: it is cut off.")
+            raise Invalid.of("body.gzip_cut_off", "{mismatch}: it is cut off.", mismatch=_MISMATCH)

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from hookgw.fleet.all_nodes import PATH, AllNodes, digest_of
+from hookgw.kernel.sentences import Sentence
 from hookgw.web.server.errors import error_body
 from hookgw.web.server.exchange import Gone, RequestResponse
 
@@ -39,6 +40,8 @@ class FleetQuestions:
             except Exception:
                 logger.exception("a node's question failed", path=scope["path"])
         if answer is None:
-            await exchange.respond(404, {}, error_body(404, ["No such question."]))
+            await exchange.respond(
+                404, {}, error_body(404, [Sentence("fleet.no_question", "No such question.")])
+            )
         else:
             await exchange.respond(200, {}, answer, "application/msgpack")

@@ -16,14 +16,8 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.form_text import decode_form_text
 from hookgw.kernel.json_fields import show_name
 from hookgw.kernel.json_text import decode_strict
-from hookgw.web.request_body import (
-    MAX_VALUES,
-    content_type,
-    current_exchange,
-    parse_in_turns,
-    read_body,
-    read_parsed,
-)
+from hookgw.web.body import MAX_VALUES, content_type, parse_in_turns, read_body
+from hookgw.web.request_body import current_exchange, read_parsed
 from hookgw.web.server.errors import JSON
 
 T = TypeVar("T")
@@ -78,7 +72,7 @@ async def read_form(limit: int) -> dict[str, Any]:
 
 def _fields_of(body: bytes) -> Generator[None, None, dict[str, Any]]:
     if body.count(b"&") >= _MOST_FIELDS:
-        raise Invalid(f"The form has more than {_MOST_FIELDS:,} fields.")
+        raise Invalid.of("form.too_many_fields", "The form has more than {most:,} fields.", most=_MOST_FIELDS)
     fields: dict[str, Any] = {}
     for part in body.split(b"&"):
         if part:
@@ -86,7 +80,9 @@ def _fields_of(body: bytes) -> Generator[None, None, dict[str, Any]]:
             try:
                 _put(fields, (yield from decode_form_text(name)), (yield from decode_form_text(value)))
             except UnicodeDecodeError:
-                raise Invalid(f"The body is not a form as {FORM} in UTF-8.") from None
+                raise Invalid.of(
+                    "form.malformed", "The body is not a form as {form} in UTF-8.", form=FORM
+                ) from None
         yield
     found: dict[str, Any] = _with_lists(fields)
     return found
@@ -95,18 +91,30 @@ def _fields_of(body: bytes) -> Generator[None, None, dict[str, Any]]:
 def _put(fields: dict[str, Any], name: str, text: str) -> None:
     found = _NAME.fullmatch(name)
     if found is None:
-        raise Invalid(f"The form has a field {show_name(name)}; write names as in quoted[key][id].")
+        raise Invalid.of(
+            "form.field_name",
+            "The form has a field {name}; write names as in quoted[key][id].",
+            name=show_name(name),
+        )
     *outer, last = [found[1], *re.findall(r"\[([^\[\]]*)\]", found[2])]
     if len(outer) > _DEEPEST:
-        raise Invalid(f"The form has a field {show_name(name)}, which is nested too deeply.")
+        raise Invalid.of(
+            "form.field_too_deep",
+            "The form has a field {name}, which is nested too deeply.",
+            name=show_name(name),
+        )
     for part in outer:
         fields = fields.setdefault(part, {})
         if not isinstance(fields, dict):
-            raise Invalid(f"The form has the field {show_name(name)} as a text, too.")
+            raise Invalid.of(
+                "form.field_also_text",
+                "The form has the field {name} as a text, too.",
+                name=show_name(name),
+            )
     if not last:  # mentioned[]=…
         last = str(len(fields))
     if last in fields:
-        raise Invalid(f"The form has the field {show_name(name)} twice.")
+        raise Invalid.of("form.field_repeated", "The form has the field {name} twice.", name=show_name(name))
     fields[last] = typed(last, text)
 
 

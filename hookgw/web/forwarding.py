@@ -18,10 +18,13 @@ from hookgw.auth.fleet_secret import HEADER, OF_NODE, Origin
 from hookgw.fleet.peers import Peers
 from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooManyRequests, Unavailable
 from hookgw.kernel.json_text import decode_strict
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.fleet import FleetMember
+from hookgw.records.sentences import TOO_MANY_LIVE_PAGES
 from hookgw.records.shards import shard_of
+from hookgw.web.body import MAX_VALUES, in_one_part, read_body
 from hookgw.web.call_places import CallPlace, place_of
-from hookgw.web.request_body import MAX_VALUES, current_exchange, in_one_part, read_body
+from hookgw.web.request_body import current_exchange
 from hookgw.web.server.errors import VERSION_HEADER
 from hookgw.web.server.exchange import BrokenOff, RequestResponse
 
@@ -48,21 +51,7 @@ _HOP_BY_HOP = frozenset(
 _OF_SERVER = _HOP_BY_HOP | {"date", "x-content-type-options", VERSION_HEADER[0].decode()}
 """Headers of a response that the server of this node writes."""
 
-
-class NoForwarding:
-    """Forwards nothing, on a node that has every instance; see :class:`Forwarder`."""
-
-    def install(self, app: Quart) -> None:
-        pass
-
-    def admit(self, exchange: RequestResponse) -> None:
-        pass
-
-    async def close_response(self, exchange: RequestResponse) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+_UNREACHABLE = Sentence.declared("node.unreachable", "The node {name} cannot be reached.")
 
 
 class Forwarder:
@@ -189,13 +178,13 @@ class Forwarder:
             return None
         node = next((node for node in self._node.view.nodes if node.name == name), None)
         if node is None or not node.url:
-            raise NotFound(f"There is no node {name[:64]!r}.")
+            raise NotFound.of("node.not_found", "There is no node {name!r}.", name=name[:64])
         return await self._send(node, exchange, None)
 
     async def _send(self, node: FleetMember, exchange: RequestResponse, shard: int | None) -> Response:
         scope, secret = exchange.scope, self._peers.secret
         if secret is None:  # two nodes without it cannot be in one fleet
-            raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0)
+            raise Unavailable(_UNREACHABLE(name=node.name), retry_after=1.0)
         target = _target(scope)
         client = scope["client"][0] if scope["client"] else ""
         origin = Origin(client, scope["scheme"], exchange.named)
@@ -216,18 +205,23 @@ class Forwarder:
                 response = await self._peers.http.send(outgoing, stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             logger.warning("a node cannot be reached", node=node.name, url=node.url, reason=repr(error))
-            raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0) from None
+            raise Unavailable(_UNREACHABLE(name=node.name), retry_after=1.0) from None
         except httpx.HTTPError as error:
             logger.warning("a forwarded call failed", node=node.name, url=node.url, reason=repr(error))
         if response is None:
             # It is not sent to another node: this one may have acted on it, and died before it responded.
             raise Unavailable(
-                f"The node {node.name} has not answered. The call may have been carried out.", retry_after=1.0
+                Sentence(
+                    "node.no_answer",
+                    "The node {name} has not answered. The call may have been carried out.",
+                    name=node.name,
+                ),
+                retry_after=1.0,
             )
         self._responses[exchange] = response
         is_stream = response.headers.get("content-type", "").startswith(_STREAM)
         if is_stream and self._streams >= MOST_STREAMS:
-            raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
+            raise TooManyRequests(TOO_MANY_LIVE_PAGES, retry_after=10)
         if scope["method"] == "HEAD":
             forwarded = Response(b"", response.status_code)
         else:
@@ -279,11 +273,6 @@ class Forwarder:
         finally:
             if is_stream:
                 self._streams -= 1
-
-
-def forwarding_of(gateway: Gateway) -> Forwarder | NoForwarding:
-    """Return what forwards the requests of a gateway."""
-    return NoForwarding() if gateway.peers is None else Forwarder(gateway, gateway.peers)
 
 
 async def _name_in(body: bytes, exchange: RequestResponse) -> object:

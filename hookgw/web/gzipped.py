@@ -25,10 +25,10 @@ class Gzipped:
         """Compress a body; a long one takes 10 ms, which other requests do not wait for."""
         return await trio.to_thread.run_sync(cls, body, content_type)
 
-    def response(self, headers: Mapping[str, str]) -> Response:
+    def response(self, headers: Mapping[str, str], vary: str = "accept-encoding") -> Response:
         """Return the response to the current request: 304 if its client has this body already."""
         current_exchange().is_static = True
-        sent = {"cache-control": "no-cache", **headers, "etag": self._tag, "vary": "accept-encoding"}
+        sent = {"cache-control": "no-cache", **headers, "etag": self._tag, "vary": vary}
         if self._tag in request.headers.get("if-none-match", ""):
             return Response(b"", 304, sent)
         if request.accept_encodings["gzip"] > 0:

@@ -16,6 +16,7 @@ import trio
 from quart import Response, request
 
 from hookgw.kernel.errors import Invalid
+from hookgw.records.sentences import CURSOR_OF_PAGE
 from hookgw.web.openapi.describe import Parameter
 from hookgw.web.request_body import json_response
 from hookgw.web.server.response_memory import LIST
@@ -104,4 +105,4 @@ def read_cursor(cursor: str) -> list[str | float]:
 
 
 def wrong_cursor() -> Invalid:
-    return Invalid("cursor must be that of the previous page; leave it out for the first page.")
+    return Invalid(CURSOR_OF_PAGE)

@@ -11,11 +11,12 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
 from hookgw.kernel.errors import HookgwError, PluginFailed
+from hookgw.kernel.sentences import Sentence
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.web.auth import DASHBOARD_PATH, is_dashboard
 from hookgw.web.request_body import reserve
-from hookgw.web.server.errors import error_response
+from hookgw.web.route_errors import error_response
 from hookgw.web.server.response_memory import ONE
 
 _READS = ("GET", "HEAD")
@@ -100,7 +101,16 @@ class PluginRoutes:
                 return await boundary.run(_named(added_by, respond), passes=_ANSWERS)
             except PluginFailed:
                 # The client does not see the exception: it may hold data of other tenants.
-                return error_response(500, [f"The plugin {added_by.plugin!r} failed; see hookgw's log."])
+                return error_response(
+                    500,
+                    [
+                        Sentence(
+                            "plugin.route_failed",
+                            "The plugin {plugin!r} failed; see hookgw's log.",
+                            plugin=added_by.plugin,
+                        )
+                    ],
+                )
 
         return contained
 

@@ -9,6 +9,7 @@ from quart_trio import QuartTrio
 
 from hookgw.config.typed import nearest
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import parse_rfc3339
 from hookgw.records.tags import TAG_PART, parse_tags
 from hookgw.web.openapi.describe import Parameter, operation_of
@@ -47,20 +48,40 @@ def install_query_check(app: QuartTrio) -> None:
             if name not in known:
                 problems.append(_unknown(name, known))
             elif len(values) > 1 and name not in several:
-                problems.append(f"{name} is given {len(values)} times in the query; give it once.")
+                problems.append(
+                    Sentence(
+                        "query.repeated",
+                        "{name} is given {count} times in the query; give it once.",
+                        name=name,
+                        count=len(values),
+                    )
+                )
         if problems:
             raise Invalid(*problems[:_MOST_PROBLEMS])
 
 
-def _unknown(name: str, known: list[str]) -> str:
-    shown = f"{name[:64]!r} in the query is not known"
+def _unknown(name: str, known: list[str]) -> Sentence:
     # To difflib, two words that differ only in case are not similar.
     lower = {one.lower().replace("_", ""): one for one in known}
     near = nearest(name[:64].lower().replace("_", ""), lower)
     if near is not None:
-        return f"{shown}. Did you mean {lower[near]}?"
-    return (
-        f"{shown}; this list has {', '.join(known)}." if known else f"{shown}; this list has no parameters."
+        return Sentence(
+            "query.misspelled",
+            "{name!r} in the query is not known. Did you mean {near}?",
+            name=name[:64],
+            near=lower[near],
+        )
+    if not known:
+        return Sentence(
+            "query.no_parameters",
+            "{name!r} in the query is not known; this list has no parameters.",
+            name=name[:64],
+        )
+    return Sentence(
+        "query.unknown",
+        "{name!r} in the query is not known; this list has {known}.",
+        name=name[:64],
+        known=", ".join(known),
     )
 
 
@@ -69,7 +90,7 @@ def read_limit(given: Mapping[str, str], default: int, most: int) -> int:
     # Six digits are enough, and int() raises another error beyond 4,300.
     number = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 6 else 0
     if not 1 <= number <= most:
-        raise Invalid(f"limit must be a whole number from 1 to {most}.")
+        raise Invalid.of("query.limit", "limit must be a whole number from 1 to {most}.", most=most)
     return number
 
 
@@ -87,7 +108,10 @@ def read_times(given: Mapping[str, str], names: Iterable[str] = ("since", "until
                 # In a query, a plus sign that is not escaped arrives as a space.
                 times[name] = parse_rfc3339(given[name].replace(" ", "+"))
             except (ValueError, OverflowError):
-                raise Invalid(
-                    f"{name} must be an RFC 3339 time such as 2026-11-20T12:00:00Z, not {given[name][:64]!r}."
+                raise Invalid.of(
+                    "query.time",
+                    "{name} must be an RFC 3339 time such as 2026-11-20T12:00:00Z, not {value!r}.",
+                    name=name,
+                    value=given[name][:64],
                 ) from None
     return times

@@ -9,14 +9,30 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 Count = Annotated[int, Meta(ge=0)]
 
 
+class ErrorId(Struct, frozen=True):
+    """What a sentence of an error says, for programs and translations.
+
+    Attributes:
+        id: words that never change, such as `field.unknown`; the reference of errors lists them. A plugin's
+            sentence without an id has `text`.
+        values: of the placeholders in the sentence, by name. If `at` is among them, it stands before the
+            sentence: the place of a part of the request.
+    """
+
+    id: str
+    values: dict[str, Any]
+
+
 class Messages(Struct, frozen=True):
     """The reasons for an error.
 
     Attributes:
         message: sentences that say what is wrong, where, and what would be right.
+        errors: an id with values for each entry of `message`, in its order.
     """
 
     message: Annotated[list[str], Meta(min_length=1)]
+    errors: Annotated[list[ErrorId], Meta(min_length=1)]
 
 
 class Refusal(Struct, frozen=True):
@@ -25,11 +41,13 @@ class Refusal(Struct, frozen=True):
     Attributes:
         message: sentences. If the network refused because nobody there has a number,
             `{"jid", "exists": false, "number"}` comes first.
+        errors: an id with values for each entry of `message`, in its order.
         code: the network's own code, such as `M_FORBIDDEN`, if it refused with one.
     """
 
     # Not a union, which some generators of clients cannot read; without items, others leave the type out.
     message: Annotated[list[Any], Meta(min_length=1, extra_json_schema={"items": {}})]
+    errors: Annotated[list[ErrorId], Meta(min_length=1)]
     code: str | UnsetType = UNSET
 
 

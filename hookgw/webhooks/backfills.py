@@ -26,6 +26,7 @@ from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.core.turns import instance_turn
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound, StorageUnavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import rfc3339
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.store_retry import FIRST_WAIT, LAST_WAIT
@@ -34,6 +35,7 @@ from hookgw.records.instances import Instance
 from hookgw.records.jobs import BackfillScope, Job, JobKind
 from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Registration
+from hookgw.records.sentences import NO_WEBHOOK, THE_INSTANCE_DELETED
 from hookgw.store import BackfillQuery, BackfillStep, Missed, Store
 from hookgw.webhooks.requests import BackfillRequest
 
@@ -46,9 +48,10 @@ ENABLING = 5.0
 NO_KIND = ("",)
 """Kinds that no event has."""
 
-DISABLED = (
+DISABLED = Sentence(
+    "backfill.disabled_meanwhile",
     "The webhook was disabled. What the backfill had made until then is among its dead letters; once it is "
-    "enabled, make the call again."
+    "enabled, make the call again.",
 )
 
 logger = structlog.get_logger("hookgw.backfills")
@@ -132,7 +135,10 @@ class Backfills:
         """Send what a registration has missed while it was disabled last; see :meth:`backfill`."""
         registration = self._get(instance, label)
         if registration.disabled_at is None:
-            raise Conflict("hookgw does not know when the webhook was disabled, or it never was.")
+            raise Conflict.of(
+                "backfill.since_unknown",
+                "hookgw does not know when the webhook was disabled, or it never was.",
+            )
         scope = missed_scope(registration)
         asked = BackfillRequest(since=registration.disabled_at, until=scope.until)
         return await self.backfill(instance, label, asked)
@@ -144,8 +150,9 @@ class Backfills:
         async with self._registry.changing_existing(instance) as found:
             registration = self._get(instance, label)
             if not registration.enabled:
-                raise Conflict(
-                    "The webhook is disabled. Enable it first, with backfill: true for what it has missed."
+                raise Conflict.of(
+                    "backfill.webhook_disabled",
+                    "The webhook is disabled. Enable it first, with backfill: true for what it has missed.",
                 )
             job = self.new(registration, found, _scope(registration, asked))
             # The lanes hold nothing, and take nothing, until they know the barrier.
@@ -160,9 +167,10 @@ class Backfills:
             Conflict: it is backfilled already, or nobody knows since when it is disabled.
         """
         if registration.disabled_at is None:
-            raise Conflict(
-                "hookgw does not know since when the webhook is disabled, because an earlier version has "
-                "disabled it. Enable it, and use /webhook/backfill with since."
+            raise Conflict.of(
+                "backfill.disabled_by_former_version",
+                "hookgw does not know since when the webhook is disabled, because an earlier version "
+                "has disabled it. Enable it, and use /webhook/backfill with since.",
             )
         # As it was while it was disabled: until now.
         return self.new(
@@ -181,16 +189,19 @@ class Backfills:
     def _check_free(self, registration: Registration) -> None:
         former = self._jobs.backfill_of(registration.id)
         if former is not None:
-            raise Conflict(
-                f"A backfill of this webhook is under way ({former.id}, {former.done:,} so far); try again "
-                "when it has ended."
+            raise Conflict.of(
+                "backfill.under_way",
+                "A backfill of this webhook is under way ({id}, {done:,} so far); try again when it "
+                "has ended.",
+                id=former.id,
+                done=former.done,
             )
 
     def _get(self, instance: str, label: str) -> Registration:
         self._registry.instance(instance)
         registration = self._registry.find(instance, label)
         if registration is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+            raise NotFound(NO_WEBHOOK(instance=instance, label=label))
         return registration
 
     async def put_and_begin(
@@ -218,7 +229,7 @@ class Backfills:
         async with instance_turn(self._jobs, self._registry, instance):
             running = self._jobs.running_backfill(registration.id)
             if running is None or not running.job.is_running:
-                raise Conflict("No backfill of this webhook is under way.")
+                raise Conflict.of("backfill.none", "No backfill of this webhook is under way.")
             ended = msgspec.structs.replace(running.job, is_cancelled=True).ended(self._jobs.now())
             # On disk before the answer: a process that is killed now must not go on with it.
             await self._store.put_job(ended)
@@ -294,10 +305,10 @@ class Backfills:
     def _registration_of(self, job: Job, scope: BackfillScope) -> Registration:
         instance = self._registry.find_instance(job.instance)
         if instance is None or instance.id != job.instance_id:
-            raise NotFound("The instance was deleted.")
+            raise NotFound(THE_INSTANCE_DELETED)
         registration = self._registry.registration(scope.registration)
         if registration is None:
-            raise NotFound("The webhook was deleted.")
+            raise NotFound.of("webhook.deleted", "The webhook was deleted.")
         if not registration.enabled or registration.enabled_at != scope.enabled_at:
             raise Conflict(DISABLED)
         return registration
@@ -332,7 +343,11 @@ def missed_scope(registration: Registration) -> BackfillScope:
 def _scope(registration: Registration, asked: BackfillRequest) -> BackfillScope:
     unwanted = [kind for kind in asked.kinds if registration.events and kind not in registration.events]
     if unwanted:
-        raise Invalid(f"events: the webhook does not get {', '.join(unwanted)}; add that to its events.")
+        raise Invalid.of(
+            "backfill.kinds_unwanted",
+            "events: the webhook does not get {kinds}; add that to its events.",
+            kinds=", ".join(unwanted),
+        )
     return BackfillScope(
         registration=registration.id,
         label=registration.label,

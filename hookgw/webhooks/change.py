@@ -18,6 +18,7 @@ from hookgw.kernel.json_fields import Fields, as_object
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.schema_parts import flag
 from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Secret, Signature
 from hookgw.records.events import Catalog, Event
 from hookgw.records.registrations import (
@@ -160,7 +161,13 @@ def read_change(
     if given and secret is not UNSET and signature not in (UNSET, secret.signature):
         prefix = PRIVATE if signature is Signature.V1A else SYMMETRIC
         fields.problems.append(
-            f"{given[0]} is {signature}, but the secret is not: send one that starts with {prefix}."
+            Sentence(
+                "webhook.secret_of_other_scheme",
+                "{given} is {signature}, but the secret is not: send one that starts with {prefix}.",
+                given=given[0],
+                signature=signature,
+                prefix=prefix,
+            )
         )
     return RegistrationChange(is_set=stored_enabled is None, **values)
 

@@ -20,6 +20,7 @@ from hookgw.config.settings import OperationsSettings
 from hookgw.core.audit import Audit, acting_as
 from hookgw.core.audited_changes import registration_changed
 from hookgw.kernel.errors import ConfigError, Invalid
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.signing_keys import Secret, signature_of
 from hookgw.records.audit import CONFIGURATION, AuditEntry
 from hookgw.records.events import Catalog
@@ -91,9 +92,23 @@ def parse_global_webhooks(
         label = parsed.registration.label
         if label in found:
             if block.get("label") is None:
-                problems.append(f"{place} has the same URL as {places[label]}; give each of them a label.")
+                problems.append(
+                    Sentence(
+                        "configured.same_url",
+                        "{place} has the same URL as {other}; give each of them a label.",
+                        place=place,
+                        other=places[label],
+                    )
+                )
             else:
-                problems.append(f"{place}.label: {label!r} is used twice; give each block its own.")
+                problems.append(
+                    Sentence(
+                        "configured.same_label",
+                        "{place}.label: {label!r} is used twice; give each block its own.",
+                        place=place,
+                        label=label,
+                    )
+                )
         found[label] = parsed
         places[label] = place
     if problems:

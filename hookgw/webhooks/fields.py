@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from hookgw.kernel.audited import Audited, text_of
 from hookgw.kernel.errors import Invalid
@@ -43,6 +43,7 @@ from hookgw.kernel.rules import (
 )
 from hookgw.kernel.schema_parts import DESTINATION_SCHEMA, DURATION_SCHEMA, Length, Schema, Time, ref
 from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel.sentences import sentence_of
 from hookgw.kernel.signing_keys import Secret, Signature
 from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.times import rfc3339
@@ -95,7 +96,13 @@ def _check_url(value: Any, where: str, reading: Reading) -> str:
         return check_destination(value, where)
     url = as_text(value, where)  # any string will do: n8n sends "vazio"
     if len(url) > MAX_URL:
-        raise Invalid(f"{where} has {len(url):,} characters; at most {MAX_URL:,} are allowed.")
+        raise Invalid.of(
+            "url.too_long",
+            "{where} has {count:,} characters; at most {most:,} are allowed.",
+            where=where,
+            count=len(url),
+            most=MAX_URL,
+        )
     return url
 
 
@@ -106,15 +113,24 @@ def _check_kinds(value: Any, where: str, reading: Reading) -> tuple[str, ...]:
         kind = catalog.resolve(value, where)
         # Operational events name every tenant's registrations.
         if kind.operational:
-            raise Invalid(
-                f"{where}: {kind.name} is an operational event; only operations.url receives those."
+            raise Invalid.of(
+                "webhook.operational_kind",
+                "{where}: {name} is an operational event; only operations.url receives those.",
+                where=where,
+                name=kind.name,
             )
         return kind.name
 
     items = as_list(value, where)
     # Every kind in each of its spellings is possible; longer lists are refused before they are resolved.
     if len(items) > 4 * len(catalog) + 16:
-        raise Invalid(f"{where} has {len(items):,} items, but there are only {len(catalog):,} event kinds.")
+        raise Invalid.of(
+            "webhook.too_many_kinds",
+            "{where} has {count:,} items, but there are only {kinds:,} event kinds.",
+            where=where,
+            count=len(items),
+            kinds=len(catalog),
+        )
     return tuple(dict.fromkeys(checked_items(check_kind, items, where)))
 
 
@@ -127,14 +143,20 @@ def _check_rate(value: Any, where: str) -> Rate | None:
     try:
         return None if value == "" else parse_rate(value)
     except ValueError as error:
-        raise Invalid(f"{where}: {error}.") from None
+        raise Invalid(sentence_of(error).at(f"{where}: ")) from None
 
 
 def _check_plugins(value: Any, where: str) -> dict[str, Any]:
     """Check that the options of each plugin are an object; the plugins check the content."""
     blocks = as_object(value, where)
     if len(blocks) > MAX_PLUGINS:
-        raise Invalid(f"{where} has {len(blocks):,} plugins; at most {MAX_PLUGINS} are allowed.")
+        raise Invalid.of(
+            "webhook.too_many_plugins",
+            "{where} has {count:,} plugins; at most {most} are allowed.",
+            where=where,
+            count=len(blocks),
+            most=MAX_PLUGINS,
+        )
     problems: list[str] = []
     for name, block in blocks.items():
         try:
@@ -161,6 +183,21 @@ class _Headers(Kind):
         return headers
 
 
+class _Waits(Line):
+    def into_form(self, value: list[str] | None) -> str:
+        return " ".join(value or ())
+
+    def from_form(self, text: str) -> list[str] | None:
+        return text.replace(",", " ").split() or self.empty
+
+
+class _NeverShown(Line):
+    """What a form only takes; an empty text keeps the stored value."""
+
+    def into_form(self, value: Any) -> str:  # noqa: ARG002
+        return ""
+
+
 _BASE64 = "[A-Za-z0-9+/]"
 # The base64 of 24 to 64 bytes, with exactly the padding that its length needs.
 _SECRET_PATTERN = (
@@ -172,7 +209,7 @@ _SECRET_PATTERN = (
 RETRY_PARTS = (
     Field(
         name="schedule",
-        kind=Kind(
+        kind=_Waits(
             list_of(duration(0, 7 * DAY), MAX_SCHEDULE),
             {"type": "array", "maxItems": MAX_SCHEDULE, "items": DURATION_SCHEMA},
             list[Length] | None,
@@ -180,6 +217,7 @@ RETRY_PARTS = (
         ),
         meaning="The waits after failed attempts, each from 0s to 7d.",
         shows="the waits after failed attempts.",
+        form=Input("Waits after failed attempts (retry.schedule)", "as configured, or such as 5s 1m 10m"),
     ),
     Field(
         name="max_age",
@@ -193,6 +231,7 @@ RETRY_PARTS = (
         kind=Period(1, 365 * DAY),
         meaning="How long the registration may fail before it is disabled.",
         shows="how long the registration may fail before hookgw disables it.",
+        form=Input("Disable after (retry.disableAfter)", "as configured, or such as 5d"),
     ),
 )
 RETRY = request_schema(RETRY_PARTS, "A missing field means the gateway's setting.")
@@ -269,16 +308,22 @@ FIELDS = (
     Field(
         name="secret",
         attribute="secrets",
-        kind=Kind(
+        kind=_NeverShown(
             check_secret,
             {"type": "string", "pattern": _SECRET_PATTERN},
             str,
             lambda secret: secret.value if isinstance(secret, Secret) else secret,
+            empty=UNSET,
         ),
         meaning="whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 seed and its "
         "public key. If missing, hookgw creates one.",
         is_secret=True,
         default="generated",
+        form=Input(
+            "Secret",
+            "stays as it is, or whsec_…",
+            "To bring one of your own. The former one stops signing at once; a rotation leaves it a day.",
+        ),
         option=Option(
             "Signing secret: whsec_…, or whsk_… for v1a; - reads it from standard input.", default="generated"
         ),
@@ -353,6 +398,7 @@ FIELDS = (
             "A registration's own retry rules; ``null`` for the gateway's setting.",
             RETRY_PARTS,
             RetryOptions,
+            legend="What differs from the gateway's settings for failed attempts.",
         ),
         null=RetryOptions(),
         meaning="The retry rules; null means the gateway's.",
@@ -417,6 +463,7 @@ GRACE = Field(
     kind=Period(0, 30 * DAY),
     meaning="How long the old secret keeps signing; 24h by default.",
     when_set=DEFAULT_GRACE,
+    form=Input("The former one signs for", "24h, or such as 1h; 0s ends it"),
     option=Option("How long the old secret also signs.", "DURATION", default="24h"),
 )
 

@@ -8,8 +8,20 @@ from typing import Any, NamedTuple
 from msgspec import UNSET, Struct
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import Check, Fields, as_list, as_object, as_text, kind_of, list_of, text_up_to
+from hookgw.kernel.json_fields import (
+    MISSING,
+    NOT_ONE_OF,
+    Check,
+    Fields,
+    as_list,
+    as_object,
+    as_text,
+    kind_of,
+    list_of,
+    text_up_to,
+)
 from hookgw.kernel.schema_parts import Schema, ref
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.event_filters import FIELDS, FilterOp, Scalar, split_pointer
 from hookgw.records.event_filters import Condition as StoredCondition
 
@@ -51,7 +63,13 @@ def read_filter(fields: Fields, value: Any, where: str) -> tuple[StoredCondition
     conditions = list_of(check_condition, MAX_CONDITIONS)(value, where)
     size = sum(len(one.pointer) + len(json.dumps(one.value)) for one in conditions)
     if size > MAX_CHARACTERS:
-        raise Invalid(f"{where} has {size:,} characters; at most {MAX_CHARACTERS:,} are allowed.")
+        raise Invalid.of(
+            "filter.too_long",
+            "{where} has {size:,} characters; at most {most:,} are allowed.",
+            where=where,
+            size=size,
+            most=MAX_CHARACTERS,
+        )
     return conditions
 
 
@@ -60,13 +78,30 @@ def check_pointer(value: Any, where: str) -> str:
     try:
         tokens = split_pointer(pointer)
     except ValueError as error:
-        raise Invalid(f"{where} {error}; write it as in /data/key/remoteJid.") from None
-    if tokens[0] not in FIELDS:
         raise Invalid(
-            f"{where} must begin with {', '.join(f'/{name}' for name in FIELDS[:-1])} or /{FIELDS[-1]}."
+            Sentence(
+                "filter.pointer_form",
+                "{where} {reason}; write it as in /data/key/remoteJid.",
+                where=where,
+                reason=error,
+            )
+        ) from None
+    if tokens[0] not in FIELDS:
+        raise Invalid.of(
+            "filter.root",
+            "{where} must begin with {choices} or /{fields}.",
+            where=where,
+            choices=", ".join(f"/{name}" for name in FIELDS[:-1]),
+            fields=FIELDS[-1],
         )
     if len(tokens) > MAX_DEPTH:
-        raise Invalid(f"{where} has {len(tokens)} levels; at most {MAX_DEPTH} are allowed.")
+        raise Invalid.of(
+            "filter.too_deep",
+            "{where} has {count} levels; at most {most} are allowed.",
+            where=where,
+            count=len(tokens),
+            most=MAX_DEPTH,
+        )
     return pointer
 
 
@@ -75,7 +110,7 @@ def check_op(value: Any, where: str) -> FilterOp:
     folded = as_text(value, where)[:32].lower().replace(" ", "").replace("_", "").replace("-", "")
     op = _OPS.get(folded)
     if op is None:
-        raise Invalid(f"{where} must be one of {', '.join(FilterOp)}.")
+        raise Invalid(NOT_ONE_OF(where=where, choices=", ".join(FilterOp)))
     return op
 
 
@@ -84,26 +119,43 @@ def _check_value(op: FilterOp, given: dict[str, Any], where: str) -> Scalar | tu
     if check is None:
         if given.get("value") is not None:
             other = FilterOp.EXISTS if op is FilterOp.NOT_EXISTS else FilterOp.NOT_EXISTS
-            raise Invalid(f"{where} means nothing to {op}: leave it out. For the opposite, use {other}.")
+            raise Invalid.of(
+                "filter.value_without_meaning",
+                "{where} means nothing to {op}: leave it out. For the opposite, use {other}.",
+                where=where,
+                op=op,
+                other=other,
+            )
         return None
     if "value" not in given:
-        raise Invalid(f"{where} is missing.")
+        raise Invalid(MISSING(where=where))
     return check(given["value"], where)
 
 
 def _check_scalar(value: Any, where: str) -> Scalar:
     if not (value is None or isinstance(value, str | int | float)):
-        raise Invalid(f"{where} must be a string, a number, true, false or null, not {kind_of(value)}.")
+        raise Invalid.of(
+            "filter.value_type",
+            "{where} must be a string, a number, true, false or null, not {kind}.",
+            where=where,
+            kind=kind_of(value),
+        )
     if isinstance(value, str) and len(value) > MAX_TEXT:
-        raise Invalid(f"{where} has {len(value):,} characters; at most {MAX_TEXT:,} are allowed.")
+        raise Invalid.of(
+            "filter.text_too_long",
+            "{where} has {count:,} characters; at most {most:,} are allowed.",
+            where=where,
+            count=len(value),
+            most=MAX_TEXT,
+        )
     if isinstance(value, int | float) and not -_MAX_NUMBER < value < _MAX_NUMBER:
-        raise Invalid(f"{where} must be between -2^63 and 2^63.")
+        raise Invalid.of("filter.number_range", "{where} must be between -2^63 and 2^63.", where=where)
     return value
 
 
 def _check_scalars(value: Any, where: str) -> tuple[Scalar, ...]:
     if not as_list(value, where):
-        raise Invalid(f"{where} is empty; name at least one value.")
+        raise Invalid.of("filter.no_values", "{where} is empty; name at least one value.", where=where)
     return list_of(_check_scalar, MAX_IN)(value, where)
 
 

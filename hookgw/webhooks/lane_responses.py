@@ -13,7 +13,7 @@ from hookgw.records.stuck_lanes import advice_for
 from hookgw.web.responses import Count
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class Attempt(Struct, frozen=True, kw_only=True, rename="camel"):
     """One HTTP request of a delivery.
 
     Attributes:
@@ -26,6 +26,10 @@ class Attempt(Struct, frozen=True, kw_only=True):
         answer: the start of the response's body, at most 4 KiB.
         url: what it was sent to, with user and password masked; ``null`` if nothing was to be sent, because a
             plugin failed or the host was known to be unreachable, and for attempts of earlier versions.
+        request_head: the first line and the headers of the request, a line each, as they were sent, with the
+            values of secret ones masked; only of an attempt that was sent and did not deliver, and not in
+            lists.
+        response_headers: the headers of the response to it, in the same form.
     """
 
     number: int
@@ -36,6 +40,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     error: str | None
     answer: str
     url: str | None
+    request_head: str | UnsetType = UNSET
+    response_headers: str | UnsetType = UNSET
 
 
 class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -103,6 +109,8 @@ def present_attempt(attempt: records.Attempt) -> Attempt:
         error=attempt.error,
         answer=attempt.answer,
         url=attempt.url,
+        request_head=attempt.request_head or UNSET,
+        response_headers=attempt.response_headers or UNSET,
     )
 
 

@@ -270,8 +270,9 @@ class WebhookRoutes:
         """Return the newest public key of a registration with signatures `v1a`."""
         newest = self._get(instance, label).secrets[0]
         if newest.signature is not Signature.V1A:
-            raise Conflict(
-                "The registration signs with v1, which has no public key; set signature v1a first."
+            raise Conflict.of(
+                "webhook.no_public_key",
+                "The registration signs with v1, which has no public key; set signature v1a first.",
             )
         return json_response(responses.PublicKey(public_key_of(newest.value)))
 

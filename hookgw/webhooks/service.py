@@ -27,6 +27,7 @@ from hookgw.records.deliveries import Attempt, Delivery, LaneStatistics, Outcome
 from hookgw.records.events import Catalog, Event, new_event_id
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.registrations import DEFAULT_LABEL, Ordering, Registration, in_grace, new_secret
+from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.records.tls_identity import NO_IDENTITY, expired_part
 from hookgw.webhooks.backfills import Backfills, Found
 from hookgw.webhooks.change import RegistrationChange
@@ -110,7 +111,7 @@ class RegistrationService:
     def get(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
         registration = self._registry.find(instance, label)
         if registration is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+            raise NotFound(NO_WEBHOOK(instance=instance, label=label))
         return registration
 
     def by_id(self, registration_id: str) -> Registration | None:
@@ -119,6 +120,9 @@ class RegistrationService:
     def of_instance(self, instance: str) -> list[Registration]:
         """Return an instance's registrations, sorted by label."""
         return self._registry.of_instance(instance)
+
+    def count(self, instance: str) -> int:
+        return self._registry.count(instance)
 
     def page(
         self, after: tuple[str, str], limit: int, among: Collection[str] | None = None
@@ -219,9 +223,10 @@ class RegistrationService:
             new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
             new = new.switched(old, self._clock.steady())
             if backfill and not (new.enabled and not old.enabled):
-                raise Invalid(
+                raise Invalid.of(
+                    "backfill.needs_disabled",
                     "backfill goes with enabled: true, for a webhook that is disabled. For one that is "
-                    "enabled, use /webhook/backfill."
+                    "enabled, use /webhook/backfill.",
                 )
             same = msgspec.structs.replace(new, updated_at=old.updated_at)
             # As JSON: to Python, true and 1 in a filter or in options of a plugin are equal.
@@ -251,8 +256,10 @@ class RegistrationService:
         async with self._registry.changing_existing(instance):
             old = self._registry.find(instance, label)
             if old is None and len(self._registry.of_instance(instance)) >= MOST_REGISTRATIONS:
-                raise Invalid(
-                    f"An instance has at most {MOST_REGISTRATIONS} registrations; delete one first."
+                raise Invalid.of(
+                    "webhook.too_many",
+                    "An instance has at most {most} registrations; delete one first.",
+                    most=MOST_REGISTRATIONS,
                 )
             # The same time for every field of the change; the wall clock, because clients see it.
             new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
@@ -334,8 +341,9 @@ class RegistrationService:
     def _enabled(self, instance: str, label: str) -> Registration:
         registration = self.get(instance, label)
         if not registration.enabled:
-            raise Conflict(
-                "The registration is disabled: nothing is pending. Enable it first (set enabled to true)."
+            raise Conflict.of(
+                "webhook.disabled_nothing_pending",
+                "The registration is disabled: nothing is pending. Enable it first (set enabled to true).",
             )
         return registration
 
@@ -393,10 +401,14 @@ class RegistrationService:
         """
         registration = self.get(instance, label)
         if not registration.enabled:
-            raise Conflict("The registration is disabled: enable it first (set enabled to true).")
+            raise Conflict.of(
+                "webhook.disabled_no_test",
+                "The registration is disabled: enable it first (set enabled to true).",
+            )
         if registration.is_pulled:
-            raise Conflict(
-                "The receiver of this registration fetches: there is no URL to test. Emit an event instead."
+            raise Conflict.of(
+                "webhook.fetched_no_test",
+                "The receiver of this registration fetches: there is no URL to test. Emit an event instead.",
             )
         wanted = (self._catalog.get(name) for name in registration.events)
         first = next((one for one in wanted if one), None)
@@ -435,7 +447,9 @@ class RegistrationService:
         try:
             body = await self._sender.render_body(event, template)
             if body is None:
-                raise Conflict("A plugin filtered the event out, so nothing was sent.")
+                raise Conflict.of(
+                    "webhook.test_filtered", "A plugin filtered the event out, so nothing was sent."
+                )
             headers = await self._sender.prepare(delivery, body, template, 1)
         except PluginFailed as failure:
             return self._sender.failed(1, failure)

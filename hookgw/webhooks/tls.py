@@ -13,6 +13,7 @@ from hookgw.kernel.host_name import parse_host
 from hookgw.kernel.json_fields import text_up_to
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import Schema
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.tls_identity import TlsIdentity, as_pem, fits, read_certificates, read_key
 
 MAX_PEM = 32 * 2**10
@@ -25,11 +26,18 @@ _check_text = text_up_to(MAX_PEM)
 def check_whole(identity: TlsIdentity, where: str) -> None:
     """Check that the parts fit. Instead of a masked key, :func:`unmask_tls` checks the stored one."""
     if identity.client_certificate is not None and identity.client_key is None:
-        raise Invalid(
-            f"{where}.clientCertificate needs its key: send {where}.clientKey, or {MASK} for the stored one."
+        raise Invalid.of(
+            "tls.key_missing",
+            "{where}.clientCertificate needs its key: send {where}.clientKey, or {mask} for the stored one.",
+            where=where,
+            mask=MASK,
         )
     if identity.client_key is not None and identity.client_certificate is None:
-        raise Invalid(f"{where}.clientKey needs its certificate: send {where}.clientCertificate.")
+        raise Invalid.of(
+            "tls.certificate_missing",
+            "{where}.clientKey needs its certificate: send {where}.clientCertificate.",
+            where=where,
+        )
     if identity.client_key != MASK:
         _check_fit(identity, where)
 
@@ -39,7 +47,9 @@ def unmask_tls(given: TlsIdentity, stored: TlsIdentity, where: str = "tls") -> T
     if given.client_key != MASK:
         return given
     if stored.client_key is None:
-        raise Invalid(f"{where}.clientKey is masked, but no key is stored: send it.")
+        raise Invalid.of(
+            "tls.key_masked", "{where}.clientKey is masked, but no key is stored: send it.", where=where
+        )
     identity = msgspec.structs.replace(given, client_key=stored.client_key)
     _check_fit(identity, where)
     return identity
@@ -47,24 +57,38 @@ def unmask_tls(given: TlsIdentity, stored: TlsIdentity, where: str = "tls") -> T
 
 def _check_fit(identity: TlsIdentity, where: str) -> None:
     if identity.client_key is not None and not fits(identity):
-        raise Invalid(f"{where}.clientKey does not fit the first certificate in {where}.clientCertificate.")
+        raise Invalid.of(
+            "tls.key_does_not_fit",
+            "{where}.clientKey does not fit the first certificate in {where}.clientCertificate.",
+            where=where,
+        )
 
 
 def _check_certificates(value: Any, where: str) -> str:
     text = _check_text(value, where)
     # What is here is shown again.
     if "PRIVATE KEY-----" in text:
-        raise Invalid(f"{where} contains a private key: send that in clientKey, and here the certificates.")
+        raise Invalid.of(
+            "tls.holds_key",
+            "{where} contains a private key: send that in clientKey, and here the certificates.",
+            where=where,
+        )
     try:
         certificates = read_certificates(text)
     except ValueError:
-        raise Invalid(
-            f"{where} contains no PEM certificate, which begins with -----BEGIN CERTIFICATE-----, "
-            "or a damaged one."
+        raise Invalid.of(
+            "tls.no_certificate",
+            "{where} contains no PEM certificate, which begins with -----BEGIN CERTIFICATE-----, "
+            "or a damaged one.",
+            where=where,
         ) from None
     if len(certificates) > MAX_CERTIFICATES:
-        raise Invalid(
-            f"{where} has {len(certificates)} certificates; at most {MAX_CERTIFICATES} are allowed."
+        raise Invalid.of(
+            "tls.too_many_certificates",
+            "{where} has {count} certificates; at most {most} are allowed.",
+            where=where,
+            count=len(certificates),
+            most=MAX_CERTIFICATES,
         )
     return as_pem(certificates)
 
@@ -76,7 +100,7 @@ def _check_key(value: Any, where: str) -> str:
     try:
         return read_key(text)
     except ValueError as error:
-        raise Invalid(f"{where} {error}.") from None
+        raise Invalid(Sentence("tls.refused", "{where} {reason}.", where=where, reason=error)) from None
 
 
 def _check_server_name(value: Any, where: str) -> str:
@@ -85,7 +109,11 @@ def _check_server_name(value: Any, where: str) -> str:
         return parse_host(f"[{text}]" if ":" in text else text).removesuffix(".")
     except ValueError:
         # Without the text: a user may have put the key here.
-        raise Invalid(f"{where} must be a host name or an IP address, as in receiver.example.") from None
+        raise Invalid.of(
+            "tls.server_name",
+            "{where} must be a host name or an IP address, as in receiver.example.",
+            where=where,
+        ) from None
 
 
 _PEM: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_PEM}

@@ -47,10 +47,12 @@ def add_routes(app: QuartTrio, gateway: PluginGateway, alerts: Alerts) -> None:
         """
         body = await request.get_json(force=True) if await request.get_data() else {}
         if not isinstance(body, dict) or not body.keys() <= {"channels"}:
-            raise Invalid('The body must be an object such as {"channels": ["phone"]}.')
+            raise Invalid.of(
+                "alerts.body_form", 'The body must be an object such as {{"channels": ["phone"]}}.'
+            )
         names = body.get("channels", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise Invalid('channels must be a list of names, such as ["phone"].')
+            raise Invalid.of("alerts.channels_form", 'channels must be a list of names, such as ["phone"].')
         results = await alerts.test(gateway, names)
         return {"channels": [{"name": name, "error": error} for name, error in results.items()]}
 

@@ -176,7 +176,12 @@ class Alerts:
         for name in chosen:
             if name not in self.options.channels:
                 known = ", ".join(self.options.channels) or "none"
-                raise Invalid(f"There is no channel {name[:64]!r}. The channels are: {known}.")
+                raise Invalid.of(
+                    "alerts.no_channel",
+                    "There is no channel {name!r}. The channels are: {known}.",
+                    name=name[:64],
+                    known=known,
+                )
         results: dict[str, str | None] = {}
 
         async def test_one(name: str) -> None:

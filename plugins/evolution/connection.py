@@ -11,7 +11,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
+from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Sentence, Session
 from hookgw.connectors import found_at, mapping, save_state, text, texts
 
 from .client import Client, Refused
@@ -319,7 +319,9 @@ class Connection:
 
     def _connected(self) -> Client:
         if self.client is None:
-            raise NetworkRefused("The options of the instance are not valid.", status=409)
+            raise NetworkRefused(
+                Sentence("evolution.options", "The options of the instance are not valid."), status=409
+            )
         return self.client
 
 

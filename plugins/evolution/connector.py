@@ -33,6 +33,7 @@ from hookgw import (
     NotSupported,
     ProofRefused,
     ReactionMessage,
+    Sentence,
     Session,
     TemplateMessage,
     TextMessage,
@@ -78,7 +79,7 @@ class Evolution(kit.NetworkConnector[Receiver]):
     )
     options_schema = OPTIONS_SCHEMA
     default_names = Defaults.__struct_fields__
-    not_connected = "The instance is not connected to Evolution API."
+    not_connected = Sentence("evolution.not_connected", "The instance is not connected to Evolution API.")
 
     def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
         """Check the block of the configuration."""
@@ -96,9 +97,10 @@ class Evolution(kit.NetworkConnector[Receiver]):
             options, read_defaults(self.defaults), ""
         )  # the name matters only as the default of remote
         if public_url is None:
-            raise Invalid(
-                "server.public_url is not set: set it in hookgw's configuration to the URL under which "
-                "Evolution API reaches hookgw, because it sends the events there."
+            raise Invalid.of(
+                "evolution.public_url_needed",
+                "server.public_url is not set: set it in hookgw's configuration to the URL under "
+                "which Evolution API reaches hookgw, because it sends the events there.",
             )
 
     async def run(self, session: Session) -> None:
@@ -119,8 +121,9 @@ class Evolution(kit.NetworkConnector[Receiver]):
             try:
                 options = read_options(session.options, read_defaults(self.defaults), session.instance)
                 if "://" not in (session.ingest_url or ""):
-                    raise Invalid(
-                        "server.public_url is not set: Evolution API cannot send its events anywhere."
+                    raise Invalid.of(
+                        "evolution.public_url_missing",
+                        "server.public_url is not set: Evolution API cannot send its events anywhere.",
                     )
             except Invalid as error:
                 await connection.report(ConnectionState.CLOSE, _BAD_REQUEST, message=str(error))
@@ -140,11 +143,15 @@ class Evolution(kit.NetworkConnector[Receiver]):
         """
         receiver = self.connections.get(session)
         if receiver is None:
-            raise Unavailable("The connector is about to start. Retry later.")
+            raise Unavailable.of("evolution.starting", "The connector is about to start. Retry later.")
         if not kit.is_secret(request.headers.get(PROOF, ""), receiver.connection.state.secret):
-            raise ProofRefused(f"The header {PROOF} is missing, or is not the one that hookgw has set.")
+            raise ProofRefused.of(
+                "evolution.proof",
+                "The header {proof} is missing, or is not the one that hookgw has set.",
+                proof=PROOF,
+            )
         if request.method != "POST":
-            raise NotSupported("Evolution API sends its events with POST.")
+            raise NotSupported.of("evolution.post_only", "Evolution API sends its events with POST.")
         try:
             await receiver.take(request.body, request.path)
         except ValueError:
@@ -166,7 +173,9 @@ class Evolution(kit.NetworkConnector[Receiver]):
         path, body = request_of(message)
         sent = await client.call("POST", path, body)
         if not isinstance(found_at(sent, "key", "id"), str):
-            raise NetworkRefused("Evolution API did not say which message it has sent.")
+            raise NetworkRefused.of(
+                "evolution.no_sent_message", "Evolution API did not say which message it has sent."
+            )
         sent.setdefault("message", {})
         sent.setdefault("status", "PENDING")
         if type(sent.get("messageTimestamp")) is not int:
@@ -257,7 +266,7 @@ class Evolution(kit.NetworkConnector[Receiver]):
                 raise
             answer = None
         if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
-            raise NotFound(f"Evolution API knows no group {group}.")
+            raise NotFound.of("evolution.no_group", "Evolution API knows no group {group}.", group=group)
         return answer
 
     async def media_reference(self, session: Session, key: MessageKey) -> str | None:
@@ -272,7 +281,9 @@ class Evolution(kit.NetworkConnector[Receiver]):
             await send_file(self._connected(session), reference, sink)
         except Refused as error:
             if error.remote_status == _BAD_REQUEST:
-                raise NotFound(f"Evolution API does not have the file: {error}") from error
+                raise NotFound.of(
+                    "evolution.no_file", "Evolution API does not have the file: {error}", error=error
+                ) from error
             raise
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:

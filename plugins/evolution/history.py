@@ -64,9 +64,16 @@ async def _find(
         may_pass = error.remote_status in _PASSING or (is_patient and error.remote_status >= 500)
         if may_pass or error.is_missing:
             raise
-        raise NotSupported(f"Evolution API does not show its messages. {error}") from error
+        raise NotSupported.of(
+            "evolution.no_messages_shown",
+            "Evolution API does not show its messages. {error}",
+            error=error,
+        ) from error
     if any(not first <= _time_of(one) <= last for one in found):
-        raise NotSupported("This version of Evolution API does not find messages by their time.")
+        raise NotSupported.of(
+            "evolution.no_messages_by_time",
+            "This version of Evolution API does not find messages by their time.",
+        )
     return found
 
 

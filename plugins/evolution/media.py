@@ -96,7 +96,9 @@ class _File:
     async def write(self, chunk: bytes) -> None:
         self._left -= len(chunk)
         if self._left < 0:
-            raise TooLarge(f"The file has more than {self._limit:,} bytes.")
+            raise TooLarge.of(
+                "evolution.file_too_long", "The file has more than {limit:,} bytes.", limit=self._limit
+            )
         self.parts.append(chunk)
 
 
@@ -119,7 +121,7 @@ async def send_file(client: Client, reference: str, sink: MediaSink) -> None:
     try:
         remote_jid, from_me, id_ = json.loads(reference)
     except (ValueError, TypeError):
-        raise NotFound("The link does not name a message.") from None
+        raise NotFound.of("evolution.link_without_message", "The link does not name a message.") from None
     await _send(client, {"key": {"remoteJid": remote_jid, "fromMe": from_me, "id": id_}}, sink)
 
 
@@ -136,7 +138,9 @@ async def _send(client: Client, message: dict[str, Any], sink: MediaSink) -> Non
                 break
         before, found, waiting = head.partition(_START)
         if not found:
-            raise NetworkRefused("Evolution API did not answer with a file.")
+            raise NetworkRefused.of(
+                "evolution.answer_without_file", "Evolution API did not answer with a file."
+            )
         described = _described(before)
         await sink.begin(
             mimetype=text(described.get("mimetype")) or "application/octet-stream",
@@ -147,7 +151,9 @@ async def _send(client: Client, message: dict[str, Any], sink: MediaSink) -> Non
             try:
                 waiting += await anext(chunks)
             except StopAsyncIteration:
-                raise NetworkRefused("Evolution API has cut the file off.") from None
+                raise NetworkRefused.of(
+                    "evolution.file_cut_off", "Evolution API has cut the file off."
+                ) from None
         # A few bytes follow, with which the connection is free for other requests.
         left = _LONGEST_HEAD
         async for chunk in chunks:
@@ -162,7 +168,9 @@ async def _write(base64: bytes, sink: MediaSink) -> bool:
     try:
         content = binascii.a2b_base64(part if end else part[: len(part) // 4 * 4], strict_mode=True)
     except binascii.Error:
-        raise NetworkRefused("Evolution API did not answer with a file in base64.") from None
+        raise NetworkRefused.of(
+            "evolution.file_not_base64", "Evolution API did not answer with a file in base64."
+        ) from None
     if content:
         await sink.write(content)
     return bool(end)

@@ -38,7 +38,9 @@ async def found_messages(client: Client, query: MessageQuery) -> dict[str, Any]:
     page = answer.get("messages") if isinstance(answer, dict) else None
     records = page.get("records") if isinstance(page, dict) else None
     if not isinstance(page, dict) or not isinstance(records, NetworkEvents | list):
-        raise NetworkRefused("Evolution API did not answer with messages.")
+        raise NetworkRefused.of(
+            "evolution.answer_without_messages", "Evolution API did not answer with messages."
+        )
     return {"messages": {**page, "records": [one for one in records if isinstance(one, dict)]}}
 
 

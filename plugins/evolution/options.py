@@ -132,29 +132,38 @@ def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> 
     own = {name: value for name, value in options.items() if name in OPTIONS_SCHEMA["properties"]}
     base_url = own.get("base_url") or defaults.base_url
     if not base_url:
-        raise Invalid(
-            "base_url is missing: give the instance this option, or set "
-            f"{_ROOT}.base_url in the configuration."
+        raise Invalid.of(
+            "evolution.base_url_missing",
+            "base_url is missing: give the instance this option, or set {root}.base_url in the "
+            "configuration.",
+            root=_ROOT,
         )
     base_url = _checked_url(base_url)
     api_key = own.get("api_key")
     if not api_key:
         # The operator's key must not go to a server that somebody with the key of one instance has chosen ...
         if defaults.api_key and base_url != _checked_url(defaults.base_url or base_url):
-            raise Invalid(
-                f"api_key is missing: that of {_ROOT} is only for its own base_url, so an instance with "
-                "another base_url needs this option."
+            raise Invalid.of(
+                "evolution.api_key_of_other_server",
+                "api_key is missing: that of {root} is only for its own base_url, so an instance "
+                "with another base_url needs this option.",
+                root=_ROOT,
             )
         # ... and it opens every instance of its own server.
         if defaults.api_key and own.get("remote"):
-            raise Invalid(
-                f"api_key is missing: that of {_ROOT} is only for remote instances of the same name, so an "
-                "instance with the option remote needs this option, such as the remote instance's token."
+            raise Invalid.of(
+                "evolution.api_key_of_remote",
+                "api_key is missing: that of {root} is only for remote instances of the same name, "
+                "so an instance with the option remote needs this option, such as the remote "
+                "instance's token.",
+                root=_ROOT,
             )
         api_key = defaults.api_key
     if not api_key:
-        raise Invalid(
-            f"api_key is missing: give the instance this option, or set {_ROOT}.api_key in the configuration."
+        raise Invalid.of(
+            "evolution.api_key_missing",
+            "api_key is missing: give the instance this option, or set {root}.api_key in the configuration.",
+            root=_ROOT,
         )
     given = {"remote_events": defaults.remote_events, "media_links": defaults.media_links, **own}
     named = {"base_url": base_url, "api_key": api_key, "remote": own.get("remote") or instance}
@@ -166,8 +175,9 @@ def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> 
 def _checked_url(text: str) -> str:
     url = server_url(text)
     if url is None or not is_bare(url):
-        raise Invalid(
+        raise Invalid.of(
+            "evolution.base_url_form",
             "base_url must be the URL of Evolution API without user, password and query, such as "
-            "https://evolution.example.org."
+            "https://evolution.example.org.",
         )
     return text.rstrip("/")

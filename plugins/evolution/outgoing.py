@@ -90,7 +90,7 @@ def _media(message: MediaMessage, body: dict[str, Any]) -> tuple[str, dict[str, 
     # It fetches a URL itself.
     file = message.url or base64.b64encode(message.content or b"").decode()
     if not file:
-        raise Invalid("media: the file is empty.")
+        raise Invalid.of("evolution.empty_file", "media: the file is empty.")
     if message.kind is MediaKind.STICKER:
         return "message/sendSticker", body | {"sticker": file}
     if message.kind is MediaKind.AUDIO and message.is_voice:
@@ -109,9 +109,12 @@ def _card(contact: Contact) -> dict[str, Any]:
     with suppress(Invalid):
         digits = whatsapp_number_of(contact.phone_number)
     if len(digits) < _LEAST_NUMBER:
-        raise Invalid(
-            f"contact: Evolution API needs the phone number of {contact.full_name!r} with its "
-            f"country code, and {_LEAST_NUMBER} to 15 digits."
+        raise Invalid.of(
+            "evolution.contact_number",
+            "contact: Evolution API needs the phone number of {name!r} with its country code, "
+            "and {least} to 15 digits.",
+            name=contact.full_name,
+            least=_LEAST_NUMBER,
         )
     return {
         "fullName": contact.full_name,

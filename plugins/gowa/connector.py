@@ -31,11 +31,16 @@ from hookgw import (
     NotSupported,
     ProofRefused,
     ReactionMessage,
+    Sentence,
     Session,
     TextMessage,
     Unavailable,
 )
 from hookgw.connectors import (
+    BODY_NOT_OBJECT,
+    BODY_REFUSED,
+    EMPTY_TEXT,
+    PRESENCE_WITHOUT_CHAT,
     NetworkConnector,
     attach_file,
     check_mimetype,
@@ -85,7 +90,7 @@ class Gowa(NetworkConnector[Connection]):
 
     options_schema = OPTIONS_SCHEMA
     default_names = DEFAULTS
-    not_connected = "The instance is not connected to its GOWA server."
+    not_connected = Sentence("gowa.not_connected", "The instance is not connected to its GOWA server.")
 
     def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
         """Check the block of the configuration."""
@@ -122,15 +127,16 @@ class Gowa(NetworkConnector[Connection]):
             raise Unavailable(self.not_connected)
         proof = request.headers.get("x-hub-signature-256", "")
         if not is_signature(proof.removeprefix("sha256="), connection.state.secret, request.body):
-            raise ProofRefused(
-                "X-Hub-Signature-256 is not the HMAC-SHA256 of the body with the device's secret."
+            raise ProofRefused.of(
+                "gowa.proof",
+                "X-Hub-Signature-256 is not the HMAC-SHA256 of the body with the device's secret.",
             )
         try:
             envelope = await session.decode_json(request.body, events=("",))
         except ValueError as error:
-            raise Invalid(f"The body {error}.") from None
+            raise Invalid(BODY_REFUSED(reason=error)) from None
         if not isinstance(envelope, dict):
-            raise Invalid("The body is not a JSON object.")
+            raise Invalid(BODY_NOT_OBJECT)
         if text(envelope.get("session_id")) not in ("", connection.options.device):
             return IngestResponse(body=b"This instance has another device.")
         account = Account(media_url=session.media_url, report=hashlib.sha256(request.body).hexdigest())
@@ -180,7 +186,7 @@ class Gowa(NetworkConnector[Connection]):
         """Replace the text of a message of the account."""
         connection, chat = self.connections.of(session), whatsapp_chat_of(key.remote_jid or number)
         if not text:
-            raise Invalid("text must not be empty.")
+            raise Invalid(EMPTY_TEXT)
         with _noting_logout(connection):
             body = {"phone": chat, "message": text}
             await connection.client.call("POST", "message", key.id, "update", body=body)
@@ -212,7 +218,7 @@ class Gowa(NetworkConnector[Connection]):
                 await connection.set_presence(presence)
                 return
             if number is None:
-                raise Invalid(f"presence: {presence} is shown in a chat; say in which with number.")
+                raise Invalid(PRESENCE_WITHOUT_CHAT(presence=presence))
             # GOWA cannot show that the account records.
             body = {"phone": whatsapp_chat_of(number), "action": "stop" if presence == "paused" else "start"}
             await connection.client.call("POST", "send", "chat-presence", body=body)
@@ -275,7 +281,7 @@ class Gowa(NetworkConnector[Connection]):
         """Let the server fetch the file of a message from WhatsApp; return where it has it, and its type."""
         parts = parts_of_link(reference)
         if parts is None:
-            raise NotFound("The link does not name a file of GOWA.")
+            raise NotFound.of("gowa.link", "The link does not name a file of GOWA.")
         chat, id_ = parts
         with _noting_logout(connection):
             try:
@@ -284,7 +290,9 @@ class Gowa(NetworkConnector[Connection]):
                 )
             except Refused as error:
                 if error.remote_status in (404, 500) and not error.is_logged_out:
-                    raise NotFound(f"The GOWA server does not have the file. {error}") from error
+                    raise NotFound.of(
+                        "gowa.no_file", "The GOWA server does not have the file. {error}", error=error
+                    ) from error
                 raise
         path = text(answer.get("file_path"))
         return path, mimetypes.guess_type(path)[0]
@@ -321,13 +329,13 @@ def _request_of(message: Message) -> tuple[list[str], dict[str, Any]]:
             number = whatsapp_number_of(contact.phone_number)
             return ["send", "contact"], {"contact_name": contact.full_name, "contact_phone": number}
         case ContactMessage():
-            raise NotSupported("GOWA sends one contact at a time.")
+            raise NotSupported.of("gowa.one_contact", "GOWA sends one contact at a time.")
         case ReactionMessage():
             return ["message", message.key.id, "reaction"], {"emoji": message.reaction}
         case MediaMessage():
             more = filled(caption=message.caption, ptt="true" if message.is_voice else "")
             return ["send", _SEND[message.kind][0]], more
-    raise NotSupported("GOWA has no such messages.")
+    raise NotSupported.of("gowa.not_supported", "GOWA has no such messages.")
 
 
 def _file_in(event: NewEvent) -> str:
@@ -353,7 +361,9 @@ async def _form_of(message: MediaMessage, session: Session) -> tuple[dict[str, A
     field, usual = _SEND[message.kind]
     sent = await file_to_send(message, session, limit=LARGEST_FILE)
     if len(sent.content) > LARGEST_FILE:
-        raise Invalid(f"media: GOWA takes files of at most {LARGEST_FILE:,} bytes.")
+        raise Invalid.of(
+            "gowa.file_too_long", "media: GOWA takes files of at most {most:,} bytes.", most=LARGEST_FILE
+        )
     said = "" if sent.said in ("application/octet-stream", "binary/octet-stream") else sent.said
     mimetype = check_mimetype(
         message.mimetype or said or mimetypes.guess_type(sent.name)[0] or usual, parameters=True

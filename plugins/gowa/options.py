@@ -97,26 +97,38 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any], *, instan
     """
     base_url = options.get("base_url") or defaults.get("base_url")
     if not base_url:
-        raise Invalid(f"Set base_url, the URL of the GOWA server, {_PLACES}.")
+        raise Invalid.of(
+            "gowa.base_url_missing", "Set base_url, the URL of the GOWA server, {places}.", places=_PLACES
+        )
     if base_url != defaults.get("base_url"):
         # The operator's password is for the operator's server.
         defaults = {}
     found = kit.read_options({"device": instance, **defaults, **options}, Options)
     _check_url(found.base_url)
     if ":" in found.user or not (found.user + found.password).isprintable():
-        raise Invalid("user and password must be printable, and user must have no colon.")
+        raise Invalid.of(
+            "gowa.user_form", "user and password must be printable, and user must have no colon."
+        )
     return msgspec.structs.replace(found, number=found.number and whatsapp_number_of(found.number))
 
 
 def _check_url(base_url: str) -> None:
     url = server_url(base_url)
     if url is not None and url.userinfo:
-        raise Invalid("base_url must not contain a user or a password: set user and password beside it.")
+        raise Invalid.of(
+            "gowa.base_url_user",
+            "base_url must not contain a user or a password: set user and password beside it.",
+        )
     if url is None or not is_bare(url):
-        raise Invalid("base_url: use the URL of the GOWA server, such as http://gowa:3000.")
+        raise Invalid.of(
+            "gowa.base_url_form", "base_url: use the URL of the GOWA server, such as http://gowa:3000."
+        )
 
 
 def check_public_url(public_url: str | None) -> None:
     """Raise Invalid if the network cannot reach hookgw."""
     if not public_url:
-        raise Invalid("Set server.public_url in the configuration: GOWA sends its events to that address.")
+        raise Invalid.of(
+            "gowa.public_url_missing",
+            "Set server.public_url in the configuration: GOWA sends its events to that address.",
+        )

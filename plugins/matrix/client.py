@@ -138,7 +138,7 @@ class Client(NetworkClient):
         """
         address = _MXC.fullmatch(reference)
         if address is None:
-            raise NotFound("The link does not name a file of Matrix.")
+            raise NotFound.of("matrix.link", "The link does not name a file of Matrix.")
         # Servers before version 1.11 of the specification have only the second path.
         path = f"{quote(address[1], safe='')}/{quote(address[2], safe='')}"
         async with AsyncExitStack() as stack:

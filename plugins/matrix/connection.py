@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import trio
 
-from hookgw import EventLeftOut, Invalid, NetworkRefused, Session
+from hookgw import EventLeftOut, Invalid, NetworkRefused, Sentence, Session
 from hookgw.connectors import Recent, each, found_at, mapping, number, repr_without, save_state, strings, text
 
 from . import events
@@ -279,7 +279,13 @@ class Connection:
                 await self._enter(new)
             except Refused as error:
                 raise NetworkRefused(
-                    f"The room {room} was replaced by {new}, which the account cannot join: {error}",
+                    Sentence(
+                        "matrix.room_replaced",
+                        "The room {room} was replaced by {new}, which the account cannot join: {error}",
+                        room=room,
+                        new=new,
+                        error=error,
+                    ),
                     code=error.code,
                     status=error.status,
                     retry_after=error.retry_after,
@@ -330,8 +336,10 @@ class Connection:
             # Two messages at once must not create two rooms.
             async with self._direct_lock:
                 return await self._find_direct_room(number) or await self._create_direct_room(number)
-        raise Invalid(
-            f"number: {number!r} is neither a room (!…), nor an alias (#…:server), nor a user (@…:server)."
+        raise Invalid.of(
+            "matrix.number_form",
+            "number: {number!r} is neither a room (!…), nor an alias (#…:server), nor a user (@…:server).",
+            number=number,
         )
 
     async def _find_direct_room(self, user: str) -> str:
@@ -430,7 +438,9 @@ class Connection:
             answer = await self.client.put("rooms", room, "send", kind, transaction, body=content)
             id_ = text(answer.get("event_id"))
             if not id_:
-                raise NetworkRefused("The homeserver did not say which event it stored.")
+                raise NetworkRefused.of(
+                    "matrix.no_event_id", "The homeserver did not say which event it stored."
+                )
             self.authors.put(id_, self.user)
             self._sent.put(id_, True)
         return id_

@@ -70,7 +70,7 @@ class Matrix(kit.NetworkConnector[Connection]):
         if isinstance(message, ReactionMessage):
             return await self._react(connection, message, key)
         if not isinstance(message, TextMessage | LocationMessage | MediaMessage):
-            raise NotSupported("Matrix has no such messages.")
+            raise NotSupported.of("matrix.not_supported", "Matrix has no such messages.")
         if message.reply_to is not None:
             outgoing.check_id(message.reply_to)
         room = await connection.room_to_write_to(await connection.room_of(message.number))
@@ -133,7 +133,11 @@ class Matrix(kit.NetworkConnector[Connection]):
             await connection.client.put("presence", connection.user, "status", body=status)
             return
         if number is None:
-            raise Invalid(f"presence: {presence} is shown in a room; say in which with number.")
+            raise Invalid.of(
+                "matrix.presence_without_room",
+                "presence: {presence} is shown in a room; say in which with number.",
+                presence=presence,
+            )
         is_typing = presence in ("composing", "recording")
         typing: dict[str, Any] = {"typing": is_typing}
         if is_typing:
@@ -174,7 +178,7 @@ class Matrix(kit.NetworkConnector[Connection]):
                 await kit.pass_file(response, sink)
         except Refused as error:
             if error.code == "M_NOT_FOUND":
-                raise NotFound("The homeserver no longer has the file.") from error
+                raise NotFound.of("matrix.no_file", "The homeserver no longer has the file.") from error
             raise
 
     async def _react(self, connection: Connection, message: ReactionMessage, key: str) -> dict[str, Any]:
@@ -186,7 +190,7 @@ class Matrix(kit.NetworkConnector[Connection]):
             return await self._send(connection, room, kind, content, key)
         own = await connection.own_reaction(room, message.key.id)
         if own is None:
-            raise Invalid("The account has not reacted to this message.")
+            raise Invalid.of("matrix.no_reaction", "The account has not reacted to this message.")
         await connection.redact(room, own, outgoing.transaction_id(key))
         return self._payload(connection, room, kind, content, own)
 

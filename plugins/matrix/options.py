@@ -72,8 +72,11 @@ def read_options(options: dict[str, Any]) -> Options:
     """
     found = kit.read_options(options, Options)
     if server_url(found.homeserver) is None:
-        raise Invalid("homeserver: use the URL of the homeserver, such as https://matrix.example.org.")
+        raise Invalid.of(
+            "matrix.homeserver_form",
+            "homeserver: use the URL of the homeserver, such as https://matrix.example.org.",
+        )
     check_token("access_token", found.access_token)
     if not found.access_token and not (found.user and found.password):
-        raise Invalid("Set the options user and password, or access_token.")
+        raise Invalid.of("matrix.login_missing", "Set the options user and password, or access_token.")
     return found

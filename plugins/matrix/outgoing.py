@@ -15,7 +15,7 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.connectors import MediaUrl, sent_data
+from hookgw.connectors import EMPTY_TEXT, MediaUrl, sent_data
 
 from .content import message_of
 from .events import SOURCE, TRANSACTION_PREFIX
@@ -84,7 +84,7 @@ def event_of(
 def edit_of(key: MessageKey, text: str) -> dict[str, Any]:
     """Return the content of the event that replaces a message's text."""
     if not text:
-        raise Invalid("text must not be empty.")
+        raise Invalid(EMPTY_TEXT)
     return {
         "msgtype": "m.text",
         "body": f"* {text}",  # for clients that do not know of edits
@@ -121,9 +121,17 @@ def payload_of(
 def check_id(key: MessageKey) -> None:
     """Raise Invalid unless a key names an event."""
     if not key.id.startswith("$"):
-        raise Invalid(f"key.id: {key.id!r} is not the id of a Matrix event, which begins with $.")
+        raise Invalid.of(
+            "matrix.event_id_form",
+            "key.id: {id!r} is not the id of a Matrix event, which begins with $.",
+            id=key.id,
+        )
 
 
 def encrypted_room(room: str) -> NotSupported:
     """Return the error for a message to an encrypted room."""
-    return NotSupported(f"The room {room} is end-to-end encrypted, and hookgw does not support that.")
+    return NotSupported.of(
+        "matrix.room_encrypted",
+        "The room {room} is end-to-end encrypted, and hookgw does not support that.",
+        room=room,
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from hookgw import InstanceSettings, NetworkRefused
+from hookgw import InstanceSettings, NetworkRefused, Sentence
 
 from .options import Options
 
@@ -47,7 +47,10 @@ class Connection:
         """
         if self.random.random() < self.options.fail_send:
             raise NetworkRefused(
-                "The simulator refused the message because of its option fail_send.",
+                Sentence(
+                    "simulator.fail_send",
+                    "The simulator refused the message because of its option fail_send.",
+                ),
                 code="SIMULATED_FAILURE",
             )
         if self.options.limit_rate is None:
@@ -56,7 +59,11 @@ class Connection:
         if wait > 0:
             # Not slept here: the caller decides whether to wait.
             raise NetworkRefused(
-                f"The simulator takes {self.options.limit_rate:g} messages per second (option limit_rate).",
+                Sentence(
+                    "simulator.limit_rate",
+                    "The simulator takes {limit_rate:g} messages per second (option limit_rate).",
+                    limit_rate=self.options.limit_rate,
+                ),
                 code="RATE_LIMIT",
                 status=429,
                 retry_after=wait,

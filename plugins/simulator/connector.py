@@ -21,11 +21,12 @@ from hookgw import (
     NetworkRefused,
     NotFound,
     QRCode,
+    Sentence,
     Session,
     TextMessage,
     Unavailable,
 )
-from hookgw.connectors import NetworkConnector, answer_challenge
+from hookgw.connectors import EMPTY_TEXT, NetworkConnector, answer_challenge
 
 from . import traffic
 from .connection import Connection
@@ -42,6 +43,8 @@ STATUS_STEPS = ("SERVER_ACK", "DELIVERY_ACK", "READ")
 
 _CHUNK = 4096
 _NEVER = float("inf")
+
+_NOT_CONNECTED = Sentence("simulator.not_connected", "The simulator is not connected.")
 
 
 class Simulator(NetworkConnector[Connection]):
@@ -110,7 +113,7 @@ class Simulator(NetworkConnector[Connection]):
         """
         chat = chat_of(message.number)
         if isinstance(message, TextMessage) and not message.text:
-            raise Invalid("text must not be empty.")
+            raise Invalid(EMPTY_TEXT)
         connection = self._connection_of(session)
         message_id = message_id_of(session.instance, key)
         sent = connection.sent.get(message_id)
@@ -140,7 +143,7 @@ class Simulator(NetworkConnector[Connection]):
         connection = self.connections.get(session)
         if connection is None:
             # The network repeats the request after a 503, and not after a 4xx.
-            raise Unavailable("The simulator is not connected.")
+            raise Unavailable(_NOT_CONNECTED)
         events = []
         for message in messages:
             payload = traffic.written(
@@ -237,7 +240,7 @@ class Simulator(NetworkConnector[Connection]):
         for found in await self.list_groups(session, with_participants=True):
             if found["id"] == group:
                 return found
-        raise NotFound(f"The simulator has no group {group}.")
+        raise NotFound.of("simulator.no_group", "The simulator has no group {group}.", group=group)
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send the picture of an incoming message to a sink.
@@ -246,7 +249,10 @@ class Simulator(NetworkConnector[Connection]):
             NotFound: the option ``lose_media`` says so.
         """
         if self._options_of(session).lose_media:
-            raise NotFound("The simulator no longer has the file, because of its option lose_media.")
+            raise NotFound.of(
+                "simulator.media_lost",
+                "The simulator no longer has the file, because of its option lose_media.",
+            )
         picture = png_of(reference)
         await sink.begin(mimetype="image/png", size=len(picture), file_name=f"{reference}.png")
         # In parts, as a real file comes from its network: no file is in memory as a whole.
@@ -259,7 +265,7 @@ class Simulator(NetworkConnector[Connection]):
     def _connection_of(self, session: Session) -> Connection:
         connection = self.connections.get(session)
         if connection is None:
-            raise NetworkRefused("The simulator is not connected.", code="NOT_CONNECTED")
+            raise NetworkRefused(_NOT_CONNECTED, code="NOT_CONNECTED")
         return connection
 
     async def _check_own(self, session: Session, key: MessageKey) -> None:
@@ -267,7 +273,9 @@ class Simulator(NetworkConnector[Connection]):
         await trio.lowlevel.checkpoint()
         if not key.from_me:
             raise NetworkRefused(
-                "Only messages of the account itself can be changed.", code="NOT_OWN", status=403
+                Sentence("simulator.foreign_message", "Only messages of the account itself can be changed."),
+                code="NOT_OWN",
+                status=403,
             )
 
 

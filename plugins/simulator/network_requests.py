@@ -30,8 +30,9 @@ async def read_messages(session: Session, request: IngestRequest, options: Optio
     """
     algorithm, _, signature = request.headers.get("x-hub-signature-256", "").partition("=")
     if algorithm != "sha256" or not is_signature(signature, options.app_secret, request.body):
-        raise ProofRefused(
-            "x-hub-signature-256 is not the HMAC-SHA256 of the body with the option app_secret."
+        raise ProofRefused.of(
+            "simulator.proof",
+            "x-hub-signature-256 is not the HMAC-SHA256 of the body with the option app_secret.",
         )
     try:
         body = await session.decode_json(request.body, events=("/messages/#",))
@@ -40,7 +41,9 @@ async def read_messages(session: Session, request: IngestRequest, options: Optio
             raise ValueError("it has no list `messages`")  # noqa: TRY004
         return await session.in_turns(_converted(messages))
     except ValueError as error:
-        raise Invalid(f"The body is not a request of the simulated network: {error}.") from None
+        raise Invalid.of(
+            "simulator.body", "The body is not a request of the simulated network: {error}.", error=error
+        ) from None
 
 
 def _converted(messages: NetworkEvents) -> Generator[None, None, list[InboundMessage]]:

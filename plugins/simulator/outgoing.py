@@ -28,9 +28,11 @@ def chat_of(number: str) -> str:
     """
     chat = whatsapp_chat_of(number)
     if not chat.endswith(("@s.whatsapp.net", "@g.us")):
-        raise Invalid(
-            f"number: {number!r} is not a phone number; use 7 to 15 digits with the country code, or the id"
-            " of a person or a group."
+        raise Invalid.of(
+            "simulator.number_form",
+            "number: {number!r} is not a phone number; use 7 to 15 digits with the country code, "
+            "or the id of a person or a group.",
+            number=number,
         )
     return chat
 

@@ -141,15 +141,18 @@ class Client(NetworkClient):
                     reason, code=error.code, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE
                 ) from None
             if error.error_code == HTTPStatus.BAD_REQUEST:
-                raise NotFound("Telegram no longer has the file, or never had it.") from None
+                raise NotFound.of(
+                    "telegram.no_file", "Telegram no longer has the file, or never had it."
+                ) from None
             raise
         path = text(found.get("file_path"))
         parts = path.split("/")
         # The path comes from the server. It must not lead to a method of the API, or out of the bot's files.
         if not _FILE_PATH.fullmatch(path) or not all(part.strip(". ") for part in parts):
-            raise NotFound(
-                "The Bot API server does not say where the file is in a form that can be fetched over HTTP. "
-                "A local server must run without --local."
+            raise NotFound.of(
+                "telegram.file_not_over_http",
+                "The Bot API server does not say where the file is in a form that can be fetched "
+                "over HTTP. A local server must run without --local.",
             )
         url = f"{self._base}/file/bot{self._token}/{quote(path)}"
         async with self.open("GET", url, timeout=FILE_TIMEOUT) as response:
@@ -163,7 +166,7 @@ class Client(NetworkClient):
     def refusal(self, response: httpx.Response, answer: Any) -> Exception:  # noqa: ARG002
         """Return the error for a download without success."""
         if response.status_code == HTTPStatus.NOT_FOUND:
-            return NotFound("Telegram no longer has the file.")
+            return NotFound.of("telegram.file_gone", "Telegram no longer has the file.")
         return Unreachable(_STATUS_UNKNOWN.format(response.status_code))
 
     def unreachable(self, error: httpx.HTTPError) -> Unreachable:

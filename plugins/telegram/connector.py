@@ -24,12 +24,13 @@ from hookgw import (
     NetworkRefused,
     NotSupported,
     ReactionMessage,
+    Sentence,
     Session,
     TextMessage,
     Unavailable,
 )
 from hookgw import connectors as kit
-from hookgw.connectors import mapping
+from hookgw.connectors import PRESENCE_WITHOUT_CHAT, mapping
 
 from . import outgoing
 from .client import Refused
@@ -63,7 +64,7 @@ class Telegram(kit.NetworkConnector[Connection]):
 
     options_schema = OPTIONS_SCHEMA
     default_names = Defaults.__struct_fields__
-    not_connected = "The instance is not connected to Telegram."
+    not_connected = Sentence("telegram.account_not_connected", "The instance is not connected to Telegram.")
 
     def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options of the configuration, with those that it leaves out."""
@@ -102,7 +103,7 @@ class Telegram(kit.NetworkConnector[Connection]):
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Store the events of an update that Telegram posts."""
         if (connection := self.connections.get(session)) is None:
-            raise Unavailable("The instance is not connected.")
+            raise Unavailable.of("telegram.not_connected", "The instance is not connected.")
         return await receive(connection, request)
 
     async def logout(self, session: Session) -> None:
@@ -131,7 +132,7 @@ class Telegram(kit.NetworkConnector[Connection]):
         elif isinstance(message, ReactionMessage):
             return await self._react(connection, message)
         else:
-            raise NotSupported("Telegram has no such messages.")
+            raise NotSupported.of("telegram.not_supported", "Telegram has no such messages.")
         data = _own_message(connection, sent)
         connection.note("sent", data["key"]["remoteJid"], data["key"]["id"])
         return data
@@ -188,9 +189,10 @@ class Telegram(kit.NetworkConnector[Connection]):
         for key in keys:
             target = outgoing.target_of(key.remote_jid)
             if not target.connection:
-                raise NotSupported(
-                    "Bots of Telegram send no read receipts. Only messages of a connected business account "
-                    "can be marked as read."
+                raise NotSupported.of(
+                    "telegram.no_read_receipts",
+                    "Bots of Telegram send no read receipts. Only messages of a connected business "
+                    "account can be marked as read.",
                 )
             calls.append({**_chat_parameters(target), "message_id": outgoing.message_id(key)})
         for parameters in calls:
@@ -202,9 +204,11 @@ class Telegram(kit.NetworkConnector[Connection]):
         """Show in a chat that the bot writes, or records, and repeat that until the delay is over."""
         connection = self.connections.of(session)
         if presence in ("available", "unavailable"):
-            raise NotSupported("Bots of Telegram are neither online nor offline.")
+            raise NotSupported.of(
+                "telegram.no_own_presence", "Bots of Telegram are neither online nor offline."
+            )
         if number is None:
-            raise Invalid(f"presence: {presence} is shown in a chat; say in which with number.")
+            raise Invalid(PRESENCE_WITHOUT_CHAT(presence=presence))
         parameters = outgoing.target_of(number).parameters
         action = _ACTIONS.get(presence)
         if action is None:  # "paused": apps show no action for longer than 5 s
@@ -262,7 +266,10 @@ class Telegram(kit.NetworkConnector[Connection]):
     async def _react(self, connection: Connection, message: ReactionMessage) -> dict[str, Any]:
         target = outgoing.target_of(message.key.remote_jid or message.number)
         if target.connection:
-            raise NotSupported("Telegram lets bots react in no chat of a business account.")
+            raise NotSupported.of(
+                "telegram.no_business_reactions",
+                "Telegram lets bots react in no chat of a business account.",
+            )
         id_ = outgoing.message_id(message.key)
         reaction = [{"type": "emoji", "emoji": message.reaction}] if message.reaction else []
         parameters = {**_chat_parameters(target), "message_id": id_, "reaction": reaction}
@@ -311,7 +318,9 @@ def _own_message(connection: Connection, sent: Any) -> dict[str, Any]:
     message = mapping(sent)
     data = message_data(message, connection.bot)
     if data is None:
-        raise NetworkRefused("The Bot API server did not say which message it stored.")
+        raise NetworkRefused.of(
+            "telegram.no_message_id", "The Bot API server did not say which message it stored."
+        )
     # In a channel, the channel is the author.
     data["key"]["fromMe"] = True
     return {**data, "status": "SERVER_ACK"}

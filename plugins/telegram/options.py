@@ -76,13 +76,17 @@ def read_options(options: dict[str, Any]) -> Options:
         Invalid: an option is missing or wrong; the message names it, and does not repeat the token.
     """
     if not options.get("bot_token"):
-        raise Invalid(
+        raise Invalid.of(
+            "telegram.token_missing",
             "bot_token is missing: set the option to the token that @BotFather gave for the bot "
-            "(PATCH /instance/options), and connect the instance."
+            "(PATCH /instance/options), and connect the instance.",
         )
     found = kit.read_options(options, Options)
     if not _TOKEN.fullmatch(found.bot_token):
-        raise Invalid("bot_token is not the token of a bot, such as 123456:ABC-DEF1234ghIkl-zyx57W2v1u1.")
+        raise Invalid.of(
+            "telegram.token_form",
+            "bot_token is not the token of a bot, such as 123456:ABC-DEF1234ghIkl-zyx57W2v1u1.",
+        )
     check_base_url(found.base_url)
     return found
 
@@ -105,9 +109,11 @@ def check_base_url(text: str) -> None:
     """Raise ``Invalid`` unless a URL can be that of a Bot API server."""
     url = server_url(text)
     if url is None or not is_bare(url):
-        raise Invalid(
-            f"base_url: use the URL of a Bot API server, such as {OFFICIAL}, without a user, query or "
-            "fragment."
+        raise Invalid.of(
+            "telegram.base_url_form",
+            "base_url: use the URL of a Bot API server, such as {official}, without a user, "
+            "query or fragment.",
+            official=OFFICIAL,
         )
 
 
@@ -120,19 +126,26 @@ def check_webhook_url(url: str | None, base_url: str) -> None:
     """
     parts = urlsplit(url or "")
     if not parts.hostname:
-        raise Invalid(
-            "mode: webhook needs server.public_url in the configuration, the https URL at which Telegram "
-            "reaches hookgw; without it, use the mode polling."
+        raise Invalid.of(
+            "telegram.webhook_needs_public_url",
+            "mode: webhook needs server.public_url in the configuration, the https URL at which "
+            "Telegram reaches hookgw; without it, use the mode polling.",
         )
     if base_url.rstrip("/") != OFFICIAL:
         return  # a local server takes http, and any port
     if parts.scheme != "https":
-        raise Invalid(
-            "mode: webhook needs an https URL in server.public_url, because Telegram sends webhooks nowhere "
-            f"else; it is {parts.scheme}://{parts.netloc} now."
+        raise Invalid.of(
+            "telegram.webhook_needs_https",
+            "mode: webhook needs an https URL in server.public_url, because Telegram sends "
+            "webhooks nowhere else; it is {scheme}://{netloc} now.",
+            scheme=parts.scheme,
+            netloc=parts.netloc,
         )
     if (parts.port or 443) not in WEBHOOK_PORTS:
-        raise Invalid(
-            f"mode: webhook needs one of the ports {', '.join(map(str, WEBHOOK_PORTS))} in "
-            f"server.public_url, because Telegram sends webhooks to no other; it is {parts.port} now."
+        raise Invalid.of(
+            "telegram.webhook_port",
+            "mode: webhook needs one of the ports {ports} in server.public_url, because Telegram "
+            "sends webhooks to no other; it is {port} now.",
+            ports=", ".join(map(str, WEBHOOK_PORTS)),
+            port=parts.port,
         )

@@ -19,7 +19,7 @@ from hookgw import (
     NotSupported,
     TextMessage,
 )
-from hookgw.connectors import FileToSend, check_mimetype, vcard_of
+from hookgw.connectors import EMPTY_TEXT, FileToSend, check_mimetype, vcard_of
 
 LONGEST_TEXT = 4096
 LONGEST_CAPTION = 1024
@@ -81,13 +81,18 @@ def target_of(number: str) -> Target:
     if found := _USERNAME.fullmatch(number):
         return Target(f"@{found[1]}", "", found[2] or "")
     if _PHONE.fullmatch(number):
-        raise Invalid(
-            f"number: {number!r} is a phone number, and Telegram lets bots write only to people who have "
-            "written to them. Use the chat's id, which is data.key.remoteJid of their messages."
+        raise Invalid.of(
+            "telegram.number_is_phone",
+            "number: {number!r} is a phone number, and Telegram lets bots write only to people "
+            "who have written to them. Use the chat's id, which is data.key.remoteJid of their "
+            "messages.",
+            number=number,
         )
-    raise Invalid(
-        f"number: {number!r} is neither the id of a chat, such as 123456789 or -1001234567890, nor a public "
-        "@username."
+    raise Invalid.of(
+        "telegram.number_form",
+        "number: {number!r} is neither the id of a chat, such as 123456789 or "
+        "-1001234567890, nor a public @username.",
+        number=number,
     )
 
 
@@ -98,7 +103,12 @@ def message_id(key: MessageKey, where: str = "key.id") -> int:
         Invalid: the key does not name one.
     """
     if not _MESSAGE_ID.fullmatch(key.id):
-        raise Invalid(f"{where}: {key.id!r} is not the number of a message on Telegram.")
+        raise Invalid.of(
+            "telegram.message_id_form",
+            "{where}: {id!r} is not the number of a message on Telegram.",
+            where=where,
+            id=key.id,
+        )
     return int(key.id)
 
 
@@ -138,11 +148,15 @@ def checked_text(text: str, what: str = "text", longest: int = LONGEST_TEXT) -> 
         Invalid: it is empty or too long.
     """
     if not text.strip() and what == "text":
-        raise Invalid("text must not be empty.")
+        raise Invalid(EMPTY_TEXT)
     if len(text) > longest:
-        raise Invalid(
-            f"{what} has {len(text):,} characters, and Telegram takes at most {longest:,}. Send it in "
-            "several messages."
+        raise Invalid.of(
+            "telegram.text_too_long",
+            "{what} has {count:,} characters, and Telegram takes at most {longest:,}. Send it in "
+            "several messages.",
+            what=what,
+            count=len(text),
+            longest=longest,
         )
     return text
 
@@ -155,7 +169,7 @@ def media_call(message: MediaMessage) -> tuple[str, str, dict[str, Any]]:
     parameters = common_parameters(message)
     if message.caption:
         if message.kind is MediaKind.STICKER:
-            raise Invalid("caption: stickers have none on Telegram.")
+            raise Invalid.of("telegram.sticker_caption", "caption: stickers have none on Telegram.")
         parameters["caption"] = checked_text(message.caption, "caption", LONGEST_CAPTION)
     return method, field, parameters
 
@@ -179,11 +193,14 @@ def file_to_upload(message: MediaMessage, file: FileToSend) -> tuple[str, bytes,
     """
     content = file.content
     if len(content) > LARGEST_FILE:
-        raise Invalid(
-            f"media has {len(content):,} bytes, and Telegram takes at most {LARGEST_FILE:,} from a bot."
+        raise Invalid.of(
+            "telegram.media_too_long",
+            "media has {bytes:,} bytes, and Telegram takes at most {most:,} from a bot.",
+            bytes=len(content),
+            most=LARGEST_FILE,
         )
     if not content:
-        raise Invalid("media is empty.")
+        raise Invalid.of("telegram.media_empty", "media is empty.")
     name = file.name or ("voice.ogg" if message.is_voice else _METHODS[message.kind][2])
     mimetype = message.mimetype or file.said or mimetypes.guess_type(name)[0] or "application/octet-stream"
     check_mimetype(mimetype)
@@ -210,10 +227,16 @@ def contact_parameters(message: ContactMessage) -> dict[str, Any]:
         Invalid: a field is missing.
     """
     if len(message.contacts) != 1:
-        raise NotSupported("Telegram has one contact in a message: send each contact with a call of its own.")
+        raise NotSupported.of(
+            "telegram.one_contact",
+            "Telegram has one contact in a message: send each contact with a call of its own.",
+        )
     contact = message.contacts[0]
     if not contact.phone_number:
-        raise Invalid("contact[0].phoneNumber is missing: Telegram sends no contact without one.")
+        raise Invalid.of(
+            "telegram.contact_number",
+            "contact[0].phoneNumber is missing: Telegram sends no contact without one.",
+        )
     parameters = {
         **common_parameters(message),
         "phone_number": contact.phone_number,
@@ -227,7 +250,9 @@ def contact_parameters(message: ContactMessage) -> dict[str, Any]:
 def _vcard(contact: Contact) -> str:
     card = vcard_of(contact)
     if len(card.encode()) > _LONGEST_VCARD:
-        raise Invalid(
-            f"contact[0] makes a card of more than {_LONGEST_VCARD:,} bytes, which Telegram does not take."
+        raise Invalid.of(
+            "telegram.contact_too_long",
+            "contact[0] makes a card of more than {most:,} bytes, which Telegram does not take.",
+            most=_LONGEST_VCARD,
         )
     return card

@@ -151,9 +151,9 @@ async def receive(connection: Connection, request: IngestRequest) -> IngestRespo
         EventLeftOut: it is too large to be read.
     """
     if not is_secret(request.headers.get(SECRET_HEADER, ""), connection.state.secret):
-        raise ProofRefused("X-Telegram-Bot-Api-Secret-Token is missing or wrong.")
+        raise ProofRefused.of("telegram.proof", "X-Telegram-Bot-Api-Secret-Token is missing or wrong.")
     if request.method != "POST":
-        raise NotSupported("Telegram posts its updates.")
+        raise NotSupported.of("telegram.post_only", "Telegram posts its updates.")
     async with connection.receiving:
         await _store(connection, request.body)
     return IngestResponse()
@@ -163,7 +163,7 @@ async def _store(connection: Connection, body: bytes) -> None:
     try:
         update = await connection.session.decode_json(body, events=("",))
     except ValueError:
-        raise Invalid("The body is not JSON.") from None
+        raise Invalid.of("telegram.body", "The body is not JSON.") from None
     if not (update_id := number(mapping(update).get("update_id"))):
         # A repetition would be the same, and hold back the later updates of a chat for a day.
         logger.warning("request without an update", instance=connection.session.instance, size=len(body))

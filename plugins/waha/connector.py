@@ -31,12 +31,13 @@ from hookgw import (
     NotSupported,
     ProofRefused,
     ReactionMessage,
+    Sentence,
     Session,
     TextMessage,
     Unavailable,
 )
 from hookgw import connectors as kit
-from hookgw.connectors import mapping, text
+from hookgw.connectors import BODY_NOT_OBJECT, BODY_REFUSED, EMPTY_TEXT, PRESENCE_WITHOUT_CHAT, mapping, text
 
 from . import outgoing
 from .client import FILE_TIMEOUT, Refused
@@ -82,7 +83,7 @@ class Waha(kit.NetworkConnector[Connection]):
 
     options_schema = OPTIONS_SCHEMA
     default_names = DEFAULTS
-    not_connected = "The instance is not connected to its WAHA server."
+    not_connected = Sentence("waha.not_connected", "The instance is not connected to its WAHA server.")
 
     def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
         """Check the block of the configuration."""
@@ -181,7 +182,7 @@ class Waha(kit.NetworkConnector[Connection]):
         if isinstance(message, ReactionMessage):
             return await self._react(connection, message, key)
         if not isinstance(message, outgoing.Sendable):
-            raise NotSupported("WAHA has no such messages.")
+            raise NotSupported.of("waha.not_supported", "WAHA has no such messages.")
         chat = await connection.chat_of(message.number)
         body: dict[str, Any] = {"session": connection.options.session, "chatId": chat}
         if isinstance(message, TextMessage) and not self.defaults.get(LINK_PREVIEWS, True):
@@ -204,8 +205,9 @@ class Waha(kit.NetworkConnector[Connection]):
             answer = await connection.client.call("POST", path, body={**body, **more}, seconds=seconds)
         except Refused as error:
             if path == "sendSticker" and error.remote_status == 404 and "sendSticker" in error.words:
-                raise NotSupported(
-                    "This WAHA server has no call for stickers, which came with 2026.8.2."
+                raise NotSupported.of(
+                    "waha.no_stickers",
+                    "This WAHA server has no call for stickers, which came with 2026.8.2.",
                 ) from error
             raise
         sent_to, id_ = outgoing.sent_key(answer)
@@ -230,7 +232,7 @@ class Waha(kit.NetworkConnector[Connection]):
         """Replace the text of a message of the account."""
         connection = self.connections.of(session)
         if not text:
-            raise Invalid("text must not be empty.")
+            raise Invalid(EMPTY_TEXT)
         chat = chat_id_of(key.remote_jid or number)
         target = self._message_id(connection, key, chat, from_me=True)
         connection.done.put(("edit", _id_in(target), text), "")
@@ -277,7 +279,7 @@ class Waha(kit.NetworkConnector[Connection]):
             await connection.set_presence("online" if presence == "available" else "offline")
             return
         if number is None:
-            raise Invalid(f"presence: {presence} is shown in a chat; say in which with number.")
+            raise Invalid(PRESENCE_WITHOUT_CHAT(presence=presence))
         chat = await connection.chat_of(number)
         body = {"session": connection.options.session, "chatId": chat}
         if presence == "recording":
@@ -335,7 +337,7 @@ class Waha(kit.NetworkConnector[Connection]):
             answer = None
         found = group_of(mapping(answer), with_participants=True)
         if found is None:
-            raise NotFound(f"WAHA knows no group {chat}.")
+            raise NotFound.of("waha.no_group", "WAHA knows no group {chat}.", chat=chat)
         return found
 
     async def _exists(self, connection: Connection, chat: str) -> bool:
@@ -373,7 +375,7 @@ class Waha(kit.NetworkConnector[Connection]):
         connection = self.connections.of(session)
         parts = parts_of_link(reference)
         if parts is None:
-            raise NotFound("The link does not name a file of WAHA.")
+            raise NotFound.of("waha.link", "The link does not name a file of WAHA.")
         message_id, path = parts
         try:
             await _stream(connection, path, sink)
@@ -383,7 +385,7 @@ class Waha(kit.NetworkConnector[Connection]):
         else:
             return
         # WAHA deletes files after three minutes, unless WHATSAPP_FILES_LIFETIME says otherwise.
-        gone = NotFound("The WAHA server no longer has the file.")
+        gone = NotFound.of("waha.file_gone", "The WAHA server no longer has the file.")
         again = await connection.fetch_again(message_id)
         if again is None:
             raise gone
@@ -412,12 +414,17 @@ def check_proof(request: IngestRequest, key: bytes) -> None:
     """
     algorithm = request.headers.get("x-webhook-hmac-algorithm", "sha512")
     if algorithm.lower() != "sha512":
-        raise ProofRefused("X-Webhook-Hmac-Algorithm must be sha512.")
+        raise ProofRefused.of("waha.proof_algorithm", "X-Webhook-Hmac-Algorithm must be sha512.")
     given = request.headers.get("x-webhook-hmac")
     if given is None:
-        raise ProofRefused("X-Webhook-Hmac is missing: WAHA does not sign its requests.")
+        raise ProofRefused.of(
+            "waha.proof_missing", "X-Webhook-Hmac is missing: WAHA does not sign its requests."
+        )
     if not kit.is_signature(given.lower(), key, request.body, algorithm="sha512"):
-        raise ProofRefused("X-Webhook-Hmac is not the HMAC-SHA512 of the body with the webhook's key.")
+        raise ProofRefused.of(
+            "waha.proof_wrong",
+            "X-Webhook-Hmac is not the HMAC-SHA512 of the body with the webhook's key.",
+        )
 
 
 async def read_envelope(session: Session, body: bytes) -> dict[str, Any]:
@@ -430,9 +437,9 @@ async def read_envelope(session: Session, body: bytes) -> dict[str, Any]:
     try:
         envelope = await session.decode_json(body, events=("",))
     except ValueError as error:
-        raise Invalid(f"The body {error}.") from None
+        raise Invalid(BODY_REFUSED(reason=error)) from None
     if not isinstance(envelope, dict):
-        raise Invalid("The body is not a JSON object.")
+        raise Invalid(BODY_NOT_OBJECT)
     return envelope
 
 
@@ -445,7 +452,11 @@ async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str,
     """Return content, type and name of a file to send."""
     file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
     if len(file.content) > LARGEST_FILE:
-        raise Invalid(f"media: WAHA takes files of at most {LARGEST_FILE // 2**20} MiB.")
+        raise Invalid.of(
+            "waha.file_too_long",
+            "media: WAHA takes files of at most {most} MiB.",
+            most=LARGEST_FILE // 2**20,
+        )
     # These say nothing.
     said = "" if file.said in ("application/octet-stream", "binary/octet-stream") else file.said
     mimetype = message.mimetype or said or mimetypes.guess_type(file.name)[0] or _TYPES[message.kind]

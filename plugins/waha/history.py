@@ -53,7 +53,9 @@ async def messages_between(
         except Refused as error:
             if error.remote_status in _PASSING or error.is_unauthorized:
                 raise
-            raise NotSupported(f"The WAHA server shows no chats. {error}") from error
+            raise NotSupported.of(
+                "waha.no_chats", "The WAHA server shows no chats. {error}", error=error
+            ) from error
         for chat in chats:
             if _time_of(chat.get("lastMessage")) >= first and (name := text(chat.get("id"))):
                 pages = _pages_of_chat(client, session, name, first, last)

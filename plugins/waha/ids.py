@@ -53,7 +53,7 @@ def chat_id_of(number: str) -> str:
     """
     user, _, server = whatsapp_chat_of(number).partition("@")
     if server not in _SERVERS or not _USER.fullmatch(user):
-        raise Invalid(f"number: {number!r} is not a chat of WhatsApp.")
+        raise Invalid.of("waha.number_form", "number: {number!r} is not a chat of WhatsApp.", number=number)
     return f"{user}@{_WAHA_PERSON if server == _PERSON else server}"
 
 
@@ -94,7 +94,9 @@ def message_id_of(key: MessageKey, chat: str, *, from_me: bool, author: str = ""
     if parse_message_id(key.id) is not None:
         return key.id
     if not _MESSAGE.fullmatch(key.id):
-        raise Invalid(f"key.id: {key.id!r} is not the id of a message of WhatsApp.")
+        raise Invalid.of(
+            "waha.message_id_form", "key.id: {id!r} is not the id of a message of WhatsApp.", id=key.id
+        )
     if key.remote_jid:
         chat = chat_id_of(key.remote_jid)
     parts = ["true" if from_me else "false", chat, key.id]

@@ -101,7 +101,9 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any]) -> Option
     """
     base_url = options.get("base_url") or defaults.get("base_url")
     if not base_url:
-        raise Invalid(f"Set base_url, the URL of the WAHA server, {_PLACES}.")
+        raise Invalid.of(
+            "waha.base_url_missing", "Set base_url, the URL of the WAHA server, {places}.", places=_PLACES
+        )
     if base_url != defaults.get("base_url"):
         # The operator's keys are for the operator's server.
         defaults = {name: value for name, value in defaults.items() if name not in ("api_key", "hmac_key")}
@@ -114,12 +116,21 @@ def read_options(options: dict[str, Any], defaults: Mapping[str, Any]) -> Option
 def _check_url(base_url: str) -> None:
     url = server_url(base_url)
     if url is not None and url.userinfo:
-        raise Invalid("base_url must not contain a user or a password; WAHA knows callers by their api_key.")
+        raise Invalid.of(
+            "waha.base_url_user",
+            "base_url must not contain a user or a password; WAHA knows callers by their api_key.",
+        )
     if url is None or not is_bare(url):
-        raise Invalid("base_url: use the URL of the WAHA server, such as https://waha.example.org.")
+        raise Invalid.of(
+            "waha.base_url_form",
+            "base_url: use the URL of the WAHA server, such as https://waha.example.org.",
+        )
 
 
 def check_public_url(public_url: str | None) -> None:
     """Raise Invalid if the network cannot reach hookgw."""
     if not public_url:
-        raise Invalid("Set server.public_url in the configuration: WAHA sends its events to that address.")
+        raise Invalid.of(
+            "waha.public_url_missing",
+            "Set server.public_url in the configuration: WAHA sends its events to that address.",
+        )

@@ -152,7 +152,7 @@ def payload_of(
 
 def _card_of(contact: Contact) -> str:
     if not contact.full_name.strip():
-        raise Invalid("contact: fullName must not be empty.")
+        raise Invalid.of("waha.contact_name", "contact: fullName must not be empty.")
     telephone = "TEL;type=CELL;type=VOICE"
     with suppress(Invalid):  # else it is a number that only a person understands, without a chat
         telephone += f";waid={whatsapp_number_of(contact.phone_number)}"

@@ -39,11 +39,11 @@ def decode_body(text: bytes) -> Any:
     try:
         return decode_json(text)
     except msgspec.ValidationError:
-        raise Invalid("The body contains a number that is out of range.") from None
+        raise Invalid.of("inbound.number_range", "The body contains a number that is out of range.") from None
     except RecursionError:
-        raise Invalid("The body is nested too deeply.") from None
+        raise Invalid.of("inbound.too_deep", "The body is nested too deeply.") from None
     except ValueError as error:  # not JSON, or not UTF-8
-        raise Invalid(f"The body is not JSON: {error}.") from None
+        raise Invalid.of("inbound.not_json", "The body is not JSON: {error}.", error=error) from None
 
 
 def event_of(request: IngestRequest, text: bytes, body: Any, options: Options, catalog: Catalog) -> NewEvent:
@@ -85,9 +85,17 @@ def _kind_of(request: IngestRequest, body: Any, options: Options, catalog: Catal
         return kind_of_rest, found if isinstance(found, str) else ""
     is_header = at.startswith(HEADER)
     if found is _NOTHING and is_header:
-        raise Invalid(f"The request has no header {at.removeprefix(HEADER)}, which names the kind.")
+        raise Invalid.of(
+            "inbound.no_header",
+            "The request has no header {header}, which names the kind.",
+            header=at.removeprefix(HEADER),
+        )
     if found is _NOTHING:
-        raise Invalid(f"The body has no kind at {at}, the pointer of the option kind.")
+        raise Invalid.of(
+            "inbound.no_kind",
+            "The body has no kind at {pointer}, the pointer of the option kind.",
+            pointer=at,
+        )
     where = f"in the header {at.removeprefix(HEADER)}" if is_header else f"at {at} of the body"
     return catalog.resolve(found, f"The kind of the event, {where}").name, None
 
@@ -118,8 +126,10 @@ def _event_id(request: IngestRequest, options: Options, body: Any, *happened: st
             # With the kind: order 17 is created, and later paid.
             return event_id_of(found, *happened)
         if found is not _NOTHING and found is not None:
-            raise Invalid(
-                f"The id of the event, at {options.id_at} of the body, must be a text or an integer."
+            raise Invalid.of(
+                "inbound.id_form",
+                "The id of the event, at {pointer} of the body, must be a text or an integer.",
+                pointer=options.id_at,
             )
     usual = options.scheme.event_id
     if usual and not usual.startswith(HEADER):
@@ -156,8 +166,10 @@ def _time(found: Any, pointer: str) -> float | None:
         elif number < _YEAR_10000 * 1000:
             seconds = number / 1000
     if not 0 <= seconds < _YEAR_10000:
-        raise Invalid(
-            f"The time of the event, at {pointer} of the body, must be RFC 3339 with Z or an offset, or "
-            "seconds or milliseconds since 1970."
+        raise Invalid.of(
+            "inbound.time_form",
+            "The time of the event, at {pointer} of the body, must be RFC 3339 with Z or an "
+            "offset, or seconds or milliseconds since 1970.",
+            pointer=pointer,
         )
     return float(seconds)

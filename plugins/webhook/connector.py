@@ -65,7 +65,7 @@ class Webhook:
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
         """Refuse: there is nobody to send to."""
         await trio.lowlevel.checkpoint()
-        raise NotSupported("The connector 'webhook' only receives.")
+        raise NotSupported.of("inbound.only_receives", "The connector 'webhook' only receives.")
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Store the event of a request, or answer what is none: a ``GET``, a challenge, a ping.
@@ -86,13 +86,20 @@ class Webhook:
             options = _checked(session.options, session.catalog, session.ingest_url)
         except Invalid:
             # Not its text, which is for the owner; and not its 400, after which nobody repeats the request.
-            raise Unavailable("The options of the instance are wrong. Retry later.") from None
+            raise Unavailable.of(
+                "inbound.options_wrong", "The options of the instance are wrong. Retry later."
+            ) from None
         scheme = options.scheme
         if scheme.ping is not None and scheme.ping.fullmatch(request.body):
             return IngestResponse()
         size = len(request.body)
         if size > session.max_data:
-            raise Invalid(f"The body has {size:,} bytes; the limit is {Size(session.max_data)}.")
+            raise Invalid.of(
+                "inbound.body_too_long",
+                "The body has {size:,} bytes; the limit is {limit}.",
+                size=size,
+                limit=Size(session.max_data),
+            )
         fields: Sequence[tuple[str, str]] | None = None
         if scheme.signs_fields and is_form(request):
             fields = await session.in_turns(fields_of(request.body))
@@ -113,7 +120,10 @@ class Webhook:
 def _checked(options: dict[str, Any], catalog: Catalog | None, url: str | None) -> Options:
     found = read_options(options)
     if found.scheme.signs_url and not (url or "").startswith("http"):  # it may be a path
-        raise Invalid("scheme needs the setting server.public_url: the sender signs the URL that it calls.")
+        raise Invalid.of(
+            "inbound.public_url_missing",
+            "scheme needs the setting server.public_url: the sender signs the URL that it calls.",
+        )
     for name, given in (("kind", found.kind), ("otherwise", found.otherwise)):
         if given and catalog is not None:
             try:
@@ -123,5 +133,10 @@ def _checked(options: dict[str, Any], catalog: Catalog | None, url: str | None) 
                     f"{error} A JSON pointer begins with /." if name == "kind" else str(error)
                 ) from None
             if kind.operational:
-                raise Invalid(f"{name}: {kind.name} is an operational event, which only hookgw raises.")
+                raise Invalid.of(
+                    "inbound.operational_kind",
+                    "{name}: {kind} is an operational event, which only hookgw raises.",
+                    name=name,
+                    kind=kind.name,
+                )
     return found

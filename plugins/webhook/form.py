@@ -26,7 +26,9 @@ def fields_of(body: bytes) -> Generator[None, None, list[tuple[str, str]]]:
         Invalid: there are too many fields, or they are not in UTF-8.
     """
     if body.count(b"&") >= _MOST_FIELDS:
-        raise Invalid(f"The form has more than {_MOST_FIELDS:,} fields.")
+        raise Invalid.of(
+            "inbound.too_many_fields", "The form has more than {most:,} fields.", most=_MOST_FIELDS
+        )
     fields = []
     for part in body.split(b"&"):
         if part:
@@ -34,7 +36,7 @@ def fields_of(body: bytes) -> Generator[None, None, list[tuple[str, str]]]:
             try:
                 fields.append(((yield from decode_form_text(name)), (yield from decode_form_text(value))))
             except UnicodeDecodeError:
-                raise Invalid("The form is not in UTF-8.") from None
+                raise Invalid.of("inbound.form_not_utf8", "The form is not in UTF-8.") from None
         yield
     return fields
 

@@ -125,29 +125,40 @@ def read_options(options: Mapping[str, Any]) -> Options:
     given = {name: options.get(name) or "" for name in OPTIONS_SCHEMA["properties"]}
     for name, value in given.items():
         if not isinstance(value, str):
-            raise Invalid(f"{name} must be a text.")
+            raise Invalid.of("inbound.option_not_text", "{name} must be a text.", name=name)
     kind = given["kind"]
     if not kind:
-        raise Invalid(
-            "kind is missing: a JSON pointer to the kind in the body, header: and the name of a header, or "
-            "the name of a kind."
+        raise Invalid.of(
+            "inbound.kind_missing",
+            "kind is missing: a JSON pointer to the kind in the body, header: and the name of a "
+            "header, or the name of a kind.",
         )
     is_constant = not kind.startswith(("/", HEADER))
     named = given["scheme"] or DEFAULT
     if named not in SCHEMES:
-        raise Invalid(f"scheme must be one of {', '.join(SCHEMES)}.")
+        raise Invalid.of(
+            "inbound.scheme_unknown", "scheme must be one of {choices}.", choices=", ".join(SCHEMES)
+        )
     scheme = SCHEMES[named]
     if given["secret"]:
         scheme.check_secret(given["secret"])
     header, value = given["header"].lower(), given["value"]
     if bool(header) != bool(value):
         missing = "value" if header else "header"
-        raise Invalid(f"{missing} is missing: header and value belong together.")
+        raise Invalid.of(
+            "inbound.header_or_value_missing",
+            "{missing} is missing: header and value belong together.",
+            missing=missing,
+        )
     if not given["secret"] and named != DEFAULT:
-        raise Invalid(f"secret is missing: the scheme {named} needs it.")
+        raise Invalid.of(
+            "inbound.secret_missing", "secret is missing: the scheme {named} needs it.", named=named
+        )
     if not given["secret"] and not header:
-        raise Invalid(
-            "The sender must prove itself: set secret, if it signs by Standard Webhooks, or header and value."
+        raise Invalid.of(
+            "inbound.no_proof_set",
+            "The sender must prove itself: set secret, if it signs by Standard Webhooks, or "
+            "header and value.",
         )
     return Options(
         kind=kind if is_constant else "",
@@ -165,5 +176,9 @@ def read_options(options: Mapping[str, Any]) -> Options:
 
 def _place(option: str, given: str, pattern: str) -> str:
     if given and not re.fullmatch(pattern, given):
-        raise Invalid(f"{option} must be a JSON pointer, such as /event or /data/0/type.")
+        raise Invalid.of(
+            "inbound.pointer_form",
+            "{option} must be a JSON pointer, such as /event or /data/0/type.",
+            option=option,
+        )
     return given.lower() if given.startswith(HEADER) else given

@@ -31,6 +31,8 @@ def check_proof(
         ProofRefused: a header is missing, a signature is wrong, or its time is too far off.
     """
     if options.header and not is_secret(request.headers.get(options.header, ""), options.value):
-        raise ProofRefused(f"The header {options.header} is missing or wrong.")
+        raise ProofRefused.of(
+            "inbound.header_wrong", "The header {header} is missing or wrong.", header=options.header
+        )
     if options.secret:
         options.scheme.check(request, options.secret, now=now, url=url, fields=fields)

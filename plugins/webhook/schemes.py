@@ -105,7 +105,10 @@ class Scheme:
     def check_secret(self, secret: str) -> None:
         """Raise ``Invalid`` if a secret cannot be one; the message does not repeat it."""
         if self.algorithm == "ed25519" and not _PUBLIC_KEY.fullmatch(secret):
-            raise Invalid("secret must be the public key of the application, 64 hexadecimal digits.")
+            raise Invalid.of(
+                "inbound.public_key_form",
+                "secret must be the public key of the application, 64 hexadecimal digits.",
+            )
 
     def check(
         self,
@@ -132,7 +135,7 @@ class Scheme:
         if not shown:
             if self.unsigned is not None and self.unsigned.fullmatch(request.body):
                 return
-            raise ProofRefused(f"{self.header} is missing.")
+            raise ProofRefused.of("inbound.signature_missing", "{header} is missing.", header=self.header)
         time, signatures = request.headers.get(self.time, ""), [shown]
         if self.names is not None:
             time, signatures = self._listed(shown)
@@ -141,7 +144,9 @@ class Scheme:
         # Twilio signs the URL, and of a body that is no form the hash in it.
         hashed = request.query.get("bodySHA256", "") if self.signs_url and fields is None else None
         if hashed is not None and not is_secret(hashed, hashlib.sha256(request.body).hexdigest()):
-            raise ProofRefused("The body is no form, and bodySHA256 of the URL is not its hash.")
+            raise ProofRefused.of(
+                "inbound.body_hash", "The body is no form, and bodySHA256 of the URL is not its hash."
+            )
         parts = {
             "body": request.body,
             "time": _bytes(time),
@@ -154,7 +159,11 @@ class Scheme:
             content = _content(self.signed, {**parts, "url": _bytes(address)})
             if any(self._is_right(signature, secret, content) for signature in signatures):
                 return
-        raise ProofRefused(f"{self.header} is not the signature of this request with the secret.")
+        raise ProofRefused.of(
+            "inbound.signature_wrong",
+            "{header} is not the signature of this request with the secret.",
+            header=self.header,
+        )
 
     def _listed(self, shown: str) -> tuple[str, list[str]]:
         """Return the time and the signatures of a header that is a list."""
@@ -162,18 +171,31 @@ class Scheme:
         pairs = [pair.strip().partition("=") for pair in shown.split(",", MOST_SIGNATURES)[:MOST_SIGNATURES]]
         times = [value for name, _, value in pairs if name == time_name]
         if len(times) != 1:
-            raise ProofRefused(f"{self.header} must have {time_name} once.")
+            raise ProofRefused.of(
+                "inbound.time_repeated",
+                "{header} must have {time_name} once.",
+                header=self.header,
+                time_name=time_name,
+            )
         return times[0], [value for name, _, value in pairs if name == signature_name]
 
     def _check_time(self, text: str, now: float) -> None:
         name = self.time or f"{(self.names or ('',))[0]} in {self.header}"
         # int() takes digits of every script, signs and underscores.
         if not (text.isascii() and text.isdigit() and len(text) <= 18):
-            raise ProofRefused(f"{name} is not a whole number of Unix seconds.")
+            raise ProofRefused.of(
+                "inbound.time_not_whole", "{name} is not a whole number of Unix seconds.", name=name
+            )
         seconds = int(text) if int(text) < _MILLISECONDS else int(text) / 1000
         age = now - seconds
         if abs(age) > self.tolerance:
-            raise ProofRefused(f"{name} is {abs(age):.0f} s in the {'past' if age > 0 else 'future'}.")
+            raise ProofRefused.of(
+                "inbound.time_off",
+                "{name} is {seconds:.0f} s in the {direction}.",
+                name=name,
+                seconds=abs(age),
+                direction="past" if age > 0 else "future",
+            )
 
     def _is_right(self, shown: str, secret: str, content: bytes) -> bool:
         if not shown.startswith(self.prefix):
@@ -196,7 +218,10 @@ class StandardWebhooks(Scheme):
         try:
             verifying_key(secret)
         except ValueError:
-            raise Invalid("secret must be whsec_ and the secret in base64, as the sender shows it.") from None
+            raise Invalid.of(
+                "inbound.secret_form",
+                "secret must be whsec_ and the secret in base64, as the sender shows it.",
+            ) from None
 
     def check(
         self,

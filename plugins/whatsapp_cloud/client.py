@@ -111,17 +111,25 @@ class Client(NetworkClient):
             NetworkRefused: Meta refuses it, or names a place that is not its own.
         """
         if not _ID.fullmatch(media_id):
-            raise NotFound("The link does not name a file of WhatsApp.")
+            raise NotFound.of("whatsapp_cloud.link", "The link does not name a file of WhatsApp.")
         try:
             # Meta refuses the files of other numbers, which the same token may read.
             found = await self._call("GET", media_id, params={"phone_number_id": self._number})
         except Refused as refusal:
             if refusal.error.code in ("100", "33"):  # "Object with ID … does not exist"
-                raise NotFound("WhatsApp no longer has the file: it keeps files for some days.") from refusal
+                raise NotFound.of(
+                    "whatsapp_cloud.file_expired",
+                    "WhatsApp no longer has the file: it keeps files for some days.",
+                ) from refusal
             raise
         url, size = self._place(text(found.get("url"))), number(found.get("file_size"))
         if limit is not None and size is not None and size > limit:
-            raise Invalid(f"The file has {size} bytes, more than {limit}.")
+            raise Invalid.of(
+                "whatsapp_cloud.file_too_long",
+                "The file has {size} bytes, more than {limit}.",
+                size=size,
+                limit=limit,
+            )
         try:
             # No redirects: the token would be sent wherever they lead.
             async with self.open("GET", url, timeout=FILE_TIMEOUT) as response:
@@ -129,7 +137,7 @@ class Client(NetworkClient):
                 yield response, said, size
         except Refused as refusal:
             if refusal.remote_status in (404, 410):
-                raise NotFound("WhatsApp no longer has the file.") from refusal
+                raise NotFound.of("whatsapp_cloud.file_gone", "WhatsApp no longer has the file.") from refusal
             raise
 
     def _place(self, url: str) -> httpx.URL:
@@ -149,9 +157,11 @@ class Client(NetworkClient):
         )
         if (is_media or is_graph) and not found.userinfo:
             return found
-        raise NetworkRefused(
-            f"The Graph API names a place for the file that is not {MEDIA_HOST} or the host of base_url: "
-            "hookgw fetches nothing from there."
+        raise NetworkRefused.of(
+            "whatsapp_cloud.foreign_media_host",
+            "The Graph API names a place for the file that is not {media_host} or the host of "
+            "base_url: hookgw fetches nothing from there.",
+            media_host=MEDIA_HOST,
         )
 
     async def _call(self, method: str, path: str, **more: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from hookgw import (
     NotSupported,
     ProofRefused,
     ReactionMessage,
+    Sentence,
     Session,
     Unavailable,
 )
@@ -80,7 +81,9 @@ class WhatsAppCloud(NetworkConnector[Connection]):
         """
         connection = self.connections.get(session)
         if connection is None:  # without the options, Meta's proof cannot be checked; it comes again
-            raise Unavailable("The instance is not connected, or lacks an option.")
+            raise Unavailable.of(
+                "whatsapp_cloud.not_connected", "The instance is not connected, or lacks an option."
+            )
         if request.method == "GET":
             return answer_challenge(request, connection.options.verify_token)
         try:
@@ -139,7 +142,10 @@ class WhatsAppCloud(NetworkConnector[Connection]):
             NetworkRefused: no message of the chat is known, and only an answer can be announced.
         """
         if presence not in ("composing", "recording", "paused") or number is None:
-            raise NotSupported("The Cloud API only shows that somebody types an answer in a chat.")
+            raise NotSupported.of(
+                "whatsapp_cloud.only_typing",
+                "The Cloud API only shows that somebody types an answer in a chat.",
+            )
         chat, _ = outgoing.recipient_of(number)
         with self._connected(session) as connection:
             if presence == "paused":
@@ -148,8 +154,11 @@ class WhatsAppCloud(NetworkConnector[Connection]):
             newest = connection.newest_in(chat)
             if newest is None:
                 raise NetworkRefused(
-                    "WhatsApp shows typing only as the answer to a message, and none has arrived from this"
-                    " chat since the instance connected.",
+                    Sentence(
+                        "whatsapp_cloud.nothing_to_answer",
+                        "WhatsApp shows typing only as the answer to a message, and none has arrived from "
+                        "this chat since the instance connected.",
+                    ),
                     status=409,
                 )
             await connection.mark_read(newest, is_typing=True)

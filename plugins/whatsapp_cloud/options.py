@@ -124,7 +124,10 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
         given[_OF_AN_INSTANCE] = str(number)
     found = kit.read_options({**defaults, **given}, Options)
     if found.phone_number_id and not _ID.fullmatch(found.phone_number_id):
-        raise Invalid("phone_number_id is the id of the number at Meta, which consists of digits.")
+        raise Invalid.of(
+            "whatsapp_cloud.phone_number_id_form",
+            "phone_number_id is the id of the number at Meta, which consists of digits.",
+        )
     if "access_token" not in given and found.base_url != defaults.get("base_url", Options().base_url):
         # The operator's token goes to the operator's Graph API alone.
         found = msgspec.structs.replace(found, access_token="")
@@ -132,7 +135,9 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
     if lacking:
         raise Invalid(missing(lacking))
     if server_url(found.base_url) is None:
-        raise Invalid("base_url must be a URL such as https://graph.facebook.com.")
+        raise Invalid.of(
+            "whatsapp_cloud.base_url_form", "base_url must be a URL such as https://graph.facebook.com."
+        )
     check_token("access_token", found.access_token)
     return found
 

@@ -21,7 +21,7 @@ from hookgw import (
     TextMessage,
 )
 from hookgw import connectors as kit
-from hookgw.connectors import items, text
+from hookgw.connectors import EMPTY_TEXT, items, text
 
 from .events import BSUID, SOURCE
 
@@ -71,7 +71,11 @@ def recipient_of(number: str) -> tuple[str, dict[str, str]]:
     if server == "g.us":
         return jid, {"recipient_type": "group", "to": user}
     if server != "s.whatsapp.net":
-        raise Invalid(f"number: {number!r} is neither a phone number nor the remoteJid of an event.")
+        raise Invalid.of(
+            "whatsapp_cloud.number_form",
+            "number: {number!r} is neither a phone number nor the remoteJid of an event.",
+            number=number,
+        )
     return jid, {"recipient_type": "individual", "to": user}
 
 
@@ -102,7 +106,11 @@ def check_id(id_: str) -> str:
         Invalid: it cannot be one.
     """
     if not _MESSAGE_ID.fullmatch(id_):
-        raise Invalid(f"key.id: {id_[:100]!r} is not the id of a WhatsApp message, such as wamid.HBgL….")
+        raise Invalid.of(
+            "whatsapp_cloud.message_id_form",
+            "key.id: {id!r} is not the id of a WhatsApp message, such as wamid.HBgL….",
+            id=id_[:100],
+        )
     return id_
 
 
@@ -169,7 +177,7 @@ def _content(message: Message, media_id: str) -> tuple[str, Any]:
     match message:
         case TextMessage():
             if not message.text:
-                raise Invalid("text must not be empty.")
+                raise Invalid(EMPTY_TEXT)
             return "text", {"body": message.text, "preview_url": message.link_preview}
         case MediaMessage():
             return message.kind.value, _file(message, media_id)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hookgw import IngestRequest, Invalid, ProofRefused
-from hookgw.connectors import is_signature, items, mapping, raw_at, raw_items, text
+from hookgw.connectors import BODY_NOT_OBJECT, is_signature, items, mapping, raw_at, raw_items, text
 
 SIGNATURE = "x-hub-signature-256"
 EVENTS = [
@@ -51,7 +51,11 @@ def check_proof(request: IngestRequest, app_secret: str) -> None:
     """
     algorithm, _, shown = request.headers.get(SIGNATURE, "").partition("=")
     if algorithm != "sha256" or not is_signature(shown, app_secret, request.body):
-        raise ProofRefused(f"{SIGNATURE} is missing, or not the signature of this body with app_secret.")
+        raise ProofRefused.of(
+            "whatsapp_cloud.proof",
+            "{signature} is missing, or not the signature of this body with app_secret.",
+            signature=SIGNATURE,
+        )
 
 
 def read_changes(notification: Any, body: bytes) -> list[Change]:
@@ -65,7 +69,7 @@ def read_changes(notification: Any, body: bytes) -> list[Change]:
         Invalid: it is no JSON object.
     """
     if not isinstance(notification, dict):
-        raise Invalid("The body is not a JSON object.")
+        raise Invalid(BODY_NOT_OBJECT)
     return list(_changes(notification, body))
 
 

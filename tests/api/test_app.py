@@ -22,10 +22,12 @@ def shape_of(response: httpx.Response) -> list[str]:
     assert body.keys() == {"status", "error", "response"}
     assert body["status"] == response.status_code
     assert body["error"]
-    assert body["response"].keys() == {"message"}
+    assert body["response"].keys() == {"message", "errors"}
     messages: list[str] = body["response"]["message"]
     assert messages
     assert all(isinstance(message, str) and message for message in messages)
+    assert len(body["response"]["errors"]) == len(messages)
+    assert all(one.keys() == {"id", "values"} for one in body["response"]["errors"])
     return messages
 
 
@@ -150,7 +152,7 @@ async def test_every_response_carries_the_version(client: httpx.AsyncClient) -> 
 async def test_a_bug_is_logged_and_gets_the_one_shape_of_errors(
     app: Application, client: httpx.AsyncClient
 ) -> None:
-    @app.get("/bug")
+    @app.routing.get("/bug")
     async def bug() -> str:
         raise RuntimeError("secret detail")
 
@@ -178,7 +180,7 @@ async def test_a_bug_is_logged_and_gets_the_one_shape_of_errors(
 async def test_errors_of_the_gateway(
     app: Application, client: httpx.AsyncClient, error: HookgwError, status: int, retry_after: str | None
 ) -> None:
-    @app.get("/fails")
+    @app.routing.get("/fails")
     async def fails() -> str:
         raise error
 
@@ -189,17 +191,21 @@ async def test_errors_of_the_gateway(
 
 
 async def test_a_networks_code_reaches_the_caller(app: Application, client: httpx.AsyncClient) -> None:
-    @app.get("/fails")
+    @app.routing.get("/fails")
     async def fails() -> str:
         raise NetworkRefused("Too fast.", code="M_LIMIT_EXCEEDED", status=429)
 
     refused = (await client.get("/fails")).json()
-    assert refused["response"] == {"message": ["Too fast."], "code": "M_LIMIT_EXCEEDED"}
+    assert refused["response"] == {
+        "message": ["Too fast."],
+        "errors": [{"id": "text", "values": {"text": "Too fast."}}],
+        "code": "M_LIMIT_EXCEEDED",
+    }
 
 
 @pytest.mark.parametrize("status", [400, 409, 418, 429, 503])
 async def test_errors_of_plugins_routes(app: Application, client: httpx.AsyncClient, status: int) -> None:
-    @app.get("/fails")
+    @app.routing.get("/fails")
     async def fails() -> str:
         abort(status)
 
@@ -209,7 +215,7 @@ async def test_errors_of_plugins_routes(app: Application, client: httpx.AsyncCli
 
 
 async def test_an_error_in_a_group_keeps_its_status(app: Application, client: httpx.AsyncClient) -> None:
-    @app.get("/fails")
+    @app.routing.get("/fails")
     async def fails() -> str:
         raise ExceptionGroup("two", [Unavailable("Later.")])
 
@@ -272,7 +278,7 @@ async def test_a_request_has_one_key_of_hookgws_in_its_scope(
 ) -> None:
     seen: list[object] = []
 
-    @app.after_request
+    @app.routing.after_request
     async def look(response: Response) -> Response:
         scope: Any = request.scope
         seen.append([type(scope[key]) for key in scope if key.startswith("hookgw")])

@@ -8,6 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from hookgw.kernel import LANGUAGES
 from tests.browser.conftest import NewPage, log_in
 from tests.support.gateway_process import ReceiverProcess, Server, serving
 
@@ -17,6 +18,18 @@ PAGES = {
     "instances": "/dashboard/instances?integration=simulator",
     "instance": "/dashboard/instances/loja-centro",
     "webhook": "/dashboard/instances/loja-centro/webhooks/default",
+    "webhook-failing": "/dashboard/instances/loja-centro/webhooks/archive",
+    "webhook-backfill": "/dashboard/instances/loja-centro/webhooks/default?tab=backfill",
+    "webhook-settings": "/dashboard/instances/loja-centro/webhooks/default?tab=settings",
+    "figures": "/dashboard/figures",
+    "chats": "/dashboard/instances/loja-centro/chats",
+    "chat": "/dashboard/instances/loja-centro/chats?name=551198888777701",
+    "webhooks": "/dashboard/instances/loja-centro/webhooks",
+    "account-deliveries": "/dashboard/instances/loja-centro/deliveries",
+    "connection": "/dashboard/instances/loja-centro/connection",
+    "account-keys": "/dashboard/instances/loja-centro/keys",
+    "settings": "/dashboard/instances/loja-centro/settings",
+    "codes": "/dashboard/codes",
     "deliveries": "/dashboard/deliveries?instance=loja-centro",
     "delivery": "/dashboard/deliveries/loja-centro/evt-1",
     "lanes": "/dashboard/lanes",
@@ -27,7 +40,7 @@ PAGES = {
 RESULTS = {
     "cancel": ("/dashboard/instances/loja-centro/webhooks/archive", "Cancel what is pending"),
     "test": ("/dashboard/instances/loja-norte/webhooks/default", "Test now"),
-    "secret": ("/dashboard/instances/loja-norte/webhooks/default", "Show the secret"),
+    "secret": ("/dashboard/instances/loja-norte/webhooks/default?tab=settings", "Show the secret"),
 }
 """What forms show, by the page and its button."""
 OF_MANUAL = {
@@ -47,7 +60,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def world(server: Server, receiver: ReceiverProcess) -> None:
-    """A gateway in use: one webhook works, one fails, and a code is shown."""
+    fill(server, receiver)
+
+
+def fill(server: Server, receiver: ReceiverProcess) -> None:
+    """Bring a gateway into use: one webhook works, one fails, and a code is shown."""
     body = {"instanceName": "loja-centro", "integration": "simulator", "connect_delay": "600s"}
     server.post("/instance/create", body, status=201)
     for name in ("loja-norte", "loja-sul"):
@@ -74,6 +91,45 @@ def world(server: Server, receiver: ReceiverProcess) -> None:
     server.emit("loja-sul", "MESSAGES_UPSERT", data)
     for _ in range(7):
         receiver.next("/crm")
+
+
+OVERFLOWING = """() => [...document.querySelectorAll("button, .button, th, summary, label, nav a")]
+  .filter((one) => one.checkVisibility() && !one.closest(".hidden") &&
+    (one.scrollWidth > one.clientWidth + 1 || one.getBoundingClientRect().right > innerWidth + 1) &&
+    !["inline", "table-cell"].includes(getComputedStyle(one).display))
+  .map((one) => one.textContent.trim())"""
+"""Finds texts that do not fit into their button, or into the window."""
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_texts_fit_into_their_buttons(new_page: NewPage, server: Server, language: str) -> None:
+    page = new_page(width=360)
+    log_in(page)
+    page.context.add_cookies([{"name": "hookgw_language", "value": language, "url": server.url}])
+    problems = []
+    for name, path in {**PAGES, "keys": "/dashboard/keys", "portal": "/dashboard/portal-link"}.items():
+        show(page, path)
+        page.locator("details").evaluate_all("all => all.slice(0, 6).forEach(one => { one.open = true })")
+        problems += [f"{name}: {text}" for text in page.evaluate(OVERFLOWING)]
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        problems += [f"{name} is {wide} pixels wide"] if wide > 360 else []
+    assert problems == []
+    assert page.locator("html").get_attribute("lang") == language.replace("_", "-")
+
+
+@pytest.mark.usefixtures("world")
+def test_the_language_is_switched_on_the_page(new_page: NewPage) -> None:
+    page = new_page()
+    log_in(page)
+    show(page, "/dashboard/deliveries?state=dead")
+    page.get_by_role("button", name="Português").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Entregas")
+    assert page.url.endswith("/dashboard/deliveries?state=dead")
+    # What scripts write, too, and a number as the language has it.
+    expect(page.locator("[data-look=theme]")).to_have_text("Tema: sistema")
+    page.get_by_role("button", name="English").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Deliveries")
 
 
 @pytest.mark.usefixtures("world")

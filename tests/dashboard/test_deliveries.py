@@ -364,7 +364,7 @@ async def test_all_that_match_are_counted_before_they_are_sent_again(
     page = f"{LIST}?instance=loja1"
     asked = {"instance": "loja1", "since": "2h"}
     counted = (await browser.submit(page, f"{LIST}/replay", asked)).text
-    assert "finished deliveries of" in counted
+    assert "finished deliveries</b> of" in counted
     assert re.search(r'<data value="2">2</data> to default of loja1', counted)
     shown = counted.partition('aria-label="Confirm"')[2].partition("</form>")[0]
     fixed = dict(re.findall(r'name="(since|until|instance|kept_\w+)" value="([^"]+)"', shown))
@@ -405,7 +405,7 @@ async def test_all_that_match_are_of_several_instances(
     nothing = (await browser.submit(LIST, f"{LIST}/cancel", {"state": "pending"})).text
     assert "No pending delivery matches" in nothing
     counted = (await browser.submit(LIST, f"{LIST}/replay", {"state": "dead"})).text
-    assert "dead letters</" not in counted
+    assert "dead letters</span>" not in counted
     assert re.search(r'<data value="1">1</data> to default of loja1, <data value="1">', counted)
 
 

@@ -74,6 +74,22 @@ async def test_a_replay_is_paused_resumed_and_cancelled(browser: Browser, replay
     assert (late.status_code, "The job has ended." in late.text) == (409, True)
 
 
+async def test_the_page_of_a_job_says_how_far_it_is_and_takes_orders(
+    browser: Browser, replay: jobs.RunningJob
+) -> None:
+    name = replay.job.id
+    await until(browser, f'href="/dashboard/jobs/{name}"')
+    page = (await browser.get(f"/jobs/{name}?of=5000")).text
+    assert '<progress max="5000" value="' in page
+    asked = {"order": f"pause/{name}", "page": name, "of": "5000"}
+    paused = await browser.submit("/jobs", "/jobs/order", asked)
+    assert paused.headers["location"] == f"/dashboard/jobs/{name}?of=5000&done=job_paused"
+    page = (await browser.get(f"/jobs/{name}")).text
+    assert states(page) == ["paused"]
+    assert "<progress" not in page  # without a plan nobody knows of how many
+    assert (await browser.get("/jobs/job_none")).status_code == 404
+
+
 @pytest.mark.parametrize("order", ["", "pause", "stop/job_1", "pause/job_1"])
 async def test_what_is_no_order_or_no_job_is_refused(browser: Browser, order: str) -> None:
     refused = await browser.submit("/jobs", "/jobs/order", {"order": order})
@@ -86,6 +102,8 @@ async def test_a_tenant_sees_and_orders_its_own_jobs_alone(visitor: Browser, rep
     assert replay.job.id not in (await visitor.get("/jobs")).text
     refused = await visitor.submit("/jobs", "/jobs/order", {"order": f"cancel/{replay.job.id}"})
     assert refused.status_code == 404
+    for page in (f"/jobs/{replay.job.id}", f"/live/job/{replay.job.id}"):
+        assert (await visitor.get(page)).status_code == 404
     assert replay.job.is_running
     visitor.http.cookies.clear()
     await visitor.log_in("key-of-loja1")

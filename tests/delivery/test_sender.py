@@ -48,8 +48,13 @@ class NoPlugins:
         raise AssertionError("nobody sends")
 
 
+KEPT_HEADS = 600
+
+
 def sender_with(hooks: NoPlugins) -> DeliverySender:
-    return DeliverySender(hooks, Clock(), server_url="https://gateway.example", kept_answer=16)
+    return DeliverySender(
+        hooks, Clock(), server_url="https://gateway.example", kept_answer=16, kept_heads=KEPT_HEADS
+    )
 
 
 def registration_for(url: str, **more: Any) -> Registration:
@@ -287,6 +292,40 @@ async def test_a_token_that_a_plugin_adds_is_masked_in_the_answer(hookgw_receive
     result = await send(registration_for(hookgw_receiver.url), hooks=Minting())
     assert hookgw_receiver.requests[0].header("authorization") == "Bearer minted-1"
     assert result.attempt.answer == "******** someday"[:16]
+
+
+async def test_a_failed_attempt_keeps_what_was_sent_and_answered_without_secrets(
+    hookgw_receiver: Receiver,
+) -> None:
+    class Minting(NoPlugins):
+        needed = NoPlugins.needed | {"hookgw_prepare"}
+
+        async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
+            request.headers |= {"x-token": "minted-1", "x-when": "someday"}
+
+    registration = registration_for(hookgw_receiver.url, headers={"X-Own": "hush-hush"})
+    hookgw_receiver.will(
+        answer(503, headers={"retry-after": "30", "x-echo": "hush-hush", "set-cookie": "a=b"})
+    )
+    attempt = (await send(registration, hooks=Minting())).attempt
+    head, [request] = attempt.request_head or "", hookgw_receiver.requests
+    lines = head.split("\n")
+    assert lines[0] == "POST / HTTP/1.1"
+    sent = [f"{name}: {value}" for name, value in request.headers]
+    shown = {f"{name}: {MASK}" for name in ("webhook-signature", "x-own", "x-token")}
+    assert {*lines[1:]} == {one for one in sent if one.partition(":")[0] not in str(shown)} | shown
+    answered = (attempt.response_headers or "").split("\n")
+    assert {"retry-after: 30", f"x-echo: {MASK}", f"set-cookie: {MASK}"} <= {*answered}
+    delivered = (await send(registration)).attempt
+    assert (delivered.request_head, delivered.response_headers) == (None, None)
+
+
+async def test_what_a_failed_attempt_keeps_is_bounded(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.will(answer(503, headers={f"x-{number}": "é" * 40 for number in range(20)}))
+    attempt = (await send(registration_for(hookgw_receiver.url))).attempt
+    assert KEPT_HEADS - 2 < len((attempt.response_headers or "").encode()) <= KEPT_HEADS
+    nowhere = (await send(registration_for("http://127.0.0.1:1/"))).attempt
+    assert (nowhere.outcome, nowhere.request_head) == (Outcome.UNREACHABLE, None)
 
 
 async def test_a_plugin_that_fails_to_prepare_sends_nothing(hookgw_receiver: Receiver) -> None:

@@ -11,9 +11,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound, Unavailable
-from hookgw.core import NO_INSTANCE
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import DeliverySelection, JobKind
+from hookgw.records import NO_INSTANCE, DeliverySelection, JobKind
 from hookgw.store import DeliveryQuery, ReplayStep, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.support.waits import FIRST_WAIT
@@ -126,9 +125,9 @@ async def test_it_goes_to_where_the_registration_points_now(
 @pytest.mark.parametrize("name", ["dlv_99", "nothing"])
 async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
-    with pytest.raises(NotFound, match=NO_INSTANCE.format(name="shop")):
+    with pytest.raises(NotFound, match=NO_INSTANCE(name="shop")):
         await gateway.deliveries.resend("shop", name)
-    with pytest.raises(NotFound, match=NO_INSTANCE.format(name="shop")):
+    with pytest.raises(NotFound, match=NO_INSTANCE(name="shop")):
         await gateway.deliveries.replay("shop", EVER)
     await gateway.instances.create("shop")
     with pytest.raises(NotFound, match=f"no delivery '{name}'"):

@@ -98,7 +98,7 @@ async def test_pages_are_compressed_for_clients_that_take_it(client: httpx.Async
     ):
         response = await client.get("/docs/start", headers={"accept-encoding": accepted})
         assert response.headers.get("content-encoding") == coding
-        assert response.headers["vary"] == "accept-encoding"
+        assert response.headers["vary"] == "accept-encoding, cookie, accept-language"
         assert response.text.endswith("http://127.0.0.1:8080")
 
 
@@ -144,5 +144,20 @@ def test_nothing_of_it_is_loaded_before_it_is_asked_for(tmp_path: Path) -> None:
     program = "import sys, hookgw.app.surfaces; print(*(name for name in sys.modules if 'manual' in name))"
     done = run(["-c", program], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    light = ("", ".archive", ".contents", ".curl", ".examples", ".packaged", ".routes")
+    light = ("", ".archive", ".contents", ".curl", ".examples", ".packaged", ".routes", ".shell")
     assert {*done.stdout.split()} <= {f"hookgw.manual{name}" for name in light}
+
+
+async def test_the_texts_around_a_page_are_in_the_language_of_its_reader(client: httpx.AsyncClient) -> None:
+    pages = {}
+    for language, words in (("en", "Skip to the text"), ("pt-BR", "Ir para o texto"), ("es", "Ir al texto")):
+        for _ in range(2):  # the second one is kept
+            page = await client.get("/docs/start", headers={"accept-language": language})
+            assert page.headers["content-language"] == language
+            assert f'<html lang="{language}"' in page.text
+            assert words in page.text
+            assert not any("\ue000" <= letter <= "\uf8ff" for letter in page.text)
+            pages[language] = page
+    assert len({page.headers["etag"] for page in pages.values()}) == 3
+    client.cookies.set("hookgw_language", "es")
+    assert "Ir al texto" in (await client.get("/docs/start", headers={"accept-language": "pt"})).text

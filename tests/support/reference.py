@@ -7,6 +7,7 @@ name without a place in :data:`PAGES`, and a field without a description, is an 
 
 import dataclasses
 import enum
+import functools
 import inspect
 import math
 import re
@@ -22,7 +23,7 @@ import msgspec
 
 from hookgw import HookgwError
 from hookgw.instances import fields as instance_fields
-from hookgw.kernel import REQUIRED, Field, SecretOptions, signing_keys
+from hookgw.kernel import REQUIRED, Field, SecretOptions, Sentence, signing_keys
 from hookgw.keys import PORTAL_FIELDS
 from hookgw.keys import fields as key_fields
 from hookgw.plugins import HOOKS, gateway_protocol, hookspecs
@@ -31,6 +32,7 @@ from hookgw.testing import pytest_plugin
 from hookgw.web.openapi import describe
 from hookgw.webhooks import OPERATIONS, TLS_PARTS, Showing
 from hookgw.webhooks import fields as webhook_fields
+from tests.support.error_sentences import errors_page
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 HTTP = FOLDER.parent / "http.md"
@@ -97,7 +99,7 @@ PAGES = {
             ],
             "Errors": [
                 *("HookgwError", "Invalid", "NotFound", "Conflict", "TooLarge", "Unavailable"),
-                *("NetworkRefused", "NotSupported", "ProofRefused", "EventLeftOut"),
+                *("NetworkRefused", "NotSupported", "ProofRefused", "EventLeftOut", "Sentence"),
             ],
             "The gateway": [
                 *("PluginGateway", "Events", "Instances", "Registrations", "Catalog", "Receipt"),
@@ -147,6 +149,7 @@ PAGES = {
                 *("file_to_send", "FileToSend", "check_mimetype", "is_mimetype", "vcard_of", "vcard_text"),
                 *("sent_content", "sent_data", "text_data", "MediaUrl"),
             ],
+            "Errors": ["EMPTY_TEXT", "PRESENCE_WITHOUT_CHAT", "BODY_REFUSED", "BODY_NOT_OBJECT"],
             "Other": ["repr_without"],
         },
         elsewhere=("Recent", "NetworkEvents", "decode_json", "whatsapp_chat_of", "whatsapp_number_of"),
@@ -218,7 +221,8 @@ def pages() -> dict[str, str]:
         public = set(import_module(page.module).__all__) if page.module else set()
         if missing := (public | set(page.others)) - set(page.elsewhere) ^ set(listed):
             raise LookupError(f"{page.title}: {sorted(missing)} must be in PAGES once")
-    return {file: _Writer(file, page, links).text() for file, page in PAGES.items()}
+    written = {file: _Writer(file, page, links).text() for file, page in PAGES.items()}
+    return {**written, "errors.md": errors_page()}
 
 
 def http_page() -> str:
@@ -415,6 +419,11 @@ class _Writer:
         elif isinstance(value, int | float):
             module = import_module(self._page.module)
             self._add(f"```python\n{self._page.module}.{name} = {value:_}\n```")
+            self._add(self._prose(_comments(import_module(vars(module)["_HOME_OF"][name]))[name]))
+        elif isinstance(value, Sentence | functools.partial):
+            module = import_module(self._page.module)
+            takes = "(**values) -> Sentence" if isinstance(value, functools.partial) else ": Sentence"
+            self._add(f"```python\n{self._page.module}.{name}{takes}\n```")
             self._add(self._prose(_comments(import_module(vars(module)["_HOME_OF"][name]))[name]))
         elif isinstance(value, types.UnionType):
             self._union(name, value)
@@ -750,7 +759,9 @@ def _comments(module: Any) -> dict[str, str]:
     source = inspect.getsource(module)
     return {
         name: " ".join(text.split())
-        for name, text in re.findall(r'^\s*(\w+)\b[^\n]*\n\s*"""(.+?)"""', source, re.MULTILINE | re.DOTALL)
+        for name, text in re.findall(
+            r'^\s*(\w+)\b[^\n]*(?:\n    [^\n]*\n\))?\n\s*"""(.+?)"""', source, re.MULTILINE | re.DOTALL
+        )
     }
 
 

@@ -19,6 +19,8 @@ from hookgw.deliveries.requests import parse_list
 from hookgw.deliveries.search import Words, kind_of_words, last_part, parse_search, with_words
 from hookgw.deliveries.selection import check_label, check_names, limited, limited_to, query_of, selected
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
+from hookgw.kernel.language import N_
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Principal, Right
@@ -26,6 +28,7 @@ from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.selection import DeliverySelection
+from hookgw.records.sentences import NO_INSTANCE_WITH_TAG
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -115,7 +118,7 @@ class DeliveriesPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        site.nav.append(NavEntry("Deliveries", "/deliveries"))
+        site.nav.append(NavEntry(N_("Deliveries"), "/deliveries"))
         site.add("/search", self.search, within_reach(Right.READ))
         site.add("/search/words", self.suggest, within_reach(Right.READ))
         site.add("/deliveries/export", self.export, within_reach(Right.READ))
@@ -146,7 +149,7 @@ class DeliveriesPage:
         """Return what the list would show, on all its pages, as a file."""
         form, reader, signed_in = request.args.get("format", ""), _reader(), visitor().signed_in
         if form not in FORMATS:
-            raise Invalid(f"format must be one of {', '.join(FORMATS)}.")
+            raise Invalid.of("query.format", "format must be one of {choices}.", choices=", ".join(FORMATS))
         filters = await self._resolved(_asked(), reader)
         query = await query_of(
             self._gateway.registry,
@@ -250,7 +253,11 @@ class DeliveriesPage:
         tag, instance, given_id = given.pop("tag", ""), given.pop("instance"), given.pop("id", "")
         given["instances"] = instance
         if given_id:  # one that exists is shown instead of a list
-            raise NotFound(f"There is no delivery, and no event with one, {given_id[:128]!r}.")
+            raise NotFound.of(
+                "delivery.and_event_not_found",
+                "There is no delivery, and no event with one, {id!r}.",
+                id=given_id[:128],
+            )
         tags = [tag] if "=" in tag else ()
         selection = parse_list(given, gateway.catalog, now=now, over_all=True, tags=tags)
         check_names(registry, reader.principal, selection)
@@ -259,7 +266,7 @@ class DeliveriesPage:
         if tag and not tags:
             names = tagged(registry, reader.principal, tag, selection)
             if not names:
-                raise NotFound(f"No instance has the tag {tag[:128]!r}.")
+                raise NotFound(NO_INSTANCE_WITH_TAG(tag=tag[:128]))
             selection = msgspec.structs.replace(selection, instances=tuple(names))
         if selection.reads_payloads:
             check_right(reader.principal, Right.PAYLOADS)
@@ -273,8 +280,9 @@ class DeliveriesPage:
         if kind is not Words.TEXT or not reader.principal.rights.has(Right.PAYLOADS):
             return filters
         if "error" in found.filters or "text" in found.filters:
-            raise Invalid(
-                "Write words that are not in the error or the payload behind their qualifiers, too."
+            raise Invalid.of(
+                "search.words_with_qualifiers",
+                "Write words that are not in the error or the payload behind their qualifiers, too.",
             )
         plain = words.replace('"', "")
         in_errors = filters._replace(q=with_words(found.filters, "error", plain))
@@ -313,6 +321,7 @@ class DeliveriesPage:
             first=f"/deliveries?{filters.query()}" if cursor else None,
             is_filtered=bool(filters.query()),
             names_instances=not filters.instance and reader.principal.instance is None,
+            may_tick=reader.principal.rights.has(Right.REPLAY),
         )
 
     async def resend(self) -> Response:
@@ -321,7 +330,12 @@ class DeliveriesPage:
         filters = _entered(form)
         chosen = form.all("delivery")
         if not chosen:
-            return await self._page(filters, error=Invalid("Tick the deliveries that are to be sent again."))
+            return await self._page(
+                filters,
+                error=Invalid.of(
+                    "selection.nothing_ticked", "Tick the deliveries that are to be sent again."
+                ),
+            )
         if len(chosen) > MOST_TICKED:
             most = f"Tick at most {MOST_TICKED} deliveries, or send all again that match."
             return await self._page(filters, error=Invalid(most))
@@ -368,7 +382,11 @@ class DeliveriesPage:
                 if is_replay
                 else selection.state not in (None, "pending")
             ):
-                raise Invalid(f"Deliveries that are {selection.state} cannot be part of this.")
+                raise Invalid.of(
+                    "selection.wrong_state",
+                    "Deliveries that are {state} cannot be part of this.",
+                    state=selection.state,
+                )
             if is_replay:
                 selection = msgspec.structs.replace(selection, state=selection.state or "all")
             names = selected(gateway.registry, reader.principal, selection)
@@ -387,9 +405,12 @@ class DeliveriesPage:
             return await self._page(filters, error=error)
         if job is not None and job.error is not None:
             return await self._page(filters, error=Conflict(job.error))
-        done = (
-            "replayed" if is_replay else "cancelling" if job is not None and job.is_running else "cancelled"
-        )
+        if job is not None and job.is_running:
+            # On its page it can be paused and cancelled; a replay of one instance, too.
+            planned = form.get("confirmed")
+            of = {"of": planned} if planned.isdecimal() and planned != "0" else {}
+            return self._site.redirect(f"/jobs/{quote(job.id)}", **of)
+        done = "replayed" if is_replay else "cancelled"
         kept = {name: form.get(f"kept_{name}") for name in Filters._fields if form.get(f"kept_{name}")}
         return self._site.redirect("/deliveries", **kept, done=done)
 
@@ -433,7 +454,11 @@ def _merged(filters: Filters, is_instance: Callable[[str], bool]) -> dict[str, s
     further = [*found.filters.items(), *([(kind.value, words)] if kind is not Words.NONE else [])]
     for name, value in further:
         if given.get(name):
-            raise Invalid(f"The search has {name}: twice, or there is a filter for it, too.")
+            raise Invalid.of(
+                "search.repeated_filter",
+                "The search has {name}: twice, or there is a filter for it, too.",
+                name=name,
+            )
         given[name] = value
     return given
 
@@ -453,7 +478,7 @@ def _entered(form: Form) -> Filters:
 def _plan(action: str, fixed: Filters, counted: Counted) -> Plan:
     by_webhook = sorted(
         (
-            (f"{label} of {instance}", count)
+            (_("{webhook} of {instance}", webhook=label, instance=instance), count)
             for instance, labels in counted.instances.items()
             for label, count in labels.items()
         ),

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 from quart import Response
 
 from hookgw.core.access import check_right
+from hookgw.deliveries.edited import Origin
 from hookgw.deliveries.pages.deliveries import why_of
 from hookgw.deliveries.present import WITHHELD
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.kernel.errors import HookgwError, NotFound
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.rules import check_url
 from hookgw.records.api_keys import Right
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
 from hookgw.records.registrations import Registration
-from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_json
+from hookgw.records.told_sentences import sentence_text
+from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_body, shown_json
 from hookgw.site.site import Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryReport, DeliverySummary
@@ -31,7 +34,10 @@ from hookgw.web.request_body import reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.webhooks.lane_responses import present_attempt
 
-_ROW = 600
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_ROW = 900
 """Bytes of HTML that an attempt takes beside its texts."""
 _SKIPPED_ON = {"overview": "/", "lanes": "/lanes"}
 """The pages beside that of the delivery where one is skipped, by the field ``page`` of the form."""
@@ -70,10 +76,13 @@ class DeliveryPage:
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
         event = report.event
-        data = curl = None
+        data = curl = sent = None
         if visitor().has(Right.PAYLOADS):
             data = shown_json(event.data_json)
-            curl = _curl(registration, report) if registration else None
+            body = report.body or envelope_of(self._gateway, registration, report)
+            sent = shown_body(report.body) if report.body else None
+            curl = _curl(registration, report, body) if registration else None
+        origin = await self._gateway.deliveries.origin_of(report.summary)
         return await self._site.render(
             "delivery.html",
             200 if error is None else error.status,
@@ -85,6 +94,9 @@ class DeliveryPage:
             receiver=with_masked_user(registration.url) if registration else None,
             headers=_headers(registration),
             curl=curl,
+            sent=sent,
+            origin=origin,
+            editor=_editor(origin),
             attempts=await self._attempts(instance, name),
             path=_path(instance, report),
             live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
@@ -116,8 +128,14 @@ class DeliveryPage:
         # The answers are the receivers': a thousand of them would be a page of 20 MB.
         size, newest = 0, list[Attempt]()
         for attempt in reversed(report.attempts):
-            texts = (attempt.answer, attempt.error or "", attempt.url or "")
-            size += _ROW + sum(map(html_size, texts))
+            texts = (
+                attempt.answer,
+                attempt.error,
+                attempt.url,
+                attempt.request_head,
+                attempt.response_headers,
+            )
+            size += _ROW + sum(html_size(text) for text in texts if text)
             if newest and size > MOST:
                 break
             newest.append(attempt)
@@ -138,13 +156,14 @@ class DeliveryPage:
         lanes = self._gateway.dispatcher.lanes(delivery.registration)
         lane = next((one for one in lanes if one.lane == delivery.lane), None)
         if lane is not None and lane.held and lane.head is None:
-            return "It waits: an older transaction in the database holds it back."
+            return _("It waits: an older transaction in the database holds it back.")
         if lane is None or lane.head == delivery.seq:
-            return "No attempt was made yet."
+            return _("No attempt was made yet.")
         if lane.state is LaneState.PAUSED:
-            return "It waits: the webhook is paused."
+            return _("It waits: the webhook is paused.")
         # In order: earlier deliveries have their turn first.
-        return " ".join(["It waits for those before it, which go first.", *filter(None, [lane.last_error])])
+        error = sentence_text(lane.last_error or "")
+        return " ".join(filter(None, [_("It waits for those before it, which go first."), error]))
 
     async def download(self, instance: str, name: str, part: str) -> Response:
         """Return a whole part of the delivery; the page may show only its beginning."""
@@ -156,12 +175,12 @@ class DeliveryPage:
         if part == "data":
             content = report.event.data_json
         elif part == "body" and registration is not None:
-            content = _body(registration, report)
+            content = report.body or envelope_of(self._gateway, registration, report)
         elif part == "attempts":
             newest = await first_of(reversed(report.attempts), present_attempt)
             content = msgspec.json.encode(newest)
         else:
-            raise NotFound(f"The delivery has no {part[:64]!r}.")
+            raise NotFound.of("delivery.no_part", "The delivery has no {part!r}.", part=part[:64])
         headers = {"content-disposition": f'attachment; filename="{report.summary.id}-{part}.json"'}
         return Response(content, headers=headers, content_type="application/json")
 
@@ -178,6 +197,7 @@ class DeliveryPage:
                 )
                 return await self._page(instance, name, attempt=attempt, other_url=url)
             if data:
+                check_right(visitor().principal, Right.PAYLOADS)
                 check_right(visitor().principal, Right.SEND)
                 edited = json_of(data, "The data")
                 found = await deliveries.resend_edited(instance, name, edited, without_global=without_global)
@@ -205,27 +225,39 @@ def _headers(registration: Registration | None) -> list[SentHeader]:
     own = [] if registration is None else [SentHeader(name, MASK) for name in registration.headers]
     return [
         SentHeader("content-type", "application/json"),
-        SentHeader("webhook-id", "the id of the delivery, the same in each attempt"),
-        SentHeader("webhook-timestamp", "the time of the attempt"),
+        SentHeader("webhook-id", _("the id of the delivery, the same in each attempt")),
+        SentHeader("webhook-timestamp", _("the time of the attempt")),
         SentHeader("webhook-signature", MASK),
         *own,
     ]
+
+
+def _editor(origin: Origin | None) -> str:
+    """Return who made an edited copy, in a sentence: a person's name is for those who may know operators."""
+    actor = None if origin is None else origin.actor
+    if actor is None:
+        return ""
+    if actor.person and visitor().principal.is_global:
+        return _("{person} sent it.", person=actor.person)
+    return _("It was sent with the key {key}.", key=actor.name)
 
 
 def _path(instance: str, report: DeliveryReport) -> str:
     return f"/deliveries/{quote(instance)}/{quote(report.summary.id)}"
 
 
-def _body(registration: Registration, report: DeliveryReport) -> bytes:
-    return encode_envelope(report.event, destination=registration.address, server_url=None)
+def envelope_of(gateway: Gateway, registration: Registration | None, report: DeliveryReport) -> bytes:
+    """Return the body that hookgw itself makes of an event, without plugins."""
+    destination = "" if registration is None else registration.address
+    server_url = gateway.settings.server.public_url
+    return encode_envelope(report.event, destination=destination, server_url=server_url)
 
 
-def _curl(registration: Registration, report: DeliveryReport) -> Shown:
+def _curl(registration: Registration, report: DeliveryReport, body: bytes) -> Shown:
     """Return a command that sends the same body; a long one, from the downloaded file.
 
     The receiver refuses it if it checks signatures.
     """
-    body = _body(registration, report)
     words = [f"curl -X POST {shlex.quote(registration.address)}", "-H 'content-type: application/json'"]
     words += [f"-H {shlex.quote(f'{name}: {MASK}')}" for name in registration.headers]
     # Only then quoted: that may make five bytes of one.

@@ -9,6 +9,8 @@ from urllib.parse import quote
 from quart import Response
 
 from hookgw.core.access import names_within
+from hookgw.kernel.language import N_
+from hookgw.kernel.language import gettext as _
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import LaneState, LaneStatistics, ReportedLane
 from hookgw.records.lane_lists import LaneFilter
@@ -25,11 +27,11 @@ PAGE = 50
 """Lanes on a page."""
 _SORTS = ("webhook", "pending", "oldest")
 _COLUMNS = (
-    Column("pending", "Pending", sort="pending", style="c-count number"),
-    Column("oldest", "Oldest since", sort="oldest", style="c-time"),
-    Column("receiver", "Receiver", style="c-url"),
-    Column("error", "Last error", is_usual=False),
-    Column("node", "Node", is_usual=False, style="c-name"),
+    Column("pending", N_("Pending"), sort="pending", style="c-count number"),
+    Column("oldest", N_("Oldest since"), sort="oldest", style="c-time"),
+    Column("receiver", N_("Receiver"), style="c-url"),
+    Column("error", N_("Last error"), is_usual=False),
+    Column("node", N_("Node"), is_usual=False, style="c-name"),
 )
 
 
@@ -63,7 +65,7 @@ class LanesPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        site.nav.append(NavEntry("Lanes", "/lanes"))
+        site.nav.append(NavEntry(N_("Lanes"), "/lanes"))
         site.add("/lanes", self.show, within_reach(Right.READ))
         site.add("/live/lanes", self.live, within_reach(Right.READ))
         site.add("/lanes/resume", self.resume, within_reach(Right.WEBHOOKS), "POST", page="/lanes")
@@ -113,6 +115,8 @@ class LanesPage:
             view=view,
             is_filtered=bool(only.state or only.search),
             silent=found.silent,
+            may_resume=principal.rights.has(Right.WEBHOOKS),
+            may_skip=principal.rights.has(Right.REPLAY),
         )
 
     def _row(self, reported: ReportedLane, node: str) -> Row:
@@ -123,12 +127,12 @@ class LanesPage:
             path = f"/instances/{quote(instance)}/webhooks/{quote(label)}"
         return Row(
             lane,
-            "every instance" if instance == GLOBAL_INSTANCE else instance,
+            _("every instance") if instance == GLOBAL_INSTANCE else instance,
             label,
             path,
             None if lane.head_since is None else lane.head_since + wall,
             None if lane.waiting_until is None else lane.waiting_until + wall,
-            "its receiver to fetch" if lane.waits_for == "fetch" else lane.waits_for,
+            _("its receiver to fetch") if lane.waits_for == "fetch" else lane.waits_for,
             node,
             skippable(lane),
             advice_for(lane, now),

@@ -64,15 +64,23 @@ async def fetch_file(client: httpx.AsyncClient, url: str, *, limit: int, held: H
         if held.failure is not None:
             full = HTTPStatus.SERVICE_UNAVAILABLE
             raise NetworkRefused(str(held.failure), status=full, retry_after=_RETRY_AFTER) from None
-        raise Invalid(f"The URL cannot be read: {error or type(error).__name__}") from error
+        raise Invalid.of(
+            "media.url_unreadable", "The URL cannot be read: {error}", error=error or type(error).__name__
+        ) from error
     except trio.TooSlowError:
-        raise Invalid(f"The URL was not read within {FETCH_TIMEOUT:g} s.") from None
-    raise Invalid(f"The URL redirects more than {MAX_REDIRECTS} times.")
+        raise Invalid.of(
+            "media.url_slow", "The URL was not read within {seconds:g} s.", seconds=FETCH_TIMEOUT
+        ) from None
+    raise Invalid.of("media.url_redirects", "The URL redirects more than {most} times.", most=MAX_REDIRECTS)
 
 
 async def _read(response: httpx.Response, limit: int, held: HeldAnswer) -> FetchedFile:
     if not response.is_success:
-        raise Invalid(f"The server of the URL answered with {response.status_code}.")
+        raise Invalid.of(
+            "media.url_status",
+            "The server of the URL answered with {status}.",
+            status=response.status_code,
+        )
     length = response.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and len(length) < 20 and int(length) > limit:
         raise _too_large(limit)
@@ -100,9 +108,15 @@ async def _receive(response: httpx.Response, limit: int, held: HeldAnswer) -> by
         bytes(received), coding, limit + 1, lambda size: held.take(COPIES * size)
     )
     if not is_whole and len(content) <= limit:
-        raise Invalid("The file at the URL is compressed in a way that cannot be undone.")
+        raise Invalid.of(
+            "media.url_compressed", "The file at the URL is compressed in a way that cannot be undone."
+        )
     return content
 
 
 def _too_large(limit: int) -> Invalid:
-    return Invalid(f"The file at the URL has more than {Size(limit)}, the maximum. Send a smaller file.")
+    return Invalid.of(
+        "media.url_too_long",
+        "The file at the URL has more than {limit}, the maximum. Send a smaller file.",
+        limit=Size(limit),
+    )

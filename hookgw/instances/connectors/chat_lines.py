@@ -16,6 +16,7 @@ import trio
 from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, PluginFailed
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.messages import MediaMessage, Message
 
@@ -23,7 +24,9 @@ logger = structlog.get_logger("hookgw.connector")
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at whether anybody still wants the message."""
-NOT_WANTED = "The client has closed its connection, so the message was not sent."
+NOT_WANTED = Sentence(
+    "message.client_gone", "The client has closed its connection, so the message was not sent."
+)
 
 
 class ChatLines:
@@ -97,7 +100,11 @@ class ChatLinePlace:
         _check(is_wanted)
         session = self._session
         if session.ended.is_set() or session.state is not ConnectionState.OPEN:
-            raise Conflict(f"The instance {session.instance!r} is no longer connected; nothing was sent.")
+            raise Conflict.of(
+                "message.not_connected_anymore",
+                "The instance {instance!r} is no longer connected; nothing was sent.",
+                instance=session.instance,
+            )
 
     async def _show_presence(self) -> None:
         is_voice = isinstance(self._message, MediaMessage) and self._message.is_voice

@@ -32,6 +32,7 @@ from hookgw.kernel.errors import (
     TooManyRequests,
     Unavailable,
 )
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.connectors import IngestRequest, IngestResponse
 
 logger = structlog.get_logger("hookgw.connector")
@@ -88,7 +89,7 @@ class IngestService:
         # One comparison in each case: neither the answer nor its time tells which names exist.
         is_right = hmac.compare_digest((known or _NO_TOKEN).encode(), token.encode("utf-8", "replace"))
         if not known or not is_right:
-            raise NotFound("There is no such instance, or the token is wrong.")
+            raise NotFound.of("ingest.not_found", "There is no such instance, or the token is wrong.")
 
     def session(self, name: str) -> ConnectorSession:
         """Return the session for a request with a checked token, and count the request.
@@ -107,7 +108,8 @@ class IngestService:
             if wait := bucket.take():
                 self._on_limited("key_rate")
                 raise TooManyRequests(
-                    "The network sends too many requests. Retry later.", retry_after=max(wait, _RETRY_SOON)
+                    Sentence("ingest.too_many_requests", "The network sends too many requests. Retry later."),
+                    retry_after=max(wait, _RETRY_SOON),
                 )
         return session
 
@@ -127,7 +129,11 @@ class IngestService:
         if self._at_work.held(session) >= MOST_AT_ONCE:
             self._on_limited("instance_share")
             raise Unavailable(
-                f"The connector works on {MOST_AT_ONCE} requests of this instance, the maximum. Retry later.",
+                Sentence(
+                    "ingest.connector_busy",
+                    "The connector works on {most} requests of this instance, the maximum. Retry later.",
+                    most=MOST_AT_ONCE,
+                ),
                 retry_after=_RETRY_SOON,
             )
         self._at_work.take(session)
@@ -150,10 +156,16 @@ class IngestService:
             raise
         except PluginFailed as failure:  # logged at the boundary
             # Its text is not for strangers. A restart or a repair may help, so the network shall repeat it.
-            raise Unavailable("The connector failed. Retry later.", retry_after=_RETRY_AFTER) from failure
+            raise Unavailable(
+                Sentence("ingest.connector_failed", "The connector failed. Retry later."),
+                retry_after=_RETRY_AFTER,
+            ) from failure
         except NetworkRefused as refusal:
             raise Unavailable(
-                "The network refused what the connector asked of it. Retry later.",
+                Sentence(
+                    "ingest.network_refused",
+                    "The network refused what the connector asked of it. Retry later.",
+                ),
                 retry_after=refusal.retry_after or _RETRY_AFTER,
             ) from refusal
         finally:
@@ -165,9 +177,17 @@ class IngestService:
             seconds=INGEST_TIMEOUT,
         )
         raise Unavailable(
-            f"The connector took longer than {INGEST_TIMEOUT:g} s. Retry later.", retry_after=_RETRY_AFTER
+            Sentence(
+                "ingest.timeout",
+                "The connector took longer than {seconds:g} s. Retry later.",
+                seconds=INGEST_TIMEOUT,
+            ),
+            retry_after=_RETRY_AFTER,
         )
 
 
 def _not_ready() -> Unavailable:
-    return Unavailable("The instance's connector is not ready. Retry later.", retry_after=_RETRY_AFTER)
+    return Unavailable(
+        Sentence("ingest.connector_not_ready", "The instance's connector is not ready. Retry later."),
+        retry_after=_RETRY_AFTER,
+    )

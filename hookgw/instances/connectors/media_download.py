@@ -75,7 +75,9 @@ class MediaDownload:
     async def run(self) -> None:
         """Let the connector send the file. The outcome, also a failure, is for the reader."""
         # For an unexplained end: hookgw, or the instance, stopped meanwhile.
-        outcome: HookgwError | None = Unavailable("The instance was disconnected during the download.")
+        outcome: HookgwError | None = Unavailable.of(
+            "media.disconnected", "The instance was disconnected during the download."
+        )
         self.scope.deadline = trio.current_time() + HEAD_TIMEOUT
         try:
             with self.scope, self._writer:
@@ -95,15 +97,23 @@ class MediaDownload:
 
     def _missing(self) -> HookgwError | None:
         if self._head is None:
-            return NetworkRefused("The connector ended without the file.")
+            return NetworkRefused.of("media.no_file", "The connector ended without the file.")
         if self._head.size not in (None, self._written):
-            return NetworkRefused("The connector ended before the file did.")
+            return NetworkRefused.of("media.ended_early", "The connector ended before the file did.")
         return None
 
     def _too_slow(self) -> HookgwError:
         if self._head is None:
-            return NetworkRefused(f"The network sent nothing of the file within {HEAD_TIMEOUT:g} s.")
-        return NetworkRefused(f"The file was sent or read at less than {Size(SLOWEST)} per second.")
+            return NetworkRefused.of(
+                "media.nothing_sent",
+                "The network sent nothing of the file within {seconds:g} s.",
+                seconds=HEAD_TIMEOUT,
+            )
+        return NetworkRefused.of(
+            "media.too_slow",
+            "The file was sent or read at less than {rate} per second.",
+            rate=Size(SLOWEST),
+        )
 
     # For the connector.
 
@@ -113,7 +123,12 @@ class MediaDownload:
         if size is not None and (type(size) is not int or size < 0):
             raise ValueError("size must be a number of bytes, or None")
         if size is not None and size > self._limit:
-            self._error = TooLarge(f"The file has {size:,} bytes; the limit is {self._limit} (media.limit).")
+            self._error = TooLarge.of(
+                "media.exceeds_limit",
+                "The file has {size:,} bytes; the limit is {limit} (media.limit).",
+                size=size,
+                limit=self._limit,
+            )
         self._check()
         found = mimetype or self._link.mimetype
         self._head = MediaHead(
@@ -134,9 +149,17 @@ class MediaDownload:
             piece, rest = bytes(rest[:PIECE]), rest[PIECE:]
             self._written += len(piece)
             if self._written > self._limit:
-                self._error = TooLarge(f"The file exceeds {self._limit} (media.limit).")
+                self._error = TooLarge.of(
+                    "media.exceeds_limit_unannounced",
+                    "The file exceeds {limit} (media.limit).",
+                    limit=self._limit,
+                )
             elif self._head.size is not None and self._written > self._head.size:
-                self._error = TooLarge(f"The file exceeds the {self._head.size:,} bytes that were announced.")
+                self._error = TooLarge.of(
+                    "media.longer_than_announced",
+                    "The file exceeds the {size:,} bytes that were announced.",
+                    size=self._head.size,
+                )
             self._check()
             await self._writer.send(piece)
             self._extend_deadline()
@@ -180,7 +203,7 @@ class MediaDownload:
 
 def _for_reader(error: HookgwError) -> HookgwError:
     if isinstance(error, PluginFailed):  # logged where it happened; readers have no key, and get no details
-        return NetworkRefused("The connector failed; hookgw's log says why.")
+        return NetworkRefused.of("media.connector_failed", "The connector failed; hookgw's log says why.")
     if isinstance(error, Invalid):
         return NotFound(*error.messages)  # the reader cannot correct the reference
     return error

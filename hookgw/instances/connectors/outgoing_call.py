@@ -37,8 +37,15 @@ async def call_in_time(
         try:
             return await call()
         except PluginFailed as failure:
-            raise NetworkRefused(f"The connector {connector.name!r} failed: {failure.reason}") from failure
-    raise NetworkRefused(f"The network did not answer within {seconds:g} s.")
+            raise NetworkRefused.of(
+                "connector.failed",
+                "The connector {name!r} failed: {reason}",
+                name=connector.name,
+                reason=failure.reason,
+            ) from failure
+    raise NetworkRefused.of(
+        "network.timeout", "The network did not answer within {seconds:g} s.", seconds=seconds
+    )
 
 
 class OutgoingCall(Generic[T]):
@@ -134,7 +141,9 @@ class OutgoingCall(Generic[T]):
         if self._error is not None:
             raise self._error
         if self._result is None:
-            raise Unavailable("The call was cut off. It may or may not have taken effect.")
+            raise Unavailable.of(
+                "network.call_cut_off", "The call was cut off. It may or may not have taken effect."
+            )
         return self._result
 
     async def _report(self, events: Sequence[NewEvent]) -> None:

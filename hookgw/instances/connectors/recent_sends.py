@@ -63,8 +63,9 @@ class RecentSends:
         if send is None or (send.call is None and self._clock.steady() - send.ended_at > KEPT_SECONDS):
             return None
         if send.digest != digest:
-            raise KeyReused(
-                "Idempotency-Key: it was used for another message. Use a new key for each message."
+            raise KeyReused.of(
+                "idempotency.message_differs",
+                "Idempotency-Key: it was used for another message. Use a new key for each message.",
             )
         if send.call is not None:
             return await send.call.result(is_there)

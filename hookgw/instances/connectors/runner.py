@@ -49,6 +49,7 @@ from hookgw.plugins.supervise import restart_on_failure
 from hookgw.records.audit import Actor, ActorKind
 from hookgw.records.connectors import ConnectionState, QRCode
 from hookgw.records.instances import Instance, InstanceSettings
+from hookgw.records.sentences import SHUTTING_DOWN
 
 logger = structlog.get_logger("hookgw.connector")
 
@@ -156,7 +157,12 @@ class Connectors:
         """Raise :class:`WrongFields` unless the name is empty or a connector's."""
         if name and name not in self._connectors:
             known = ", ".join(self.names()) or "none is installed"
-            raise WrongFields(f"integration: there is no connector {name!r}. Known connectors: {known}.")
+            raise WrongFields.of(
+                "connector.unknown",
+                "integration: there is no connector {name!r}. Known connectors: {known}.",
+                name=name,
+                known=known,
+            )
 
     def missing(self, instance: Instance) -> str | None:
         """Return why an instance cannot be connected, in a sentence; ``None`` if its connector is there."""
@@ -275,9 +281,17 @@ class Connectors:
         session = self._sessions.get(instance.name)
         if session is None or session.state is not ConnectionState.OPEN:
             said = session.close_message if session else ""
-            raise Conflict(
-                f"The instance {instance.name!r} is not connected"
-                + (f": {said}" if said else "; call /instance/connect first.")
+            if said:
+                raise Conflict.of(
+                    "instance.not_connected_because",
+                    "The instance {name!r} is not connected: {reason}",
+                    name=instance.name,
+                    reason=said,
+                )
+            raise Conflict.of(
+                "instance.not_connected",
+                "The instance {name!r} is not connected; call /instance/connect first.",
+                name=instance.name,
             )
         return session
 
@@ -447,7 +461,7 @@ class Connectors:
 
     def _require_running(self) -> _Running:
         if self._running is None:
-            raise Unavailable("hookgw is shutting down.")
+            raise Unavailable(SHUTTING_DOWN)
         return self._running
 
     async def _keep_running(

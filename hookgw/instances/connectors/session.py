@@ -24,6 +24,7 @@ from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.long_json import finish
 from hookgw.kernel.masking import mask_secrets
 from hookgw.kernel.network_json import PART, LeftOut, read_network_json
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.records.chats import split_by_chat
@@ -268,7 +269,9 @@ class ConnectorSession:
             is_short = len(events) <= _FEW and sum(len(event.data_json or b"") for event in events) <= _SHORT
             return finish(steps) if is_short else await self.in_turns(steps)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise Invalid(f"The data of an event is not JSON: {error}.") from None
+            raise Invalid.of(
+                "connector.data_not_json", "The data of an event is not JSON: {error}.", error=error
+            ) from None
 
     def _accepted(self, events: Sequence[NewEvent]) -> Generator[None, None, list[Event]]:
         now = self._clock.wall()
@@ -302,12 +305,17 @@ class ConnectorSession:
         # Before it is decoded: a network's request may have 16 times as much.
         size = len(event.data_json)
         if size > self.max_data:
-            raise Invalid(f"The data of an event has {size:,} bytes; the limit is {Size(self.max_data)}.")
+            raise Invalid.of(
+                "connector.data_too_long",
+                "The data of an event has {size:,} bytes; the limit is {limit}.",
+                size=size,
+                limit=Size(self.max_data),
+            )
         # As for what producers send over HTTP: all JSON on disk means the same to every reader.
         try:
             decode_strict(event.data_json, self._event_rules.max_values)
         except ValueError as error:
-            raise Invalid(f"The data of an event {error}.") from None
+            raise Invalid.of("connector.data_invalid", "The data of an event {error}.", error=error) from None
         return unmarked(event.data_json)
 
     def lost_touch(self) -> None:
@@ -324,7 +332,11 @@ class ConnectorSession:
             while True:
                 if self._is_closed:
                     refuse_request("The instance's connection has ended. Retry later.")
-                    raise Conflict(f"This session of the instance {self.instance!r} is over.")
+                    raise Conflict.of(
+                        "connector.session_over",
+                        "This session of the instance {instance!r} is over.",
+                        instance=self.instance,
+                    )
                 # The same ids each time: if the events were stored after all, the repeats are duplicates.
                 try:
                     await self._accept(events, instance_id=self.instance_id, state=state)
@@ -363,7 +375,12 @@ class ConnectorSession:
             if self._held_back:
                 reason += " while their events cannot be stored: the backlog is full, or the disk refuses"
             raise TooManyRequests(
-                f"{reason}. The network was not called; retry later.", retry_after=_RETRY_CALL
+                Sentence(
+                    "connector.refused_locally",
+                    "{reason}. The network was not called; retry later.",
+                    reason=reason,
+                ),
+                retry_after=_RETRY_CALL,
             )
         self._calls_in_progress += 1
 
@@ -500,7 +517,12 @@ def _encode_state(state: Any) -> bytes:
     try:
         text = encode_strict(state)
     except ValueError as error:
-        raise Invalid(f"The state {error}.") from None
+        raise Invalid.of("connector.state_invalid", "The state {error}.", error=error) from None
     if len(text) > MAX_STATE:
-        raise Invalid(f"The state has {len(text):,} bytes as JSON; at most {MAX_STATE:,} are kept.")
+        raise Invalid.of(
+            "connector.state_too_long",
+            "The state has {bytes:,} bytes as JSON; at most {most:,} are kept.",
+            bytes=len(text),
+            most=MAX_STATE,
+        )
     return text

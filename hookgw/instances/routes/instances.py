@@ -133,7 +133,7 @@ class InstanceRoutes:
             webhook=webhook,
         )
         unread = [unknown_field(show_name(name)) for name in asked.options if name not in instance.options]
-        warned = [*asked.warnings, *cut_short(unread), *self._instances.option_warnings(instance)]
+        warned = [*asked.warnings, *map(str, cut_short(unread)), *self._instances.option_warnings(instance)]
         code = None
         if asked.connect:
             try:
@@ -197,9 +197,14 @@ class InstanceRoutes:
         if number:
             found = [one for one in found if number in self._numbers_of(one, connections.of(one).account)]
             if not found and connections.silent:
-                raise Unavailable("Not all nodes answered: one of their instances may have this number.")
+                raise Unavailable.of(
+                    "fleet.number_unknown",
+                    "Not all nodes answered: one of their instances may have this number.",
+                )
             if not found:
-                raise NotFound(f"No instance has the number {number[:64]!r}.")
+                raise NotFound.of(
+                    "number.no_instance", "No instance has the number {number!r}.", number=number[:64]
+                )
         if search := request.args.get("search"):
             shown = ((one, connections.of(one)) for one in found)
             found = [one for one, at in shown if self._has_text(search, one, at.account, at.close_reason)]

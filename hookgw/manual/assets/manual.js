@@ -5,6 +5,8 @@ const LANGUAGES = ["curl", "Python", "JavaScript"];
 const isSite = document.body.hasAttribute("data-site");
 // The manual's first page is `docs` below the gateway's address.
 const gateway = new URL("./", new URL(document.body.dataset.home, location.href)).href.replace(/\/$/, "");
+const texts = JSON.parse(document.documentElement.dataset.texts || "{}");
+const _ = (text, values = {}) => (texts[text] ?? text).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 const store = {
   get: (name) => { try { return localStorage.getItem(name); } catch { return null; } },
   set: (name, value) => { try { localStorage.setItem(name, value); } catch { /* storage is off */ } },
@@ -24,18 +26,18 @@ function showAddress() {
 
 function addCopyButton(block, place) {
   if (!navigator.clipboard) return; // not over plain HTTP, except on this machine
-  const button = make("button", { type: "button", className: "copy", textContent: "Copy" });
+  const button = make("button", { type: "button", className: "copy", textContent: _("Copy") });
   button.addEventListener("click", async () => {
     const shown = [...block.querySelectorAll("pre")].find((one) => one.offsetParent) ?? block.querySelector("pre");
     await navigator.clipboard.writeText(shown.textContent);
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    button.textContent = _("Copied");
+    setTimeout(() => { button.textContent = _("Copy"); }, 2000);
   });
   place.append(button);
 }
 
 function addLanguages(block) {
-  const bar = make("div", { className: "bar", role: "group", ariaLabel: "Language" });
+  const bar = make("div", { className: "bar", role: "group", ariaLabel: _("Language of the examples") });
   for (const part of block.querySelectorAll("details")) {
     const button = make("button", { type: "button", textContent: part.dataset.language });
     button.dataset.show = part.dataset.language;
@@ -58,7 +60,7 @@ function showLanguage(language) {
 let key = ""; // in this page's memory alone: nothing stores it
 
 function addTry(block, bar) {
-  const button = make("button", { type: "button", className: "try", textContent: "Try it", ariaExpanded: "false" });
+  const button = make("button", { type: "button", className: "try", textContent: _("Try it"), ariaExpanded: "false" });
   let forms = null;
   button.addEventListener("click", () => {
     if (forms === null) {
@@ -81,15 +83,15 @@ function callForm(call) {
   const form = make(
     "form", { className: "call" },
     make("label", {}, `${call.method} ${gateway}`, path),
-    make("label", {}, "Your key. This page forgets it when you leave.", secret),
-    ...(call.body ? [make("label", {}, "Body", body)] : []),
-    make("button", { className: "send", textContent: `Send this ${call.method}` }), answer,
+    make("label", {}, _("Your key. This page forgets it when you leave."), secret),
+    ...(call.body ? [make("label", {}, _("Body"), body)] : []),
+    make("button", { className: "send", textContent: _("Send this {method}", { method: call.method }) }), answer,
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     key = secret.value;
     const headers = { accept: "application/json", ...(key && { apikey: key }), ...(call.body && { "content-type": call.type || "application/json" }) };
-    answer.replaceChildren(make("p", { textContent: "Waiting for the answer…" }));
+    answer.replaceChildren(make("p", { textContent: _("Waiting for the answer…") }));
     try {
       const response = await fetch(gateway + path.value, { method: call.method, headers, body: call.body ? body.value : undefined, credentials: "omit", cache: "no-store" });
       answer.replaceChildren(
@@ -97,7 +99,7 @@ function callForm(call) {
         make("pre", { tabIndex: 0, textContent: await readable(response) }),
       );
     } catch (error) {
-      answer.replaceChildren(make("p", { className: "failed", textContent: `No answer: ${error.message}. Look whether the gateway runs.` }));
+      answer.replaceChildren(make("p", { className: "failed", textContent: _("No answer: {reason}. Look whether the gateway runs.", { reason: error.message }) }));
     }
   });
   return form;
@@ -105,7 +107,7 @@ function callForm(call) {
 
 async function readable(response) {
   const text = await response.text();
-  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text.slice(0, 65536) || "(empty)"; }
+  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text.slice(0, 65536) || _("(empty)"); }
 }
 
 function startTheme() {
@@ -119,13 +121,24 @@ function startTheme() {
   });
 }
 
+function startLanguage() {
+  const choice = document.getElementById("language");
+  if (!choice) return;
+  choice.hidden = false;
+  choice.value = document.documentElement.lang.replace("-", "_");
+  choice.addEventListener("change", () => {
+    document.cookie = `hookgw_language=${choice.value}; path=/; max-age=31536000; samesite=strict`;
+    location.reload();
+  });
+}
+
 function startSearch() {
   const form = document.querySelector(".search");
   const field = form.querySelector("input");
   let search = null;
   const load = () => {
     search ??= import(new URL(form.dataset.module, location.href).href).then((module) =>
-      module.open(new URL(document.body.dataset.search, location.href).href, new URL(document.body.dataset.home, location.href).href));
+      module.open(_, new URL(document.body.dataset.search, location.href).href, new URL(document.body.dataset.home, location.href).href));
     return search;
   };
   form.hidden = false;
@@ -159,6 +172,7 @@ for (const block of document.querySelectorAll(".code")) {
 }
 showLanguage(LANGUAGES.includes(store.get("hookgw-language")) ? store.get("hookgw-language") : LANGUAGES[0]);
 startTheme();
+startLanguage();
 startSearch();
 const here = document.querySelector(".contents [aria-current]");
 if (here) here.closest("nav").scrollTop = here.offsetTop - 200;

@@ -5,7 +5,7 @@ const field = document.getElementById("query");
 const box = document.getElementById("found");
 const MOST = 12;
 
-export async function open(address, home) {
+export async function open(_, address, home) {
   const { pages, entries } = await (await fetch(address)).json();
   const known = entries.map(([page, anchor, title, excerpt, words]) => ({
     page: pages[page], anchor, title, excerpt, words: ` ${words} ${excerpt.toLowerCase()} `,
@@ -45,7 +45,7 @@ export async function open(address, home) {
       .sort(([a], [b]) => b - a);
     const count = document.createElement("p");
     count.setAttribute("role", "status");
-    count.textContent = found.length ? `${found.length} ${found.length === 1 ? "place" : "places"}` : "Nothing has all of these words. Try fewer.";
+    count.textContent = found.length ? _("Found: {n}", { n: found.length }) : _("Nothing has all of these words. Try fewer.");
     const list = document.createElement("ul");
     for (const [, one] of found.slice(0, MOST)) {
       const link = document.createElement("a");

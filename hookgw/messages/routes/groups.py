@@ -53,7 +53,11 @@ class GroupRoutes:
         self._messages.require(instance, "fetchAllGroups")
         given = request.args.get("getParticipants") or "false"
         if given not in ("true", "false"):
-            raise Invalid(f"getParticipants must be true or false, not {given[:64]!r}.")
+            raise Invalid.of(
+                "query.get_participants",
+                "getParticipants must be true or false, not {given!r}.",
+                given=given[:64],
+            )
         await reserve(LIST)
         groups = await self._messages.list_groups(instance, with_participants=given == "true")
         return await network_response(groups)

@@ -10,6 +10,7 @@ from quart import Response, request
 
 from hookgw.core.access import check_right
 from hookgw.kernel.errors import Invalid, NotFound, PluginFailed
+from hookgw.kernel.language import gettext as _
 from hookgw.plugins.contained_page import ContainedPage
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.web.needs import Need, Scope
@@ -62,7 +63,12 @@ class PluginPages:
             if (page.plugin, page.path, page.of_instance) == (plugin, path, instance is not None):
                 check_right(visitor().principal, page.right)
                 return page
-        raise NotFound(f"There is no page {path[:64]!r} of a plugin {plugin[:64]!r}.")
+        raise NotFound.of(
+            "plugin.no_page",
+            "There is no page {path!r} of a plugin {plugin!r}.",
+            path=path[:64],
+            plugin=plugin[:64],
+        )
 
     async def _submit(self, page: ContainedPage, instance: str | None) -> Response:
         form = await self._site.form()
@@ -108,7 +114,7 @@ class PluginPages:
         return await self._site.render(
             "error.html",
             500,
-            messages=[f"The plugin {page.plugin!r} failed; see hookgw's log."],
+            messages=[_("The plugin {name} failed; see hookgw's log.", name=repr(page.plugin))],
             phrase=page.title,
         )
 

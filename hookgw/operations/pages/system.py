@@ -12,6 +12,8 @@ from quart import Response, request
 from hookgw._version import __version__
 from hookgw.core.recent_log import recent_log
 from hookgw.kernel.errors import HookgwError, StorageUnavailable
+from hookgw.kernel.language import N_
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.records.api_keys import Right
 from hookgw.records.audit import AuditEntry
@@ -32,7 +34,7 @@ class SystemPage:
         self._gateway = site.gateway
         self._streams = streams
         self._started = site.gateway.clock.wall()
-        site.nav.append(NavEntry("System", "/system", Right.OPERATE, is_global=True))
+        site.nav.append(NavEntry(N_("System"), "/system", Right.OPERATE, is_global=True))
         site.add("/system", self.show, Right.OPERATE)
         site.add("/live/log", self.live, Right.OPERATE)
         site.add("/system/backup", self.back_up, Right.OPERATE, "POST", page="/system")
@@ -100,7 +102,7 @@ def _flat(settings: msgspec.Struct, prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(value, msgspec.Struct):
             found += _flat(value, f"{path}.")
         elif name == "global_webhooks":
-            found.append((path, f"{len(value)} of them"))
+            found.append((path, _("{n} of them", n=len(value))))
         elif name in _SECRET_SETTINGS and value:
             found.append((path, MASK))
         elif isinstance(value, str):
@@ -114,7 +116,7 @@ def _flat(settings: msgspec.Struct, prefix: str = "") -> list[tuple[str, str]]:
 
 def _who(entry: AuditEntry) -> str:
     actor = entry.actor
-    name = f"key {actor.name}" if actor.kind == "key" else actor.name or actor.kind
+    name = _("key {name}", name=actor.name) if actor.kind == "key" else actor.name or actor.kind
     return ", ".join(part for part in (actor.person, name, actor.address) if part)
 
 

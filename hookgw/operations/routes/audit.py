@@ -89,7 +89,12 @@ class AuditRoutes:
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
         action = given.get("action")
         if action is not None and action not in _ACTIONS:
-            raise Invalid(f"action must be one of {', '.join(_ACTIONS)}, not {action[:64]!r}.")
+            raise Invalid.of(
+                "query.action",
+                "action must be one of {choices}, not {action!r}.",
+                choices=", ".join(_ACTIONS),
+                action=action[:64],
+            )
         times = read_times(given)
         query = AuditQuery(
             instance=instance,

@@ -54,7 +54,9 @@ class HealthRoutes:
                 return json_response(common.Health("ready"))
             shards = {one.name: count for one, count in node.view.counted()}
             return json_response(common.Health("ready", node.name, shards))
-        raise Unavailable(f"The store did not write within {READY_TIMEOUT:.0f} seconds.")
+        raise Unavailable.of(
+            "storage.slow", "The store did not write within {seconds:.0f} seconds.", seconds=READY_TIMEOUT
+        )
 
     @describes(_TAG, Right.READ, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})
     async def metrics(self) -> Response:
@@ -67,5 +69,7 @@ class HealthRoutes:
         """Return the secret that signs operational events."""
         registration = self._gateway.operational.registration
         if registration is None:
-            raise NotFound("operations.url is not set in the configuration; set it first.")
+            raise NotFound.of(
+                "operations.no_url", "operations.url is not set in the configuration; set it first."
+            )
         return json_response(present_secret(registration))

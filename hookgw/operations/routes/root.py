@@ -76,5 +76,5 @@ class RootRoutes:
         Any other key gets 401.
         """
         if not current_principal().is_global:
-            raise Unauthorized("This key is not a global key.")
+            raise Unauthorized.of("key.not_global", "This key is not a global key.")
         return json_response(common.ValidKey(200, "The key is a global key."))

@@ -1,4 +1,5 @@
 // Adds the browser's own calendar to each field for a time.
+import { _ } from "./texts.js";
 
 export function addCalendars() {
   for (const place of document.querySelectorAll("[data-calendar]")) {
@@ -12,7 +13,7 @@ export function addCalendars() {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "calendar";
-    button.ariaLabel = `Choose ${place.dataset.calendar} in a calendar`;
+    button.ariaLabel = _("Choose {field} in a calendar", { field: place.dataset.calendar });
     button.title = button.ariaLabel;
     button.addEventListener("click", () => {
       // What was entered before, if it is a day with a time.

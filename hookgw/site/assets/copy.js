@@ -1,4 +1,5 @@
 // Adds a button that copies, to each block that is made to be copied.
+import { _ } from "./texts.js";
 
 export function addCopyButtons(root) {
   if (!navigator.clipboard) return; // not over plain HTTP, except on this machine
@@ -7,7 +8,7 @@ export function addCopyButtons(root) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
-    button.textContent = "Copy";
+    button.textContent = _("Copy");
     block.append(button);
   }
 }
@@ -19,7 +20,7 @@ export function startCopying() {
     const button = event.target.closest?.("button.copy");
     if (!button) return;
     await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    button.textContent = _("Copied");
+    setTimeout(() => { button.textContent = _("Copy"); }, 2000);
   });
 }

@@ -1,11 +1,12 @@
 // Writes times and numbers as the reader's locale and time zone want them, and tells the server the zone: what the
 // reader enters is in it, too (hookgw/site/moments.py).
+import { locale } from "./texts.js";
 
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
-const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
-const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
-const number = new Intl.NumberFormat();
+const full = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium" });
+const today = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
+const thisYear = new Intl.DateTimeFormat(locale, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+const ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+const number = new Intl.NumberFormat(locale);
 const steps = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
 function since(date) {
@@ -21,7 +22,7 @@ function short(date) {
   return (date.getFullYear() === now.getFullYear() ? thisYear : full).format(date);
 }
 
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+const exact = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "long" });
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 export function sayZone() {
@@ -35,7 +36,15 @@ export function sayZone() {
   }
 }
 
+const tick = {
+  clock: new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" }),
+  day: new Intl.DateTimeFormat(locale, { month: "short", day: "numeric" }),
+};
+
 export function writeFormats(root) {
+  for (const element of root.querySelectorAll("[data-time]")) {
+    element.textContent = (tick[element.dataset.style] ?? thisYear).format(new Date(element.dataset.time * 1000));
+  }
   for (const element of root.querySelectorAll("time[datetime]")) {
     const date = new Date(element.dateTime);
     if (Number.isNaN(date.valueOf())) continue;

@@ -1,7 +1,8 @@
 // Keys for pages, rows and looks; "?" lists them. A reader can switch them off: single letters get in the way of some
 // ways of speaking to a computer (WCAG 2.2, 2.1.4). The looks are in a cookie, so that the server renders them at once.
+import { N_, _ } from "./texts.js";
 
-const LOOKS = { theme: ["system", "light", "dark"], density: ["comfortable", "compact"] };
+const LOOKS = { theme: [N_("system"), N_("light"), N_("dark")], density: [N_("comfortable"), N_("compact")] };
 const OFF = "keys off";
 
 function setLook(name, value) {
@@ -21,13 +22,13 @@ function nextLook(name) {
 function showLooks() {
   for (const button of document.querySelectorAll("[data-look]")) {
     const name = button.dataset.look;
-    button.textContent = `${button.title}: ${document.documentElement.dataset[name] ?? LOOKS[name][0]}`;
+    button.textContent = `${button.title}: ${_(document.documentElement.dataset[name] ?? LOOKS[name][0])}`;
     button.hidden = false;
   }
 }
 
 function goToRow(step) {
-  const links = [...document.querySelectorAll("[data-rows] > * .c-main a, [data-rows] > li h3 + p a, .problem summary")];
+  const links = [...document.querySelectorAll("[data-rows] > * .c-main a, [data-rows] > li h3 + p a, [data-rows] > li > details > summary, .problem summary")];
   const row = document.activeElement?.closest("[data-rows] > *");
   const at = links.findIndex((link) => row?.contains(link));
   links[at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(Math.max(at + step, 0), links.length - 1)]?.focus();

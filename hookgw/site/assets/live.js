@@ -2,10 +2,11 @@
 // text in them already.
 //
 // The children of an element with data-rows are the rows of a list. While somebody is at work in a list (has ticked,
-// focused, selected or points at something in it, or has scrolled into it), its rows stay where they are: those that
+// focused, opened, selected or points at something in it, or has scrolled into it), its rows stay where they are: those that
 // are shown change in place, and new ones wait behind a button that says how many they are.
 import { addCopyButtons } from "./copy.js";
 import { writeFormats } from "./formats.js";
+import { _ } from "./texts.js";
 
 // Milliseconds.
 const PATIENCE = 3000; // without a stream, before the page says so
@@ -51,6 +52,7 @@ function update(kept, wanted) {
     kept.nodeValue = wanted.nodeValue;
     return;
   }
+  if ("kept" in kept.dataset) return; // it was filled here: see fill.js
   for (const { name } of [...kept.attributes]) {
     if (!wanted.hasAttribute(name) && name !== "open") kept.removeAttribute(name);
   }
@@ -63,7 +65,7 @@ function update(kept, wanted) {
 const points = matchMedia("(hover: hover)");
 
 function isAtWork(list) {
-  if (list.querySelector("input:checked") || list.contains(document.activeElement)) return true;
+  if (list.querySelector("input:checked, details[open]") || list.contains(document.activeElement)) return true;
   if (points.matches && list.matches(":hover")) return true;
   if (list.getBoundingClientRect().top < 0) return true;
   const selection = getSelection();
@@ -77,7 +79,12 @@ function holdRows(region, part) {
     const shown = region.querySelector(`#${CSS.escape(list.id)}`);
     if (!shown || !isAtWork(shown)) continue;
     const fresh = new Map([...list.children].map((row) => [row.id, row]));
-    const rows = [...shown.children].map((row) => fresh.get(row.id) ?? row.cloneNode(true));
+    const rows = [...shown.children].map((row) => {
+      const next = fresh.get(row.id) ?? row.cloneNode(true);
+      // Solved, or no longer one that matches: it stays under the pointer, and says so.
+      if (!fresh.has(row.id)) next.dataset.gone = "";
+      return next;
+    });
     for (const row of shown.children) fresh.delete(row.id);
     waiting.push(...fresh.keys());
     list.replaceChildren(...rows);
@@ -140,7 +147,7 @@ function follow(region) {
     fresh = waiting.length ? new Set([...fresh, ...waiting]) : new Set();
     isMore &&= fresh.size > 0;
     news.hidden = !fresh.size;
-    news.textContent = `${fresh.size}${isMore ? "+" : ""} new`;
+    news.textContent = _("{n} new", { n: `${fresh.size}${isMore ? "+" : ""}` });
   }
 
   function settle() {
@@ -200,8 +207,8 @@ function follow(region) {
     }
     const link = document.createElement("a");
     link.href = location.pathname + location.search;
-    link.textContent = "Open the page again.";
-    status.replaceChildren("Your session has ended, or this page is gone. Copy what you have typed. ", link);
+    link.textContent = _("Open the page again.");
+    status.replaceChildren(_("Your session has ended, or this page is gone. Copy what you have typed."), " ", link);
     status.hidden = false;
   }
 
@@ -245,7 +252,7 @@ export function startLive() {
   button.addEventListener("click", () => {
     const isLive = button.getAttribute("aria-checked") !== "true";
     button.setAttribute("aria-checked", isLive);
-    button.textContent = isLive ? "Live" : "Paused";
+    button.textContent = isLive ? _("Live") : _("Paused");
     for (const region of regions) region.dispatchEvent(new Event("pause"));
   });
 }

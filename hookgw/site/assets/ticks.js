@@ -1,5 +1,6 @@
 // Counts what is ticked in a list, and keeps it while the list goes on to another page or is updated. Without this,
 // ticks are those of the page.
+import { _ } from "./texts.js";
 
 function stored(name) {
   try {
@@ -24,7 +25,7 @@ export function startTicking() {
   function tell() {
     if (ticked.size) sessionStorage.setItem(name, JSON.stringify([...ticked]));
     else sessionStorage.removeItem(name);
-    count.textContent = ticked.size ? `${ticked.size} selected` : "";
+    count.textContent = ticked.size ? _("{n} selected", { n: ticked.size }) : "";
     none.hidden = !ticked.size;
     bar.classList.toggle("is-used", ticked.size > 0);
   }

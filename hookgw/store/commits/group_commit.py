@@ -391,7 +391,7 @@ def _clock_runs() -> bool:
     return clock.deadline_to_sleep_time(clock.current_time() + SETTLE_DELAY) < _STANDSTILL
 
 
-_CLOSED = StorageUnavailable("The store is closed: hookgw is stopping.")
+_CLOSED = StorageUnavailable.of("storage.closed", "The store is closed: hookgw is stopping.")
 
 
 def _copy(error: StorageUnavailable) -> StorageUnavailable:

@@ -9,6 +9,7 @@ import structlog
 import trio
 
 from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.sentences import Sentence
 
 logger = structlog.get_logger("hookgw.store")
 
@@ -33,7 +34,11 @@ class ReadFailures:
                 if self._error is None:
                     logger.error("what is stored cannot be read, no events are accepted", reason=str(error))  # noqa: TRY400 -- the reason says enough
                 self._error = StorageUnavailable(
-                    *error.messages, "What is stored cannot be read: no events are accepted meanwhile."
+                    *error.messages,
+                    Sentence(
+                        "storage.unreadable",
+                        "What is stored cannot be read: no events are accepted meanwhile.",
+                    ),
                 )
                 self._until = trio.current_time() + REMEMBERED
             raise

@@ -39,7 +39,7 @@ _SOURCES = {
         "JOIN instance_numbers i ON i.number = t.instance LEFT JOIN places p ON p.seq = t.seq",
     ),
     "attempts": Source(
-        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, t.url",
+        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, t.url, t.heads",
         "attempts",
         key=("t.delivery", "t.number"),
     ),
@@ -73,8 +73,8 @@ _COPY = {
     # Before every transaction of this server, as after a restore; see restored.py.
     "deliveries": """COPY deliveries (seq, event, instance, kind, registration, lane, state, accepted_at,
         size, position, queued_at, attempts, failures, next_at, finished_at, reason, xid) FROM STDIN""",
-    "attempts": """COPY attempts (delivery, number, at, duration, outcome, status, error, answer, url)
-        FROM STDIN""",
+    "attempts": """COPY attempts (delivery, number, at, duration, outcome, status, error, answer, url,
+        heads) FROM STDIN""",
     "bodies": "COPY bodies (seq, body) FROM STDIN",
     "logs": "COPY log_begins (instance, at) FROM STDIN",
     "figures": "COPY figures (step, at, holder, accepted, delivered, dead, dropped, more) FROM STDIN",
@@ -195,12 +195,21 @@ def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
         with connection.transaction():
             if one_row(connection, "SELECT to_regclass(%s) IS NULL", (UNFINISHED,))[0]:
                 if one_row(connection, _IS_USED)[0]:
-                    raise Conflict(f"There is something in {server.place} already. Name an empty database.")
+                    raise Conflict.of(
+                        "storage.copy_target_not_empty",
+                        "There is something in {place} already. Name an empty database.",
+                        place=server.place,
+                    )
                 connection.execute(f"CREATE TABLE {UNFINISHED} (source text NOT NULL)")
                 connection.execute(f"INSERT INTO {UNFINISHED} VALUES (%s)", (source,))  # noqa: S608
             (former,) = one_row(connection, f"SELECT source FROM {UNFINISHED}")  # noqa: S608
         if former != source:
-            raise Conflict(f"There is an unfinished copy of {former} in {server.place}.")
+            raise Conflict.of(
+                "storage.copy_unfinished",
+                "There is an unfinished copy of {former} in {place}.",
+                former=former,
+                place=server.place,
+            )
         yield DatabaseRows(connection, server.place)
 
 

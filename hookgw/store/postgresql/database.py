@@ -164,7 +164,12 @@ class Server:
             raise self.unavailable(error) from error
 
     def unavailable(self, error: psycopg.Error) -> StorageUnavailable:
-        return StorageUnavailable(f"The database {self.place} cannot be used now: {reason_of(error)}")
+        return StorageUnavailable.of(
+            "storage.database_unusable",
+            "The database {place} cannot be used now: {reason}",
+            place=self.place,
+            reason=reason_of(error),
+        )
 
 
 class DatabaseSession:

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from psycopg import Connection, Cursor
 
 from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.fleet import ShardEpoch
+from hookgw.records.sentences import INSTANCE_ELSEWHERE
 from hookgw.store.commits.jobs import CommitGroup
 from hookgw.store.fleet import RecordsChanged
 from hookgw.store.postgresql.nodes import FENCE, SHARD_FENCE, Nodes
@@ -83,7 +85,8 @@ class Guard:
                     job.error = _no_member()
                 elif job.epoch is not None and job.epoch not in epochs:
                     job.error = StorageUnavailable(
-                        "The instance is on another node by now. Retry.", retry_after=1.0
+                        INSTANCE_ELSEWHERE,
+                        retry_after=1.0,
                     )
                 elif job.version is not None and job.version < version:
                     job.error = RecordsChanged(version)
@@ -100,6 +103,9 @@ class Guard:
 
 def _no_member() -> StorageUnavailable:
     return StorageUnavailable(
-        "Other nodes have taken over from this one, which did not reach the database in time. Retry.",
+        Sentence(
+            "fleet.taken_over",
+            "Other nodes have taken over from this one, which did not reach the database in time. Retry.",
+        ),
         retry_after=1.0,
     )

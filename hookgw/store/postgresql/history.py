@@ -61,7 +61,8 @@ _JOINS = """JOIN events e ON e.seq = d.event
     LEFT JOIN attempts a ON a.delivery = d.seq AND a.number = d.attempts"""
 _SUMMARIES = f"""SELECT {_SUMMARY} FROM deliveries d {_JOINS}
     WHERE d.seq = ANY(%s) ORDER BY d.seq DESC"""  # noqa: S608 - only the texts above are in it
-_FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {_JOINS}"  # noqa: S608
+_FOUND = f"""SELECT {_SUMMARY}, e.data, e.sender, e.server_url,
+    (SELECT body FROM bodies WHERE bodies.seq = d.seq) FROM deliveries d {_JOINS}"""  # noqa: S608
 _BY_SEQ = f"""{_FOUND} WHERE d.seq = %(seq)s AND d.instance = %(instance)s
     AND (NOT %(without_global)s OR {IS_LISTED})"""
 # An event may have several deliveries: people ask about the newest one.
@@ -75,7 +76,7 @@ _INSTANCES_OF = """SELECT n.name
     FROM (SELECT instance FROM events WHERE id = %(id)s LIMIT %(most)s) e
     JOIN instance_numbers n ON n.number = e.instance"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
-_ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer, url
+_ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer, url, heads
     FROM attempts WHERE delivery = %s ORDER BY number DESC LIMIT %s"""
 # The time of the last one of the former step is where the next one begins: the server would otherwise go
 # through the entries of removed deliveries each time, which stay in the index until it is cleaned up.
@@ -88,7 +89,8 @@ _FINISHED = """SELECT count(*), coalesce(sum(size), 0)::bigint, max(finished_at)
     SELECT finished_at, size FROM deliveries WHERE finished_at > %s ORDER BY finished_at LIMIT %s) part"""
 # Attempts and bodies have no index by which they could be summed. The newest ones tell what is usual.
 _USUAL = """SELECT coalesce(avg(
-        coalesce((SELECT sum(octet_length(a.answer) + coalesce(octet_length(a.error), 0) + 150)
+        coalesce((SELECT sum(octet_length(a.answer) + coalesce(octet_length(a.error), 0)
+                + coalesce(octet_length(a.heads), 0) + 150)
             FROM attempts a WHERE a.delivery = d.seq), 0)
         + coalesce((SELECT octet_length(b.body) + 60 FROM bodies b WHERE b.seq = d.seq), 0)), 0)::float
     FROM (SELECT seq FROM deliveries WHERE finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 500) d"""
@@ -184,12 +186,13 @@ def find_delivery(
         if not found:
             return None
         summary = summary_of(_row(found[:_SUMMARY_COLUMNS]))
-        data, sender, server_url = found[_SUMMARY_COLUMNS:]
+        data, sender, server_url, body = found[_SUMMARY_COLUMNS:]
         rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS)).fetchall()
     return DeliveryReport(
         summary=summary,
         event=event_of_summary(summary, data, sender, server_url),
         attempts=tuple(attempt_of(*row) for row in reversed(rows)),
+        body=body,
     )
 
 

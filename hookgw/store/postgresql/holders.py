@@ -26,7 +26,8 @@ _HELD = f"""
         FROM deliveries WHERE seq > %(after)s ORDER BY seq LIMIT %(rows)s
     )
     SELECT instance, count(*), sum(size)::bigint, sum(sampled)::bigint, sum(CASE WHEN sampled = 1 THEN
-        (SELECT coalesce(sum(octet_length(answer) + coalesce(octet_length(error), 0) + 150), 0)
+        (SELECT coalesce(sum(octet_length(answer) + coalesce(octet_length(error), 0)
+            + coalesce(octet_length(heads), 0) + 150), 0)
             FROM attempts WHERE delivery = part.seq)
         + coalesce((SELECT octet_length(body) FROM bodies WHERE bodies.seq = part.seq), 0)
         ELSE 0 END)::bigint, max(seq)

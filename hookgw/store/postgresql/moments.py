@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from hookgw.kernel.errors import Invalid
+from hookgw.records.sentences import CURSOR_OF_STEP
 from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.steps import cursor_number
@@ -68,6 +69,6 @@ def read_now(text: str) -> Moment:
         # Of a data file that was copied: everything of before the copy has no transaction.
         return Moment(newest, 0, 1, 1, ())
     if len(others) < 3:
-        raise Invalid("cursor must be the cursor of the step before.")
+        raise Invalid(CURSOR_OF_STEP)
     own, xmin, xmax, *running = others
     return Moment(newest, own, xmin, xmax, tuple(running))

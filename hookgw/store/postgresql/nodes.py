@@ -24,6 +24,7 @@ from psycopg import Connection
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch
+from hookgw.records.sentences import INSTANCE_ELSEWHERE
 from hookgw.records.shards import share_targets
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
@@ -120,7 +121,7 @@ class Nodes:
     def epoch_of(self, shard: int) -> ShardEpoch:
         epoch = self._epochs.get(shard)
         if epoch is None:
-            raise StorageUnavailable("The instance is on another node by now. Retry.", retry_after=1.0)
+            raise StorageUnavailable(INSTANCE_ELSEWHERE, retry_after=1.0)
         return ShardEpoch(shard, epoch)
 
     async def join(self, node: str, url: str) -> int:
@@ -179,7 +180,11 @@ class Nodes:
                 generation, token, is_dead = found
                 # With our own token, the answer to an earlier call was lost on its way.
                 if not is_dead and token != self._token:
-                    raise Conflict(f"A node {node!r} is in the fleet already: fleet.node must be unique.")
+                    raise Conflict.of(
+                        "fleet.node_name_taken",
+                        "A node {node!r} is in the fleet already: fleet.node must be unique.",
+                        node=node,
+                    )
                 if is_dead and token != self._token:
                     _end_connections(connection, [generation])
                 _remove(connection, [generation])

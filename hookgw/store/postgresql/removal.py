@@ -13,7 +13,8 @@ from hookgw.store.postgresql.lookups import one_row
 _REMOVE = """
     WITH gone_attempts AS (
         DELETE FROM attempts WHERE delivery = ANY(%(seqs)s)
-        RETURNING octet_length(answer) + coalesce(octet_length(error), 0) + 150 AS size
+        RETURNING octet_length(answer) + coalesce(octet_length(error), 0)
+            + coalesce(octet_length(heads), 0) + 150 AS size
     ),
     gone_bodies AS (DELETE FROM bodies WHERE seq = ANY(%(seqs)s) RETURNING octet_length(body) + 60 AS size),
     gone AS (DELETE FROM deliveries WHERE seq = ANY(%(seqs)s) RETURNING size)

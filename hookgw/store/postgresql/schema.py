@@ -96,7 +96,8 @@ FIGURES = (
         entries text NOT NULL
     )""",
 )
-_LATER = {"log", "log_begins", "log_state", "figures", "figure_news"}
+_SINCE_7 = {"figures", "figure_news"}
+_SINCE_6 = _SINCE_7 | {"log", "log_begins", "log_state"}
 
 # Texts are compared by their bytes, as in the data file: it is faster, and the same on every server.
 SCHEMA: tuple[str, ...] = (
@@ -164,6 +165,7 @@ SCHEMA: tuple[str, ...] = (
         error text,
         answer text NOT NULL,
         url text,
+        heads text,
         PRIMARY KEY (delivery, number)
     )""",
     """CREATE TABLE shelves (
@@ -291,16 +293,19 @@ def set_aside(connection: Connection, schema: str) -> str | None:
 
 
 def _upgrade(connection: Connection, missing: list[str], place: str) -> list[str]:
-    """Bring tables of version 5 or 6 to this one; return the tables that are missing then."""
+    """Bring tables of an earlier version to the present one; return the tables that are missing then."""
     row = connection.execute("SELECT version FROM hookgw_schema").fetchone()
-    if row not in ((5,), (6,)):
+    version: int = row[0] if row else 0
+    expected = _SINCE_6 if version < 6 else _SINCE_7
+    if not OLDEST_VERSION <= version < VERSION or {*missing} != expected:
         return missing
-    if row == (5,):
+    if version < 6:
         # All that was accepted before comes first, in the order of the numbers.
         connection.execute("ALTER TABLE events ADD COLUMN xid bigint NOT NULL DEFAULT 0")
         connection.execute(f"ALTER TABLE events ALTER COLUMN xid SET DEFAULT {XID}")
         for statement in (LOG_ORDER, *LOG):
             connection.execute(statement)
+    connection.execute("ALTER TABLE attempts ADD COLUMN heads text")
     for statement in FIGURES:
         connection.execute(statement)
     connection.execute("UPDATE hookgw_schema SET version = %s", (VERSION,))
@@ -320,7 +325,7 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
         missing = missing_tables(connection)
-        if not {*missing} - _LATER and "figures" in missing:
+        if not {*missing} - _SINCE_6:
             missing = _upgrade(connection, missing, place)
         if 0 < len(missing) < len(_NAMES):
             raise StartError(

@@ -11,7 +11,7 @@ from psycopg import Connection, Cursor
 from hookgw.records.deliveries import Attempt, DeliveryState, Settlement
 from hookgw.store.commits.changes import weigh
 from hookgw.store.figure_news import BURIED, DELIVERED, entry_of
-from hookgw.store.history_rows import attempt_row, settled_rows
+from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, storable
@@ -33,9 +33,10 @@ SETTLE = """UPDATE deliveries SET state = given.state,
     AS given (seq, state, attempts, failures, next_at, finished_at, reason)
     WHERE deliveries.seq = given.seq AND deliveries.seq = ANY(%b::bigint[])"""
 # An attempt that is recorded already stays as it was first written.
-_ADD_ATTEMPTS = """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
+_ADD_ATTEMPTS = """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url,
+        heads)
     SELECT * FROM unnest(%b::bigint[], %b::integer[], %b::bigint[], %b::bigint[], %b::text[], %b::integer[],
-        %b::text[], %b::text[], %b::text[])
+        %b::text[], %b::text[], %b::text[], %b::text[])
     ON CONFLICT (delivery, number) DO NOTHING"""
 # Another node dropped it to make room, and could not know what this one has in flight. It was counted as gone
 # then, and has arrived all the same.
@@ -135,7 +136,11 @@ def write(
     # In one order, as in all statements that lock several deliveries.
     rows = sorted(settled_rows(applied, text), key=itemgetter(0))
     bodies = {s.seq: s.body for s in applied if s.body is not None}
-    attempts = [(s.seq, s.attempt.number, *_attempt_row(s.attempt)) for s in applied if s.attempt]
+    attempts = [
+        (s.seq, s.attempt.number, *_attempt_row(s.attempt), heads_of(s.attempt, text))
+        for s in applied
+        if s.attempt
+    ]
     connection.execute(SETTLE, [*_columns(rows), [row[0] for row in rows]])
     if bodies:
         connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))

@@ -159,9 +159,11 @@ class _NoBackups:
         *,
         min_free: int = 0,  # noqa: ARG002
     ) -> int:
-        raise Conflict(
-            f"The data is in the database {self._server.place}: back it up with pg_dump, or with other tools "
-            "of the server."
+        raise Conflict.of(
+            "backup.of_database",
+            "The data is in the database {place}: back it up with pg_dump, or with other tools "
+            "of the server.",
+            place=self._server.place,
         )
 
 

@@ -13,6 +13,7 @@ from psycopg import Connection, sql
 
 from hookgw.kernel.errors import Invalid
 from hookgw.records.deliveries import Delivery, Settlement
+from hookgw.records.sentences import NOT_STORABLE
 from hookgw.store.commits.changes import Changes, Committed, replace
 from hookgw.store.commits.jobs import AppendedEvent, AppendRequest, CommitGroup, FunctionRequest, appended_by
 from hookgw.store.postgresql.append import added, append, find_stored, prepare, send
@@ -296,7 +297,7 @@ class Writer:
         for job in jobs:
             self._run_alone(transaction, job)
             if isinstance(job.error, _BAD_VALUES):
-                job.error = Invalid(f"An event holds a value that cannot be stored: {job.error}.")
+                job.error = Invalid(NOT_STORABLE(error=job.error))
 
     def _run_alone(
         self, transaction: Transaction, job: AppendRequest[Transaction] | FunctionRequest[Transaction]

@@ -27,6 +27,7 @@ import trio
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.store.sqlite.file_lock import log_of, refuse_foreign_log
 from hookgw.store.sqlite.new_file import new_file
 from hookgw.store.sqlite.open_file import is_disk_error
@@ -125,7 +126,11 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
             "SELECT application_id, page_count FROM pragma_application_id, pragma_page_count"
         ).fetchone()
         if application != APPLICATION_ID:
-            raise StorageUnavailable(f"The file {path} is not a data file of hookgw.")
+            raise StorageUnavailable(
+                Sentence(
+                    "storage.not_a_data_file", "The file {path} is not a data file of hookgw.", path=path
+                )
+            )
         target.check_space(pages)
         log, most = path.resolve().with_name(f"{path.resolve().name}-wal"), max(pages * PAGE_BYTES, MOST_LOG)
         begun = time.perf_counter()
@@ -138,9 +143,18 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
             size = log.stat().st_size if log.exists() else 0
             if size > most:
                 raise StorageUnavailable(
-                    f"hookgw writes faster than the disk of {file} can copy: {log} has grown to "
-                    f"{size / 2**20:,.0f} MiB.",
-                    "Use a faster disk, or POST /storage/backup, which does not hold up the log.",
+                    Sentence(
+                        "backup.disk_too_slow",
+                        "hookgw writes faster than the disk of {file} can copy: "
+                        "{log} has grown to {size:,.0f} MiB.",
+                        file=file,
+                        log=log,
+                        size=size / 2**20,
+                    ),
+                    Sentence(
+                        "backup.use_faster_disk",
+                        "Use a faster disk, or POST /storage/backup, which does not hold up the log.",
+                    ),
                 )
             # The gateway waits for the same disk.
             time.sleep(took)
@@ -153,7 +167,7 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
 def open_existing(path: Path) -> sqlite3.Connection:
     """Open a data file for reading, also on a disk that is read-only; it is not created."""
     if not path.exists():
-        raise StorageUnavailable(f"There is no data file {path}.")
+        raise StorageUnavailable(Sentence("storage.no_data_file", "There is no data file {path}.", path=path))
     # The last program that closes the file folds the log into it, also one that only reads.
     refuse_foreign_log(path)
     real = path.resolve()
@@ -179,10 +193,20 @@ def check_space(folder: Path, needed: int, min_free: int = 0) -> None:
     """Raise ``StorageUnavailable`` if a disk has no room for so many bytes, beside those that stay free."""
     free = shutil.disk_usage(folder).free
     if free < needed + min_free:
+        values = {"folder": folder, "free": free / 2**20, "needed": (needed + min_free) / 2**20}
         raise StorageUnavailable(
-            f"The disk of {folder} has {free / 2**20:,.0f} MiB free, and the copy needs "
-            f"{(needed + min_free) / 2**20:,.0f} MiB"
-            + (" with the storage.min_free that hookgw leaves free there." if min_free else ".")
+            Sentence(
+                "backup.no_room_with_min_free",
+                "The disk of {folder} has {free:,.0f} MiB free, and the copy needs {needed:,.0f} MiB with "
+                "the storage.min_free that hookgw leaves free there.",
+                **values,
+            )
+            if min_free
+            else Sentence(
+                "backup.no_room",
+                "The disk of {folder} has {free:,.0f} MiB free, and the copy needs {needed:,.0f} MiB.",
+                **values,
+            )
         )
 
 
@@ -191,16 +215,27 @@ def _errors(file: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise Conflict(
-            f"There is a file {file} already. Choose another name: nothing is replaced."
+        raise Conflict.of(
+            "backup.name_taken",
+            "There is a file {file} already. Choose another name: nothing is replaced.",
+            file=file,
         ) from error
     except OSError as error:
-        raise StorageUnavailable(f"The backup {file} cannot be written: {error.strerror}.") from error
+        raise StorageUnavailable.of(
+            "backup.not_written",
+            "The backup {file} cannot be written: {reason}.",
+            file=file,
+            reason=error.strerror,
+        ) from error
     except sqlite3.Error as error:
         if not is_disk_error(error):
             raise
-        raise StorageUnavailable(
-            f"The backup {file} cannot be written: {error} ({error.sqlite_errorname})."
+        raise StorageUnavailable.of(
+            "backup.not_written_by_sqlite",
+            "The backup {file} cannot be written: {error} ({code}).",
+            file=file,
+            error=error,
+            code=error.sqlite_errorname,
         ) from error
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hookgw.config.folders import sync_folder
 from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw.records.sentences import NO_FILE
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
 from hookgw.store.figures import fold_rest
 from hookgw.store.sqlite import figures
@@ -45,7 +46,8 @@ _SOURCES = {
         LEFT JOIN places p ON p.seq = t.seq""",
     ),
     "attempts": Source(
-        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, substr(u.name, 2)",
+        """t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, substr(u.name, 2),
+        t.heads""",
         "attempts",
         "LEFT JOIN names u ON u.number = t.url",
         ("t.delivery", "t.number"),
@@ -78,7 +80,7 @@ _INSERT = {
     "deliveries": """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, state,
         accepted_at, size, position, queued_at, attempts, failures, next_at, finished_at, reason)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-    "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "bodies": "INSERT INTO bodies VALUES (?, ?)",
     "logs": "REPLACE INTO log_begins VALUES (?, ?)",
     "figures": "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -165,7 +167,7 @@ class FileRows(TableRows):
         if table.name == "attempts":
             urls = {row[8]: of_url(row[8]) for row in rows if row[8] is not None}
             ids = self._names.ids(urls.values()) if urls else {}
-            return [(*row[:8], None if row[8] is None else ids[urls[row[8]]]) for row in rows]
+            return [(*row[:8], None if row[8] is None else ids[urls[row[8]]], *row[9:]) for row in rows]
         return list(rows)
 
 
@@ -178,7 +180,7 @@ def open_source(path: Path) -> Iterator[FileRows]:
         StartError: it is in use, or cannot be used.
     """
     if not path.is_file():
-        raise StorageUnavailable(f"There is no file {path}.")
+        raise StorageUnavailable(NO_FILE(path=path))
     with open_database(path) as connections, start_errors(path):
         connection = connections.writer
         connection.execute("BEGIN IMMEDIATE")
@@ -201,7 +203,11 @@ def open_target(path: Path) -> Iterator[FileRows]:
     """
     path = path.resolve()
     if path.exists():
-        raise Conflict(f"There is a data file {path}. Move it away, or name another one.")
+        raise Conflict.of(
+            "storage.data_file_there",
+            "There is a data file {path}. Move it away, or name another one.",
+            path=path,
+        )
     spare = path.with_name(f"{path.name}.copy")
     with open_database(spare) as connections, start_errors(spare):
         yield FileRows(connections.writer, str(path))

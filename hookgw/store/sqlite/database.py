@@ -217,7 +217,12 @@ def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:
         unfolded = max(used - path.stat().st_size, 0)
         system = os.statvfs(path.resolve().parent)
     except OSError as error:
-        raise StorageUnavailable(f"The disk of {path} cannot be examined: {error.strerror}.") from error
+        raise StorageUnavailable.of(
+            "storage.disk_unknown",
+            "The disk of {path} cannot be examined: {reason}.",
+            path=path,
+            reason=error.strerror,
+        ) from error
     free = system.f_bavail * system.f_frsize
     return DiskSpace(free=free, reusable=pages * size, used=used, unfolded=unfolded)
 

@@ -60,7 +60,8 @@ _JOINS = """
     CROSS JOIN names r ON r.number = d.registration
     CROSS JOIN names l ON l.number = d.lane
     LEFT JOIN attempts a ON a.delivery = d.seq AND a.number = d.attempts"""
-_FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {_JOINS}"  # noqa: S608
+_FOUND = f"""SELECT {_SUMMARY}, e.data, e.sender, e.server_url,
+    (SELECT body FROM bodies WHERE bodies.seq = d.seq) FROM deliveries d {_JOINS}"""  # noqa: S608
 _BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {IS_LISTED}"
 # An event may have several deliveries: people ask about the newest one.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
@@ -75,7 +76,7 @@ _INSTANCES_OF = """SELECT json_group_array(substr(i.name, 2))
     CROSS JOIN names i ON i.number = e.instance"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer,
-        (SELECT substr(name, 2) FROM names WHERE names.number = url)
+        (SELECT substr(name, 2) FROM names WHERE names.number = url), heads
     FROM attempts WHERE delivery = ? ORDER BY number DESC LIMIT ?"""
 
 _OLD = """
@@ -181,12 +182,12 @@ def find_delivery(
     found = found or connection.execute(_BY_EVENT, given).fetchone()
     if not found:
         return None
-    line, data, sender, server_url = found
+    line, data, sender, server_url, body = found
     summary = summary_of(_row_of(line))
     event = event_of_summary(summary, data, sender, server_url)
     rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS))
     attempts = [attempt_of(*row) for row in rows]
-    return DeliveryReport(summary=summary, event=event, attempts=tuple(reversed(attempts)))
+    return DeliveryReport(summary=summary, event=event, attempts=tuple(reversed(attempts)), body=body)
 
 
 def find_content(connection: sqlite3.Connection, instance: str, event_id: str) -> tuple[str, bytes] | None:

@@ -21,7 +21,8 @@ _HELD = f"""
     ),
     counted AS (
         SELECT instance, count(*) AS count, sum(size) AS size, sum(sampled) AS sampled, sum(iif(sampled,
-            (SELECT coalesce(sum(length(answer) + 150), 0) FROM attempts WHERE delivery = part.seq)
+            (SELECT coalesce(sum(length(answer) + coalesce(length(heads), 0) + 150), 0)
+                FROM attempts WHERE delivery = part.seq)
             + coalesce((SELECT length(body) FROM bodies WHERE bodies.seq = part.seq), 0), 0)) AS more
         FROM part WHERE finished_at IS NOT NULL GROUP BY instance
     )

@@ -17,6 +17,7 @@ import msgspec
 
 from hookgw.config.folders import make_folder, sync_folder
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
+from hookgw.records.sentences import NO_FILE
 from hookgw.store.log import ENTRY_BYTES
 from hookgw.store.sqlite.backup import PAGE_BYTES, Target, check_space, open_existing
 from hookgw.store.sqlite.database import keep_private, start_errors
@@ -287,7 +288,9 @@ def restore_file(
     """
     path = path.resolve()
     if backup.resolve() == path:
-        raise Conflict(f"The backup {backup} is the data file itself.")
+        raise Conflict.of(
+            "backup.is_data_file", "The backup {backup} is the data file itself.", backup=backup
+        )
     with start_errors(backup, is_backup=True), closing(_open_backup(backup)) as source:
         read_schema(source, backup)
     with start_errors(path):
@@ -296,9 +299,11 @@ def restore_file(
         keep_private(path)
         with hold_lock(path) as lock:
             if not force and any(map(os.path.lexists, (path, log_of(path)))):
-                raise Conflict(
-                    f"There is a data file {path}. With --force, it is moved aside, and the backup takes its "
-                    "place."
+                raise Conflict.of(
+                    "backup.data_file_there",
+                    "There is a data file {path}. With --force, it is moved aside, and the backup "
+                    "takes its place.",
+                    path=path,
                 )
             remove_leftovers(path)
             spare = spare_of(path, "restore")
@@ -353,7 +358,7 @@ def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], No
 def _open_backup(path: Path) -> sqlite3.Connection:
     """Open a file for reading, without a trace beside it; it may be in a folder that is read-only."""
     if not path.is_file():
-        raise StorageUnavailable(f"There is no file {path}.")
+        raise StorageUnavailable(NO_FILE(path=path))
     # The data file of a gateway that was killed has its newest commits in the log. A backup has no log.
     log = log_of(path)
     if log.exists() and log.stat().st_size:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookgw.kernel.errors import StorageLost, StorageUnavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.store.sqlite.file_lock import log_of
 
 # To report a bug of ours as a full disk would hide it behind a message about space.
@@ -28,7 +29,9 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 # The last is that of a network file system, if another machine deleted the file.
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
 
-RESTORE = "Stop hookgw, and put a backup in its place: hookgw restore FILE --force."
+RESTORE = Sentence(
+    "storage.restore", "Stop hookgw, and put a backup in its place: hookgw restore FILE --force."
+)
 
 
 class _Identity(NamedTuple):
@@ -73,8 +76,11 @@ class OpenFile:
         except OSError as error:
             if error.errno in _GONE:
                 raise self._moved(file) from error
-            raise StorageUnavailable(
-                f"The data file {self.path} cannot be examined: {error.strerror}."
+            raise StorageUnavailable.of(
+                "storage.file_unknown",
+                "The data file {path} cannot be examined: {reason}.",
+                path=self.path,
+                reason=error.strerror,
             ) from error
 
     def check_usable(self) -> None:
@@ -131,20 +137,32 @@ class OpenFile:
                 raise
             self.check_usable()
             if is_locked(error):
-                raise StorageUnavailable(
-                    f"Another program holds the write lock of the data file {self.path} "
-                    f"({error.sqlite_errorname}). It must end its transaction."
+                raise StorageUnavailable.of(
+                    "storage.locked",
+                    "Another program holds the write lock of the data file {path} ({code}). It must end "
+                    "its transaction.",
+                    path=self.path,
+                    code=error.sqlite_errorname,
                 ) from error
-            raise StorageUnavailable(
-                f"The data file {self.path} cannot be used now: {error} ({error.sqlite_errorname})."
+            raise StorageUnavailable.of(
+                "storage.file_unusable",
+                "The data file {path} cannot be used now: {error} ({code}).",
+                path=self.path,
+                error=error,
+                code=error.sqlite_errorname,
             ) from error
 
     def note(self, error: sqlite3.Error) -> None:
         """Remember an error that says that the file is damaged."""
         if self.lost is None and is_damage(error):
             self.lost = StorageLost(
-                f"The data file {self.path} is damaged: {error} ({error.sqlite_errorname}). "
-                "Nothing is stored.",
+                Sentence(
+                    "storage.file_damaged",
+                    "The data file {path} is damaged: {error} ({code}). Nothing is stored.",
+                    path=self.path,
+                    error=error,
+                    code=error.sqlite_errorname,
+                ),
                 RESTORE,
             )
 
@@ -152,9 +170,13 @@ class OpenFile:
         if self.lost is None:
             self.was_moved = True
             self.lost = StorageLost(
-                f"{file} was deleted, moved or replaced while hookgw used it. Nothing is stored until a "
-                "restart.",
-                "The log says where a copy of what was stored is.",
+                Sentence(
+                    "storage.file_replaced",
+                    "{file} was deleted, moved or replaced while hookgw used it. Nothing is stored until "
+                    "a restart.",
+                    file=file,
+                ),
+                Sentence("storage.see_log", "The log says where a copy of what was stored is."),
             )
         return StorageLost(*self.lost.messages)
 

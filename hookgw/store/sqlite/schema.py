@@ -15,6 +15,9 @@ lanes, the URLs of attempts) are stored once, in ``names``; rows have their numb
 of :func:`~hookgw.store.sqlite.name_ids.of_url`. It is ``NULL`` for attempts of before schema 5, and for those
 that were not sent.
 
+``attempts.heads`` has the head of a request that did not deliver, an empty line, and the headers of the
+response to it. What is delivered has none: it takes one byte in a row.
+
 ``audit`` has a row for each change that somebody made. ``instance`` and ``instance_id`` say which instance it
 concerns, by name, because entries outlast the instance, and by id, because a later instance may have the same
 name. They are ``NULL`` for what concerns no instance. ``entry`` is a JSON object.
@@ -177,6 +180,7 @@ SCHEMA: tuple[str, ...] = (
         error TEXT,
         answer TEXT NOT NULL,
         url INTEGER,
+        heads TEXT,
         PRIMARY KEY (delivery, number)
     ) WITHOUT ROWID""",
     """CREATE TABLE shelves (
@@ -277,6 +281,7 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
     if version < 6:
         for statement in LOG:
             connection.execute(statement)
+    connection.execute("ALTER TABLE attempts ADD COLUMN heads TEXT")
     for statement in FIGURES:
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")

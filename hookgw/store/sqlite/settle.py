@@ -9,7 +9,7 @@ import msgspec
 
 from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
 from hookgw.store.figure_news import entry_of
-from hookgw.store.history_rows import attempt_row, settled_rows
+from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
@@ -31,9 +31,9 @@ _SETTLE = Bulk(
 )
 # An attempt that is recorded already stays as it was first written.
 _ADD_ATTEMPTS = Bulk(
-    """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
+    """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url, heads)
     SELECT * FROM""",
-    9,
+    10,
     "WHERE column1 <> 0 ON CONFLICT DO NOTHING",
 )
 # The same for what the first attempt delivered: nearly all of a commit. Most columns would say the same in
@@ -68,7 +68,8 @@ _EVENTS_OF = """SELECT json_group_array(DISTINCT event) FROM deliveries
 _REMOVE = (
     "UPDATE bodies SET body = zeroblob(length(body)) WHERE seq IN (SELECT value FROM json_each(:seqs))",
     """UPDATE attempts SET error = CAST(zeroblob(length(CAST(error AS BLOB))) AS TEXT),
-        answer = CAST(zeroblob(length(CAST(answer AS BLOB))) AS TEXT)
+        answer = CAST(zeroblob(length(CAST(answer AS BLOB))) AS TEXT),
+        heads = CAST(zeroblob(length(CAST(heads AS BLOB))) AS TEXT)
     WHERE delivery IN (SELECT value FROM json_each(:seqs))""",
     "DELETE FROM attempts WHERE delivery IN (SELECT value FROM json_each(:seqs))",
     "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))",
@@ -134,7 +135,13 @@ def settle(
         _ADD_ATTEMPTS.run(
             connection,
             [
-                (s.seq, s.attempt.number, *attempt_row(s.attempt, storable), numbered.get(s.attempt.url))
+                (
+                    s.seq,
+                    s.attempt.number,
+                    *attempt_row(s.attempt, storable),
+                    numbered.get(s.attempt.url),
+                    heads_of(s.attempt, storable),
+                )
                 for s in others
                 if s.attempt
             ],

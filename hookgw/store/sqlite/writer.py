@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from hookgw.kernel.errors import Invalid
+from hookgw.records.sentences import NOT_STORABLE
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import AppendRequest, CommitGroup, FunctionRequest
 from hookgw.store.sqlite.append import append
@@ -127,7 +128,7 @@ class Writer:
         for job in jobs:
             self._run_alone(transaction, job)
             if isinstance(job.error, _BAD_VALUES):
-                job.error = Invalid(f"An event holds a value that cannot be stored: {job.error}.")
+                job.error = Invalid(NOT_STORABLE(error=job.error))
 
     def _run_alone(
         self, transaction: Transaction, job: AppendRequest[Transaction] | FunctionRequest[Transaction]

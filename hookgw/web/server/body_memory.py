@@ -15,6 +15,7 @@ from trio.lowlevel import ParkingLot
 
 from hookgw.fair import PerHolder
 from hookgw.kernel.errors import TooManyRequests, Unavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 
 SMALL = 8192
@@ -68,8 +69,11 @@ class BodyMemory:
         if self._of_instances.held(instance) > COPIES * self._most_of_instance:
             self._on_limited("instance_share")
             raise TooManyRequests(
-                f"{Size(self._most_of_instance)} of request bodies of this instance are in progress, the "
-                "maximum. Retry later.",
+                Sentence(
+                    "server.instance_bodies",
+                    "{most} of request bodies of this instance are in progress, the maximum. Retry later.",
+                    most=Size(self._most_of_instance),
+                ),
                 retry_after=_RETRY_OWN_AFTER,
             )
 
@@ -101,8 +105,12 @@ class BodyMemory:
         if self._must_wait(owner):
             self._on_limited("body_memory")
             raise Unavailable(
-                f"The bodies of other requests fill the memory for bodies ({Size(self._limit)}, "
-                "server.body_memory). Nothing was stored; retry later.",
+                Sentence(
+                    "server.body_memory",
+                    "The bodies of other requests fill the memory for bodies ({limit}, "
+                    "server.body_memory). Nothing was stored; retry later.",
+                    limit=Size(self._limit),
+                ),
                 retry_after=_RETRY_AFTER,
             )
 

@@ -12,6 +12,7 @@ from typing import Protocol
 import trio
 
 from hookgw.config.settings import ServerSettings
+from hookgw.kernel.sentences import Sentence
 from hookgw.web.server.request_head import Refused
 
 
@@ -86,8 +87,16 @@ class ClientTimeouts:
     """
 
     def __init__(self, settings: ServerSettings) -> None:
-        no_head = f"The head did not arrive within {settings.header_timeout} (server.header_timeout)."
-        no_body = f"The body did not arrive within {settings.body_timeout} (server.body_timeout)."
+        no_head = Sentence(
+            "http.head_late",
+            "The head did not arrive within {seconds} (server.header_timeout).",
+            seconds=settings.header_timeout,
+        )
+        no_body = Sentence(
+            "http.body_late",
+            "The body did not arrive within {seconds} (server.body_timeout).",
+            seconds=settings.body_timeout,
+        )
         # The ranks: a connection without a request is the cheapest to lose, then one whose request arrives
         # slowly, then one whose response is read slowly.
         self.heads = Wait(0, settings.header_timeout, lambda one: one.time_out(Refused(408, no_head)))

@@ -31,6 +31,7 @@ import structlog
 import trio
 
 from hookgw.config.settings import ServerSettings
+from hookgw.kernel.sentences import Sentence
 from hookgw.web.server.client import REQUEST
 from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.web.server.errors import BUG, JSON, error_body
@@ -351,7 +352,7 @@ class ClientConnection:
     async def _refuse(self, refusal: Refused, *, is_head: bool) -> None:
         await self._answer(refusal.status, refusal.message, is_head=is_head)
 
-    async def _answer(self, status: int, message: str, *, is_head: bool) -> None:
+    async def _answer(self, status: int, message: Sentence, *, is_head: bool) -> None:
         """Send an error response instead of the application, and close."""
         self._closes = True
         body = error_body(status, [message])

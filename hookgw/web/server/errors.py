@@ -1,8 +1,9 @@
 """Error responses, all in one shape.
 
-``{"status": 404, "error": "Not Found", "response": {"message": ["…"]}}``; ``message`` is a list of sentences.
-If a messaging network refused, its own code is beside them in ``code``. With ``server.compatibility:
-evolution``, two errors look as in Evolution API; see :func:`response_to`.
+A body is ``{"status": 404, "error": "Not Found", "response": {"message": […], "errors": […]}}``: ``message``
+has sentences, and ``errors`` the id and the values of each. If a messaging network refused, its own code is
+beside them in ``code``. With ``server.compatibility: evolution``, two errors look as in Evolution API; see
+:func:`response_to`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import structlog
-from quart import Response, request
-from quart_trio import QuartTrio
-from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw._version import __version__
 from hookgw.core.ingest_url import INGEST_PATH
@@ -32,8 +30,9 @@ from hookgw.kernel.errors import (
     UnsupportedContentEncoding,
     WrongFields,
 )
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.inline_media import MEDIA_PATH
-from hookgw.web.responses import NetworkError, Refusal
+from hookgw.web.responses import ErrorId, NetworkError, Refusal
 
 logger = structlog.get_logger("hookgw.api")
 
@@ -42,34 +41,40 @@ JSON = "application/json"
 _PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}
 _SECRET_PATHS = (INGEST_PATH, MEDIA_PATH)
 """Paths that end in a token."""
-BUG = "An internal error occurred; see hookgw's log."
+BUG = Sentence("gateway.internal_error", "An internal error occurred; see hookgw's log.")
 """The message of a bug for clients."""
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
 def error_body(
-    status: int, messages: Sequence[Any], code: str | None = None, *, is_nested: bool = False
+    status: int,
+    messages: Sequence[Sentence],
+    code: str | None = None,
+    *,
+    unknown_numbers: Mapping[str, str] | None = None,
+    is_nested: bool = False,
 ) -> bytes:
     """Return the body of an error response.
 
     Args:
         status: of the response.
-        messages: sentences, and numbers that the network does not know.
+        messages: sentences.
         code: the messaging network's.
+        unknown_numbers: numbers that the network does not know, each with the id that its account would have.
         is_nested: whether the sentences are a list in the list, as Evolution API has those about fields.
     """
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
+    # First, as in Evolution API: its clients look at the first message.
+    numbers = (unknown_numbers or {}).items()
+    unknown = [{"jid": jid, "exists": False, "number": number} for number, jid in numbers]
+    errors = [ErrorId("number.not_on_network", {"number": number, "jid": jid}) for number, jid in numbers]
+    errors += [ErrorId(message.id, message.values) for message in messages]
+    sentences = [str(message) for message in messages]
     # The document of such a gateway says that the list has a list.
-    shown: Any = [list(messages)] if is_nested else list(messages)
+    shown: Any = [sentences] if is_nested else [*unknown, *sentences]
     # Those of hookgw's own, which the document describes as ApiError, lack the code.
-    reasons = Refusal(shown, msgspec.UNSET if code is None else code)
+    reasons = Refusal(shown, errors, msgspec.UNSET if code is None else code)
     return msgspec.json.encode(NetworkError(status, phrase, reasons))
-
-
-def error_response(
-    status: int, messages: Sequence[str], headers: Mapping[str, str] | None = None
-) -> Response:
-    return Response(error_body(status, messages), status, dict(headers or {}), content_type=JSON)
 
 
 class JsonResponse(NamedTuple):
@@ -95,12 +100,9 @@ def response_to(error: Exception, method: str, path: str, *, is_evolution: bool 
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
     if isinstance(error, ProofRefused):  # only the network's documentation says which proof
         headers["www-authenticate"] = 'Signature realm="hookgw"'
-    code, messages = None, list[Any](error.messages)
+    code, unknown = None, None
     if isinstance(error, NetworkRefused):
-        code = error.code
-        # First, as in Evolution API: its clients look at the first message.
-        unknown = error.unknown_numbers.items()
-        messages[:0] = [{"jid": jid, "exists": False, "number": number} for number, jid in unknown]
+        code, unknown = error.code, error.unknown_numbers
     if isinstance(error, Unavailable | TooManyRequests | NetworkRefused) and error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
     if isinstance(error, UnsupportedContentEncoding):  # RFC 9110, section 15.5.16
@@ -108,7 +110,7 @@ def response_to(error: Exception, method: str, path: str, *, is_evolution: bool 
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)
     is_nested = is_evolution and isinstance(error, WrongFields)
-    body = error_body(error.status, messages, code, is_nested=is_nested)
+    body = error_body(error.status, error.messages, code, unknown_numbers=unknown, is_nested=is_nested)
     return JsonResponse(error.status, body, headers)
 
 
@@ -119,41 +121,6 @@ def shown_path(path: str) -> str:
         if found:
             return f"{before}{secret}…"
     return path
-
-
-def _asked_path() -> str:
-    """Return the current request's path, with the base path, for messages."""
-    scope: Any = request.scope
-    root: str = scope.get("root_path", "")
-    return root + shown_path(request.path)
-
-
-def install_error_handlers(app: QuartTrio, *, is_evolution: bool) -> None:
-    """Give the errors that routes, or the routing itself, raise the one shape; see :func:`response_to`."""
-
-    async def handle_route_error(error: Exception) -> Response:
-        path = shown_path(request.path)
-        status, body, headers = response_to(error, request.method, path, is_evolution=is_evolution)
-        return Response(body, status, dict(headers), content_type=JSON)
-
-    app.register_error_handler(HookgwError, handle_route_error)
-    app.register_error_handler(HTTPException, _handle_routing_error)
-    app.register_error_handler(Exception, handle_route_error)
-
-
-async def _handle_routing_error(error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 -- registered for this type only
-    status = error.code or 500
-    if isinstance(error, NotFound):
-        return error_response(status, [f"No such route: {_asked_path()}."])
-    if isinstance(error, MethodNotAllowed):
-        allowed = ", ".join(sorted(error.valid_methods or ()))
-        message = f"{_asked_path()} accepts {allowed}, not {request.method}."
-        return error_response(status, [message], {"allow": allowed})
-    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        return error_response(status, [BUG])
-    description = error.description or HTTPStatus(status).phrase
-    return error_response(status, [f"{description.removesuffix('.')}."])
 
 
 def _log(error: Exception, method: str, path: str) -> None:

@@ -7,21 +7,24 @@ client has read it. The request counts among those in progress, and its status a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
-from quart import Response
 
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.kernel.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.kernel.units import Size
+from hookgw.records.sentences import BODY_TOO_LONG
 from hookgw.web.server.body_memory import SMALL, BodyMemory
 from hookgw.web.server.client import Client
 from hookgw.web.server.errors import JSON, response_to, shown_path
 from hookgw.web.server.response_head import BODILESS
 from hookgw.web.server.response_memory import SMALL as SMALL_RESPONSE
 from hookgw.web.server.response_memory import ResponseMemory, holder_of
+
+if TYPE_CHECKING:
+    from quart import Response
 
 
 class Gone(Exception):
@@ -365,7 +368,7 @@ class RequestResponse:
             self._active.enter()
 
     def _too_large(self) -> TooLarge:
-        return TooLarge(f"The body may have at most {Size(self._limit)}.")
+        return TooLarge(BODY_TOO_LONG(limit=Size(self._limit)))
 
     def chunks(self) -> Chunks:
         return Chunks(self)

@@ -17,6 +17,8 @@ from urllib.parse import unquote
 
 import httptools
 
+from hookgw.kernel.sentences import Sentence
+
 CHUNKED = -1
 """The length of a chunked body."""
 MAX_FIELDS = 128
@@ -33,25 +35,41 @@ _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _TLS_HANDSHAKE = 0x16
 _ANY_LINE = b"GET / HTTP/1.1\r\n"
 
-_BAD_LINE = (
+_BAD_LINE = Sentence(
+    "http.request_line",
     "The first line must be a method in capitals, a path that begins with a slash (or an http URL), and "
-    "HTTP/1.1, with one space between them (RFC 9112, section 3)."
+    "HTTP/1.1, with one space between them (RFC 9112, section 3).",
 )
-_BAD_FIELD = (
+_BAD_FIELD = Sentence(
+    "http.header_line",
     "Each header must be a name, a colon without a space before it, and a value without control characters, "
-    "on one line that ends with CR LF (RFC 9112, section 5)."
+    "on one line that ends with CR LF (RFC 9112, section 5).",
 )
-_TOO_MANY = f"A request may have at most {MAX_FIELDS} headers, and as many trailers."
-_BAD_LENGTH = "The content-length must occur once and be a plain number (RFC 9112, section 6.3)."
-_BAD_CODING = (
+_TOO_MANY = Sentence(
+    "http.too_many_headers",
+    "A request may have at most {most} headers, and as many trailers.",
+    most=MAX_FIELDS,
+)
+_BAD_LENGTH = Sentence(
+    "http.content_length", "The content-length must occur once and be a plain number (RFC 9112, section 6.3)."
+)
+_BAD_CODING = Sentence(
+    "http.transfer_encoding",
     "The only transfer-encoding is chunked: once, in HTTP/1.1, and without a content-length beside it "
-    "(RFC 9112, section 6.1)."
+    "(RFC 9112, section 6.1).",
 )
-_BAD_HOST = "There must be one host header, with a host and optionally a port (RFC 9112, section 3.2)."
-_BAD_URL = "The URL in the first line must have a host, and no user (RFC 9110, section 4.2)."
-_OTHER = "hookgw speaks only HTTP/1.1 and HTTP/1.0."
-_WEBSOCKET = "hookgw does not speak WebSocket: send a plain HTTP request."
-_TLS = "This is a TLS handshake, but the server speaks plain HTTP: use http:// instead of https://."
+_BAD_HOST = Sentence(
+    "http.host", "There must be one host header, with a host and optionally a port (RFC 9112, section 3.2)."
+)
+_BAD_URL = Sentence(
+    "http.url", "The URL in the first line must have a host, and no user (RFC 9110, section 4.2)."
+)
+_OTHER = Sentence("http.version", "hookgw speaks only HTTP/1.1 and HTTP/1.0.")
+_WEBSOCKET = Sentence("http.websocket", "hookgw does not speak WebSocket: send a plain HTTP request.")
+_TLS = Sentence(
+    "http.tls_handshake",
+    "This is a TLS handshake, but the server speaks plain HTTP: use http:// instead of https://.",
+)
 
 
 class Refused(Exception):
@@ -61,7 +79,7 @@ class Refused(Exception):
         message: a sentence that says what would be right.
     """
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: Sentence) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
@@ -180,7 +198,7 @@ def _read_fields(head: bytes, at: int) -> list[tuple[bytes, bytes]]:
     return fields.found
 
 
-def _refusal_of(head: bytes) -> str:
+def _refusal_of(head: bytes) -> Sentence:
     """Return the sentence for a head that llhttp refuses although each of its lines is valid."""
     # Only the combination of headers can be at fault: lengths and codings.
     return _BAD_CODING if b"\ntransfer-encoding:" in head.lower() else _BAD_LENGTH

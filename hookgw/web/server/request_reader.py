@@ -35,6 +35,7 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 from hookgw.web.server.request_head import CHUNKED, Head, Refused, check_begun, check_trailers, read_head
 
@@ -53,12 +54,18 @@ _SHORT_SIZES = {
 """The sizes of short chunks by their lines. A look-up takes a third of the time of reading the digits."""
 _LONGEST_KNOWN = 2048
 """Bytes of a head that is kept for comparison with the next one."""
-_BAD_CHUNK = (
+_BAD_CHUNK = Sentence(
+    "http.chunk",
     "Each chunk must begin with a line of its size in plain hexadecimal digits, and end with CR LF "
-    f"(RFC 9112, section 7.1). The line may have at most {_LONGEST_CHUNK_LINE} bytes."
+    "(RFC 9112, section 7.1). The line may have at most {most} bytes.",
+    most=_LONGEST_CHUNK_LINE,
 )
-_LONG_EXTENSIONS = f"The chunk extensions of a body may have at most {_MOST_EXTENSIONS} in total."
-_CUT_OFF = "The body ended before its announced end (RFC 9112, section 8)."
+_LONG_EXTENSIONS = Sentence(
+    "http.chunk_extensions",
+    "The chunk extensions of a body may have at most {most} in total.",
+    most=_MOST_EXTENSIONS,
+)
+_CUT_OFF = Sentence("http.body_cut_off", "The body ended before its announced end (RFC 9112, section 8).")
 
 
 class State(Enum):
@@ -170,7 +177,14 @@ class RequestReader:
             at = self._at = at + 2
         end = data.find(_END_OF_HEAD, at) + 4
         if (end if end > 3 else len(data)) - at > self._max_head:
-            raise Refused(431, f"The head may have at most {Size(self._max_head)} (server.max_header).")
+            raise Refused(
+                431,
+                Sentence(
+                    "http.head_too_long",
+                    "The head may have at most {limit} (server.max_header).",
+                    limit=Size(self._max_head),
+                ),
+            )
         if end > 3:
             given = data[at:end]
             head = read_head(given)
@@ -276,7 +290,14 @@ class RequestReader:
         if not data.startswith(_END_OF_LINE, at):
             end = data.find(_END_OF_HEAD, at) + 4
             if (end if end > 3 else len(data)) - at > self._max_head:
-                raise Refused(431, f"The trailers may have at most {Size(self._max_head)}.")
+                raise Refused(
+                    431,
+                    Sentence(
+                        "http.trailers_too_long",
+                        "The trailers may have at most {limit}.",
+                        limit=Size(self._max_head),
+                    ),
+                )
             if end < 4:
                 return
         check_trailers(data[at:end])

@@ -6,7 +6,7 @@ import pytest
 
 from hookgw import Gateway, Unavailable
 from hookgw.config import InstancesSettings, Settings
-from hookgw.core import NO_INSTANCE
+from hookgw.records import NO_INSTANCE
 from tests.api.test_app import shape_of
 
 URL = "https://example.com/hook"
@@ -195,7 +195,7 @@ async def test_delete(client: httpx.AsyncClient, gateway: Gateway) -> None:
 async def test_unknown_instances(method: str, path: str, client: httpx.AsyncClient) -> None:
     response = await client.request(method, path)
     assert response.status_code == 404
-    assert shape_of(response) == [NO_INSTANCE.format(name="nobody")]
+    assert shape_of(response) == [NO_INSTANCE(name="nobody")]
 
 
 # What clients of Evolution API read.

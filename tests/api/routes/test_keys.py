@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from hookgw import Gateway
-from hookgw.core import NO_INSTANCE
 from hookgw.kernel import parse_rfc3339
+from hookgw.records import NO_INSTANCE
 from tests.api.test_app import shape_of
 
 
@@ -104,7 +104,7 @@ async def test_what_is_ignored_is_named(client: httpx.AsyncClient) -> None:
 async def test_unknown_instances(method: str, path: str, client: httpx.AsyncClient) -> None:
     response = await client.request(method, path)
     assert response.status_code == 404
-    assert shape_of(response) == [NO_INSTANCE.format(name="nobody")]
+    assert shape_of(response) == [NO_INSTANCE(name="nobody")]
 
 
 @pytest.mark.parametrize("path", ["/key/delete/loja1/a%20b", "/key/delete/a%20b"])

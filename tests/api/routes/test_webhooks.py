@@ -6,8 +6,8 @@ import pytest
 
 from hookgw import Gateway
 from hookgw.config import InstancesSettings, Settings
-from hookgw.core import NO_INSTANCE
 from hookgw.kernel import MASK
+from hookgw.records import NO_INSTANCE
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
 
@@ -251,7 +251,7 @@ async def test_find_without_a_registration_is_null(client: httpx.AsyncClient, ga
 async def test_unknown_instances(method: str, call: str, client: httpx.AsyncClient) -> None:
     response = await client.request(method, f"/webhook/{call}/nobody")
     assert response.status_code == 404
-    assert shape_of(response) == [NO_INSTANCE.format(name="nobody")]
+    assert shape_of(response) == [NO_INSTANCE(name="nobody")]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
 from hookgw.config import ServerSettings
+from hookgw.kernel import sentence_of
 from hookgw.web import AppApplication as Application
 from hookgw.web import ClientConnection, ClientStream, ClientTimeouts, Refused
 from tests.api.conftest import KEY
@@ -45,7 +46,7 @@ EMIT = (
 async def test_responses_are_not_sniffed_or_cached(
     sent: bytes, status: int, server: Running, app: Application, gateway: Gateway
 ) -> None:
-    @app.get("/public/fails")
+    @app.routing.get("/public/fails")
     async def fails() -> str:
         raise RuntimeError("a bug")
 
@@ -61,7 +62,7 @@ async def test_responses_are_not_sniffed_or_cached(
 
 
 async def test_a_route_may_set_its_own_cache_control(server: Running, app: Application) -> None:
-    @app.get("/public/kept")
+    @app.routing.get("/public/kept")
     async def kept() -> Response:
         return Response("x", headers={"Cache-Control": "max-age=60"})
 
@@ -76,7 +77,7 @@ async def test_a_route_may_set_its_own_cache_control(server: Running, app: Appli
 async def test_a_body_that_looks_like_a_response_is_unchanged(
     body: bytes, server: Running, app: Application
 ) -> None:
-    @app.get("/public/like")
+    @app.routing.get("/public/like")
     async def like() -> bytes:
         return body
 
@@ -475,7 +476,7 @@ async def test_nothing_is_read_after_the_deadline() -> None:
             other.send(b"GET /")
             await wait_all_tasks_blocked()
             other.send(b"more" * 1000)
-            connection.time_out(Refused(408, "Too late."))
+            connection.time_out(Refused(408, sentence_of("Too late.")))
             other.shutdown(socket.SHUT_WR)
         connection.abort()
         assert other.recv(9999).startswith(b"HTTP/1.1 408 ")

@@ -5,6 +5,7 @@ import tracemalloc
 
 import pytest
 
+from hookgw.kernel import sentence_of
 from hookgw.web import MAX_FIELDS, Refused, RequestReader, State
 from tests.api.server.reading import read, take
 
@@ -285,7 +286,7 @@ def test_the_end_of_the_stream() -> None:
 def test_a_refusal_from_outside() -> None:
     for begun in (GET, GET[:5], POST[:-1], CHUNKS, CHUNKS + b"0\r\na"):
         _, reader = read(begun)
-        refusal = Refused(408, "Too slow.")
+        refusal = Refused(408, sentence_of("Too slow."))
         reader.refuse(refusal)
         reader.feed(GET)
         reader.end()

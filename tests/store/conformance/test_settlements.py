@@ -127,6 +127,20 @@ async def test_deliveries_with_unlike_ends_in_one_commit(store: Store) -> None:
     assert store.statistics().pending == 0
 
 
+async def test_what_was_sent_and_answered_is_kept_of_a_failed_attempt(store: Store, seq: int) -> None:
+    heads = {"request_head": "POST / HTTP/1.1\nx-own: tudo \udcff", "response_headers": "retry-after: 30"}
+    made = attempt(1, Outcome.FAILED, status=503, **heads)
+    alone = attempt(2, Outcome.UNANSWERED, status=None, request_head="POST / HTTP/1.1")
+    one = Settlement(seq=seq, state=DeliveryState.PENDING, at=AT, attempt=made, body=b"sent")
+    await settle(store, one, Settlement(seq=seq, state=DeliveryState.DEAD, at=AT, attempt=alone))
+    found = await report(store)
+    kept = msgspec.structs.replace(made, request_head="POST / HTTP/1.1\nx-own: tudo ?")
+    assert (found.attempts, found.body) == ((kept, alone), b"sent")
+    last = found.summary.last_attempt
+    assert last is not None
+    assert last.request_head is None  # lists do without
+
+
 async def test_one_settlement_twice(store: Store, seq: int) -> None:
     await settle(store, failed(seq), failed(seq))
     assert len((await report(store)).attempts) == 1

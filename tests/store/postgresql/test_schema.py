@@ -5,12 +5,14 @@ import threading
 import psycopg
 import pytest
 
+from hookgw import DeliveryState, Outcome
 from hookgw.concurrency import Clock
 from hookgw.kernel import Conflict, StartError
+from hookgw.records import Settlement
 from hookgw.store import Append, EventPage, EventQuery
 from hookgw.store.postgresql import SCHEMA_VERSION as VERSION
 from hookgw.store.postgresql import Server, migrate, open_store, raise_sequences, set_aside
-from tests.store.support import LANE, event, ids_of, to
+from tests.store.support import AT, LANE, attempt, event, failed, ids_of, report, seqs_of, settle, to
 from tests.support.postgres import PostgresServer
 
 
@@ -134,6 +136,7 @@ async def test_tables_of_version_5(database: Server, connection: psycopg.Connect
         await store.append(to("e1", "e2"))
     connection.execute("DROP TABLE log, log_begins, log_state")
     connection.execute("ALTER TABLE events DROP COLUMN xid")
+    connection.execute("ALTER TABLE attempts DROP COLUMN heads")
     connection.execute("DROP TABLE figures, figure_news")
     connection.execute("UPDATE hookgw_schema SET version = 5")
     async with open_store(database, clock=Clock()) as store:
@@ -152,12 +155,18 @@ async def test_tables_of_version_5(database: Server, connection: psycopg.Connect
 async def test_tables_of_version_6(database: Server, connection: psycopg.Connection) -> None:
     async with open_store(database, clock=Clock()) as store:
         await store.append(to("e1"))
+        [seq] = await seqs_of(store)
+        await settle(store, failed(seq))
     connection.execute("DROP TABLE figures, figure_news")
+    connection.execute("ALTER TABLE attempts DROP COLUMN heads")
     connection.execute("UPDATE hookgw_schema SET version = 6")
     async with open_store(database, clock=Clock()) as store:
         await store.append(to("e2"))
         assert await store.fold_figures({})
         assert await ids_of(store, LANE) == ["e1", "e2"]
+        made = attempt(2, Outcome.FAILED, request_head="POST / HTTP/1.1")
+        await settle(store, Settlement(seq=seq, state=DeliveryState.DEAD, at=AT, attempt=made))
+        assert [one.request_head for one in (await report(store)).attempts] == [None, "POST / HTTP/1.1"]
     assert connection.execute("SELECT version FROM hookgw_schema").fetchone() == (VERSION,)
     assert connection.execute("SELECT DISTINCT accepted FROM figures").fetchall() == [(1,)]
 

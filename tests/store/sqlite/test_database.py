@@ -15,7 +15,15 @@ from structlog.testing import capture_logs
 
 from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.store import REMEMBERED, Append, DeliveryQuery, Store
-from hookgw.store.sqlite import Transaction, database, fold, is_disk_error, measure_disk_space, open_database
+from hookgw.store.sqlite import (
+    VERSION,
+    Transaction,
+    database,
+    fold,
+    is_disk_error,
+    measure_disk_space,
+    open_database,
+)
 from tests.store.sqlite.support import child, limit_pages, opened, peek
 from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
 from tests.support.stores import background_of, commits_of
@@ -184,7 +192,7 @@ async def test_a_file_that_hookgw_has_closed_is_not_checked_at_start(path: Path,
 
 def written_by_another_program(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA user_version = 7")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def copied(path: Path) -> None:

@@ -88,7 +88,7 @@ async def test_the_urls_of_attempts_go_with_the_last_of_them(path: Path, store: 
         # A delivery whose registration got another URL between two attempts, and attempts that were not sent.
         for delivery, attempt, url in ((1, 1, 0), (1, 2, 1), (2, 1, None), (3, 1, 0), (4, 1, 3), (5, 1, 2)):
             transaction.connection.execute(
-                "INSERT INTO attempts VALUES (?, ?, 0, 0, 'failed', NULL, NULL, '', ?)",
+                "INSERT INTO attempts VALUES (?, ?, 0, 0, 'failed', NULL, NULL, '', ?, NULL)",
                 (delivery, attempt, None if url is None else numbers[urls[url]]),
             )
 

@@ -281,7 +281,7 @@ def bring_to(path: Path, version: int) -> None:
 @pytest.mark.parametrize("version", [3, 4, 5, 6])
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_file_of_a_schema_in_between(tmp_path: Path, name: Name, version: int) -> None:
-    """All have lanes of registrations. Then came the index of ids, the audit, the log, and the figures."""
+    """All have lanes of registrations. Then came the index of ids, the audit, the log, figures and heads."""
     path, truth = unpack(name, tmp_path), load_truth(name)
     bring_to(path, version)
     before = dump(path)

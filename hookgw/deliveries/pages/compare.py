@@ -1,0 +1,91 @@
+"""Two payloads side by side: a delivery's event and what was sent of it, or the events of two deliveries."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+from quart import Response, request
+
+from hookgw.core.access import check_reach
+from hookgw.deliveries.pages.delivery import envelope_of
+from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.language import gettext as _
+from hookgw.records.api_keys import Right
+from hookgw.site.differences import compare
+from hookgw.site.payloads import shown_body
+from hookgw.site.site import Site, visitor
+from hookgw.store import DeliveryReport
+from hookgw.web.request_body import reserve
+from hookgw.web.server.response_memory import LIST
+
+LONGEST = 400
+"""Characters of the name of a delivery."""
+
+
+class Payload(NamedTuple):
+    """One side. ``path`` is that of its delivery below the dashboard."""
+
+    title: str
+    path: str
+    content: bytes
+
+
+class ComparePage:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        site.add("/deliveries/<instance>/<name>/compare", self.show, Right.PAYLOADS)
+
+    async def show(self, instance: str, name: str) -> Response:
+        """Compare a delivery with ``with`` of the query: another one's id, after its instance and a ``/``."""
+        await reserve(LIST)
+        asked, error = request.args.get("with", "").strip()[:LONGEST], None
+        report = await self._find(instance, name)
+        left, right = self._as_accepted(report), self._as_sent(report)
+        if asked:
+            try:
+                other_instance, slash, other_name = asked.rpartition("/")
+                other = await self._find(other_instance if slash else instance, other_name)
+                left, right = _event_of(other), _event_of(report)
+            except HookgwError as wrong:
+                error = wrong
+        shown = [shown_body(one.content) for one in (left, right)]
+        found = compare(*(one.text for one in shown))
+        return await self._site.render(
+            "compare.html",
+            200 if error is None else error.status,
+            left=left,
+            right=right,
+            found=found,
+            is_whole=found.is_whole and all(one.is_whole for one in shown),
+            delivery=report.summary,
+            instance=instance,
+            has_body=report.body is not None,
+            asked=asked,
+            path=_path(report),
+            alert=error.messages if error else None,
+        )
+
+    async def _find(self, instance: str, name: str) -> DeliveryReport:
+        principal = visitor().principal
+        check_reach(self._gateway.registry, principal, instance)
+        self._gateway.instances.get(instance)
+        return await self._gateway.history.find(instance, name, without_global=not principal.is_global)
+
+    def _as_accepted(self, report: DeliveryReport) -> Payload:
+        registration = self._gateway.registrations.by_id(report.summary.registration)
+        content = envelope_of(self._gateway, registration, report)
+        return Payload(_("The event as it was accepted"), _path(report), content)
+
+    def _as_sent(self, report: DeliveryReport) -> Payload:
+        accepted = self._as_accepted(report)
+        return Payload(_("The body as it was sent"), _path(report), report.body or accepted.content)
+
+
+def _event_of(report: DeliveryReport) -> Payload:
+    return Payload(report.summary.id, _path(report), report.event.data_json)
+
+
+def _path(report: DeliveryReport) -> str:
+    return f"/deliveries/{quote(report.summary.instance)}/{quote(report.summary.id)}"

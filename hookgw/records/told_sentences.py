@@ -1,0 +1,216 @@
+"""Translates sentences that are English where they are made. No I/O.
+
+The HTTP API, the log and the audit have them in English, and the store keeps some (why an attempt failed, why
+a webhook is disabled). Pages and alerts translate such a sentence by its template: an error brings its own
+one; those of other sentences are here, as the code makes them (a test compares).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from string import Formatter
+from typing import Any
+
+from hookgw.kernel.language import ENGLISH, N_, current_language, in_language, translated, translated_in
+from hookgw.kernel.local_formats import number_text, swap_signs
+from hookgw.kernel.sentences import TEXT, Sentence
+from hookgw.locale.catalogues import by_context
+
+TEMPLATES = (
+    # Why an attempt failed.
+    N_("The receiver answered {status}."),
+    N_("The receiver answered {status}; redirects are not followed. Register the final URL."),
+    N_("The receiver answered {status} to {url}; redirects are not followed. Register the final URL."),
+    N_("No connection was established within {seconds} s."),
+    N_("No connection to port {port} of {host}: {reason}."),
+    N_("Looking up {host} took longer than {seconds} s."),
+    N_("Connecting to port {port} of {host} took longer than {seconds} s."),
+    N_("The host {host} could not be resolved: {reason}."),
+    N_("The host {host} has no address."),
+    N_("The receiver did not respond within {seconds} s."),
+    N_("The head of the response was not complete within {seconds} s."),
+    N_("The receiver did not read the request within {seconds} s."),
+    N_("The receiver closed the connection without responding."),
+    N_("The receiver closed the connection in the middle of its response."),
+    N_("The receiver broke the connection without responding: {reason}."),
+    N_("The receiver broke the connection in the middle of its response: {reason}."),
+    N_("The receiver broke the connection before the whole request was sent: {reason}."),
+    N_("The receiver did not respond with HTTP/1 but with TLS. Use https:// in the URL."),
+    N_("The receiver did not respond with HTTP/1. Check the scheme, host and port of the URL."),
+    N_("The certificate of {place} was refused: {reason}."),
+    N_("The TLS handshake with {place} failed: {reason}."),
+    N_("The TLS handshake with {place} took longer than {seconds} s."),
+    N_("Port {port} of {host} is not dialled: hookgw itself listens there."),
+    N_(
+        "Port {port} of {host} is not dialled: the address is {reason}. To allow it, set "
+        "delivery.allow_networks: {networks}."
+    ),
+    N_(
+        "Port {port} is not dialled: it is on the list of refused ports{service}. To allow it, leave {port} "
+        "out of delivery.refused_ports."
+    ),
+    N_("Connection refused"),
+    N_("Connection reset by peer"),
+    N_("Network is unreachable"),
+    N_("No route to host"),
+    N_("Name or service not known"),
+    # Why a delivery is not delivered.
+    N_("The retry schedule is exhausted (failed attempts: {count})."),
+    N_("The receiver rejected this payload; sending it again would not help."),
+    N_("The receiver answered 410 Gone: the registration is disabled."),
+    N_("The receiver was unreachable until the event was older than max_age ({seconds} s)."),
+    N_("The receiver did not respond until the event was older than max_age ({seconds} s)."),
+    N_("The target address was refused until the event was older than max_age ({seconds} s)."),
+    N_("Nobody fetched it until it was older than max_age ({seconds} s)."),
+    N_("The filter dropped it. This condition does not hold: {condition}."),
+    N_("A plugin filtered it out."),
+    N_("The registration was deleted."),
+    N_("The registration was disabled."),
+    N_("The registration was disabled:"),
+    N_("by its owner."),
+    N_("The instance was deleted."),
+    N_("Cancelled with the key {name}."),
+    N_("Cancelled with a global key."),
+    N_("Cancelled by hookgw."),
+    N_("Attempt {number} was answered late: status {status} after {seconds} s."),
+    N_("The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."),
+    N_("This key does not have the right 'payloads'."),
+    # Why a webhook fails, and what holds its lane up.
+    N_("Attempts fail."),
+    N_("Disabled."),
+    N_("It failed for {seconds} s without one success."),
+    N_("{count} deliveries wait."),
+    N_(
+        "The delivery {delivery} of {instance} has been tried for {minutes} minutes, and {count} wait behind "
+        "it. If the receiver fails on this one alone, skip it: hookgw delivery cancel {instance} {delivery}. "
+        "To give such a delivery up sooner, set retry.maxAge of the webhook."
+    ),
+    # Problems by their cause.
+    N_("{host} fails"),
+    N_("{host} answers {status}"),
+    N_("{host} is blocked"),
+    N_("{host} does not answer in time"),
+    N_("{host} refuses connections"),
+    N_("{host} has a certificate that is refused"),
+    N_("{host} cannot be reached"),
+    N_("{host} answers {status}: webhooks are disabled"),
+    N_("{host} failed too long: webhooks are disabled"),
+    N_("{host} is too slow: the backlog is high"),
+    N_("No event comes from accounts that are connected"),
+    N_("Connected, but no event comes."),
+    N_("It fails:"),
+    # Why an account is not connected.
+    N_("Not connected"),
+    N_("Not connected: {reason}"),
+    N_("Not connected."),
+    N_("The instance was logged out of its connector."),
+    N_("The network logged the account out."),
+    N_("The connector restarts."),
+    N_("The connector has not reported a connection yet."),
+    N_("The connector reported that it is closed (statusReason {reason})."),
+    N_("It has not been connected since hookgw started: connect it."),
+    N_("An event reported that it is closed."),
+    N_("Its node does not answer, or it moves to another node."),
+)
+_PLACEHOLDER = re.compile(r"\\\{(\w+)\\\}", re.ASCII)
+_VALUE = r"(?:(?![.!?] [A-Z]).)+?"
+"""A value in a sentence is within one."""
+_END = re.compile(r"(?<=[.:;!?]) ")
+_MOST_PARTS = 8
+
+
+def sentence_text(text: str) -> str:
+    """Return a sentence, or several with spaces between, in the current language.
+
+    What has no template, as texts of plugins and networks, stays as it is.
+    """
+    language = current_language()
+    if language == ENGLISH or not text:
+        return text
+    if isinstance(text, Sentence) and text.id != TEXT:
+        found = translated_in(text.id, text.template)
+        return str(text) if found == text.template else _filled(found, text.values)
+    return _retold(str(text), language)
+
+
+def text_of_error(id_: str, values: Mapping[str, Any], english: str) -> str:
+    """Return a sentence of an error in the current language, by the id that another process has sent.
+
+    That process may be of another version: it stays English if the values do not fit.
+    """
+    template = by_context(current_language()).get(id_)
+    if template is None:
+        return sentence_text(english)
+    try:
+        return _filled(template, values)
+    except (LookupError, ValueError, TypeError, AttributeError):
+        return english
+
+
+def _filled(template: str, values: Mapping[str, Any]) -> str:
+    return str(values.get("at", "")) + _Values().vformat(template, (), values)
+
+
+class _Values(Formatter):
+    """Writes numbers with a comma in their format as the language does, and others as they are."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        if format_spec == "," and isinstance(value, int | float):
+            return number_text(value, current_language())
+        text = super().format_field(value, format_spec)
+        return swap_signs(text, current_language()) if format_spec.startswith(",") else text
+
+
+@lru_cache(4_096)
+def _retold(text: str, language: str) -> str:
+    with in_language(language):
+        whole = _one(text, language)
+        if whole is not None:
+            return whole
+        # Several sentences: the longest beginning that is known, and the rest.
+        ends = [found.start() for found in _END.finditer(text)][:_MOST_PARTS]
+        for end in reversed(ends):
+            begin = _one(text[:end], language)
+            if begin is not None:
+                return f"{begin} {_retold(text[end + 1 :], language)}"
+        if ends:
+            return f"{text[: ends[0]]} {_retold(text[ends[0] + 1 :], language)}"
+        return text
+
+
+def _one(text: str, language: str) -> str | None:
+    """Return the translation of one sentence that is known; ``None`` for any other one."""
+    for template, pattern in _patterns().items():
+        matched = pattern.fullmatch(text)
+        if matched:
+            values = {name: _retold(value, language) for name, value in matched.groupdict().items()}
+            found = translated(template)
+            return found.format_map(values) if values else found
+    return None
+
+
+@cache
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """Return what finds the values in a sentence, the most particular templates first."""
+    by_words = sorted(TEMPLATES, key=lambda one: -len(re.sub(r"\{\w+\}", "", one)))
+    return {one: re.compile(_pattern(one), re.DOTALL) for one in by_words}
+
+
+def _pattern(template: str) -> str:
+    seen: set[str] = set()
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name in seen:
+            return f"(?P={name})"
+        seen.add(name)
+        return f"(?P<{name}>{_VALUE})"
+
+    return _PLACEHOLDER.sub(value, re.escape(template))
+
+
+def forget_translations() -> None:
+    """Forget what was translated, for tests with another catalogue."""
+    _retold.cache_clear()

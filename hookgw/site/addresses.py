@@ -1,0 +1,27 @@
+"""Addresses of pages that come from requests."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from quart import request
+
+
+def local_path(path: str, *but: str) -> str:
+    """Return a path below the dashboard to go to; empty for any other path, and for those that begin so."""
+    # It is appended to the path of the dashboard, so it cannot lead to another site; this only keeps out
+    # what the browser or the routing would read in another way.
+    is_plain = path.startswith("/") and path.isprintable() and path.isascii() and "\\" not in path
+    return path if is_plain and len(path) <= 2000 and not path.startswith(("//", *but)) else ""
+
+
+def page_address(prefix: str, status: int, *, is_open: bool) -> str:
+    """Return the current page below the dashboard, for a form that leads back to it."""
+    if status >= 400:
+        return "/"  # the page of an error says the same of what exists and of what does not
+    if not is_open:
+        return request.full_path.removeprefix(prefix).rstrip("?")
+    # Nothing of an address that may have a secret.
+    page = "/portal" if request.path.endswith("/portal") else "/login"
+    after = local_path(request.args.get("next", ""))
+    return f"{page}?{urlencode({'next': after})}" if after and page == "/login" else page

@@ -1,0 +1,44 @@
+"""Words of the API that pages show in the reader's language: states, outcomes, phrases of HTTP.
+
+Each word is neutral, or fits the one noun that it is said of: deliveries, lanes and connections are feminine
+in Portuguese and Spanish, so a translation of ``dead`` is.
+"""
+
+from __future__ import annotations
+
+from hookgw.kernel.language import N_
+
+STATES = (
+    *(N_("pending"), N_("delivered"), N_("dead"), N_("dropped")),  # deliveries
+    *(N_("idle"), N_("delivering"), N_("waiting"), N_("paused")),  # lanes
+    *(N_("open"), N_("close"), N_("connecting")),  # connections
+    *(N_("active"), N_("failing"), N_("disabled")),  # webhooks
+    *(
+        N_("rejected"),
+        N_("unreachable"),
+        N_("unanswered"),
+        N_("failed"),
+        N_("gone"),
+        N_("blocked"),
+    ),  # attempts
+    *(N_("running"), N_("done"), N_("cancelled")),  # jobs
+)
+PHRASES = (
+    N_("Bad Request"),
+    N_("Unauthorized"),
+    N_("Forbidden"),
+    N_("Not Found"),
+    N_("Method Not Allowed"),
+    N_("Conflict"),
+    N_("Gone"),
+    N_("Request Entity Too Large"),
+    N_("Content Too Large"),
+    N_("Unsupported Media Type"),
+    N_("Unprocessable Entity"),
+    N_("Too Many Requests"),
+    N_("Internal Server Error"),
+    N_("Not Implemented"),
+    N_("Bad Gateway"),
+    N_("Service Unavailable"),
+    N_("Gateway Timeout"),
+)

@@ -1,0 +1,100 @@
+"""The catalogues have every marked text of the code, and nothing else; each translation fits its text.
+
+If a test fails, run ``nox -s texts``, and translate what it prints.
+"""
+
+import re
+from functools import cache
+
+import pytest
+from babel.messages import Catalog, Message
+
+from hookgw.kernel import LANGUAGES, in_language, ngettext
+from hookgw.locale import catalogue, sources
+from tests.support import texts
+
+languages = pytest.mark.parametrize("language", texts.translated_languages())
+_PLACEHOLDER = re.compile(r"\{(\w+)(?:![rs])?(?::[^{}]*)?\}", re.ASCII)
+_TAG = re.compile(r"</?[a-z][^<>]*>")
+
+
+@cache
+def _marked() -> Catalog:
+    return texts.messages()
+
+
+@cache
+def _kept(language: str) -> Catalog:
+    return texts.kept(language)
+
+
+def _entries(language: str) -> list[Message]:
+    return [one for one in _kept(language) if one.id]
+
+
+@languages
+def test_each_marked_text_is_in_the_catalogue_and_nothing_else(language: str) -> None:
+    marked = {(one.id, one.context) for one in _marked() if one.id}
+    found = {(one.id, one.context) for one in _entries(language)}
+    assert (sorted(map(str, marked - found)), sorted(map(str, found - marked))) == ([], [])
+
+
+@languages
+def test_each_text_is_translated(language: str) -> None:
+    assert texts.untranslated(_kept(language)) == []
+
+
+@languages
+def test_a_translation_has_the_placeholders_of_its_text(language: str) -> None:
+    wrong = []
+    for message in _entries(language):
+        wanted = {name for text in texts.ids_of(message) for name in _PLACEHOLDER.findall(text)}
+        for translation in filter(None, texts.strings_of(message)):
+            given = set(_PLACEHOLDER.findall(translation))
+            # A form for one thing may say it in words.
+            if not (given == wanted or (isinstance(message.id, tuple) and wanted - given <= {"n"})):
+                wrong.append((message.id, translation))
+            # Templates are filled with str.format: what else it knows could reach into the values.
+            if wanted and re.search(r"\{[^{}:]*[.\[]", translation):
+                wrong.append((message.id, translation))
+    assert wrong == []
+
+
+@languages
+def test_a_translation_is_text_and_ends_as_its_text(language: str) -> None:
+    wrong = []
+    for message in _entries(language):
+        text = texts.ids_of(message)[-1]
+        for translation in filter(None, texts.strings_of(message)):
+            has_tag = _TAG.search(translation) and not _TAG.search(text)
+            same_end = (text[-1] in ".:…?!") == (translation[-1] in ".:…?!") or text == "No."
+            if has_tag or not same_end or translation != translation.strip():
+                wrong.append((text, translation))
+    assert wrong == []
+
+
+@languages
+def test_files_are_as_the_tool_writes_them(language: str) -> None:
+    """So that a translation changes its own lines only."""
+    assert texts.source_of(language).read_text("utf-8") == texts.text_of(texts.kept(language))
+
+
+@pytest.mark.parametrize(
+    ("language", "count", "text"),
+    [
+        ("pt_BR", 0, "0 entrega"),
+        ("pt_BR", 1, "1 entrega"),
+        ("pt_BR", 1204, "1.204 entregas"),
+        ("es", 0, "0 entregas"),
+        ("es", 1, "1 entrega"),
+        ("es", 12041, "12.041 entregas"),
+    ],
+)
+def test_plurals_are_those_of_the_language(language: str, count: int, text: str) -> None:
+    with in_language(language):
+        assert ngettext("{n} delivery", "{n} deliveries", count) == text
+
+
+def test_a_language_without_a_catalogue_is_english() -> None:
+    assert catalogue("xx").gettext("Save") == "Save"
+    assert {"en"} | {language for language, _ in sources(texts.FOLDER)} == {*LANGUAGES}

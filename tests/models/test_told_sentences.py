@@ -1,0 +1,106 @@
+"""Sentences that are English where they are made, in the language of a reader."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hookgw
+from hookgw.delivery import describe_status
+from hookgw.kernel import Sentence, in_language
+from hookgw.operations import cause_of_closing, cause_of_disabling
+from hookgw.records import TEMPLATES, sentence_text
+
+_HOLE = "\0"
+
+
+def _made(node: ast.expr) -> str:
+    """Return a text in the code, with a hole for each of its values."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else _HOLE
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_made, node.values))
+    return _HOLE
+
+
+def _texts_of_code() -> Iterator[str]:
+    here = Path(hookgw.__file__).parent
+    for file in here.rglob("*.py"):
+        if file.name != "told_sentences.py":
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.Constant | ast.JoinedStr):
+                    yield _made(node)
+
+
+# What the operating system says, and sentences whose beginning is made apart: those have tests below.
+_SYSTEM = {
+    *("Connection refused", "Connection reset by peer", "Network is unreachable", "No route to host"),
+    "Name or service not known",
+}
+_COMPOSED = re.compile(
+    r"^(The receiver|The head|The target|The registration was|No connection|Looking up|Connecting to|Not con)"
+    r"|^\{host\}"
+)
+
+
+def test_each_template_is_what_the_code_says() -> None:
+    said = "\n".join(_texts_of_code())
+    wrong = []
+    for template in TEMPLATES:
+        pieces = [piece.strip(" .:") for piece in re.split(r"\{\w+\}", template)]
+        if template not in _SYSTEM and not _COMPOSED.match(template) and any(p not in said for p in pieces):
+            wrong.append(template)
+    assert wrong == []
+
+
+def test_a_text_of_several_sentences_is_translated_one_by_one() -> None:
+    said = f"{describe_status(500, None)} The retry schedule is exhausted (failed attempts: 12)."
+    with in_language("pt_BR"):
+        assert sentence_text(said) == (
+            "O destino respondeu 500 Internal Server Error. "
+            "As tentativas se esgotaram (tentativas com falha: 12)."
+        )
+        # What a plugin or a network says stays as it is, also between others.
+        assert sentence_text(f"Out of paper. {describe_status(410, None)} Ask them.") == (
+            "Out of paper. O destino respondeu 410 Gone. Ask them."
+        )
+        assert sentence_text("") == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (cause_of_disabling("https://crm.example/x", "The receiver answered 410 Gone."),
+         "crm.example responde 410: webhooks desactivados"),
+        (cause_of_closing("The network logged the account out."),
+         "No conectada: The network logged the account out"),
+        ("No connection to port 9 of 127.0.0.1: Connection refused.",
+         "Sin conexión con el puerto 9 de 127.0.0.1: Conexión rechazada."),
+        ("Disabled. It failed for 60 s without one success.",
+         "Desactivado. Falló durante 60 s sin ningún éxito."),
+        ("The receiver did not respond within 10 s.", "El destino no respondió en 10 s."),
+        ("The target address was refused until the event was older than max_age (60 s).",
+         "La dirección de destino fue rechazada hasta que el evento superó max_age (60 s)."),
+    ],
+)  # fmt: skip
+def test_composed_sentences(said: str, told: str) -> None:
+    with in_language("es"):
+        assert sentence_text(said) == told
+    with in_language("en"):
+        assert sentence_text(said) == said
+
+
+def test_an_error_is_translated_by_its_template() -> None:
+    long = Sentence(
+        "media.reference_length", "A reference to a file has 1 to {longest:,} characters.", longest=12345
+    )
+    missing = Sentence("field.missing", "{where} is missing.", where="url").at("events[1].")
+    with in_language("es"):
+        assert sentence_text(long) == "Una referencia a un archivo tiene de 1 a 12.345 caracteres."
+        assert sentence_text(missing) == "falta events[1].url."
+        assert (
+            sentence_text(Sentence("plugin.none", "Nobody translates {this}.", this="it"))
+            == "Nobody translates it."
+        )
