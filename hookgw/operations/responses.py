@@ -365,7 +365,7 @@ class FigureSeries(Struct, frozen=True, kw_only=True):
     """Figures over a span of time.
 
     Attributes:
-        span: how long it is.
+        span: how long it is, as asked for: `1h`, `24h`, `7d` or `30d`.
         since: when it began.
         until: when its last step will have ended.
         step: the length of a step in seconds.
@@ -374,7 +374,7 @@ class FigureSeries(Struct, frozen=True, kw_only=True):
         oldestPending: since when the oldest pending delivery is pending now; ``null`` if none is.
     """
 
-    span: Literal["1h", "24h", "7d", "30d"]
+    span: str
     since: Time
     until: Time
     step: Count

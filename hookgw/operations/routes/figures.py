@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _SPAN = Parameter(
     "span",
-    "How far back the figures go.",
-    {"enum": [*Span], "default": Span.DAY},
+    "How far back the figures go: `1h`, `24h`, `7d` or `30d`.",
+    # No enum: clients' generators make names of its values, and these begin with digits.
+    {"type": "string", "pattern": f"^({'|'.join(Span)})?$", "default": Span.DAY},
     place="query",
     may_be_empty=True,
 )

@@ -158,9 +158,10 @@ async def test_a_page_of_webhooks_is_one_query(store: Store) -> None:
             await settle(store, dead(seq) if place else delivered(seq))
     assert await store.fold_figures({})
     since = int(NOW) - int(NOW) % HOUR
-    found = await store.sum_figures(["reg_0", "reg_1", "reg_2", "reg_3"], since, since + HOUR, 1800)
-    part = int(int(NOW) % HOUR >= 1800)
-    assert found == {"reg_0": {}, "reg_1": {part: (1, 0)}, "reg_2": {part: (1, 1)}, "reg_3": {}}
+    found = await store.sum_figures(["reg_0", "reg_1", "reg_2", "reg_3"], since, since + 2 * HOUR, 1800)
+    added = {name: tuple(map(sum, zip(*parts.values(), strict=True))) for name, parts in found.items()}
+    assert added == {"reg_0": (), "reg_1": (1, 0), "reg_2": (1, 1), "reg_3": ()}
+    assert {part for parts in found.values() for part in parts} <= {0, 1, 2}
 
 
 async def test_the_oldest_pending_delivery(store: Store) -> None:
