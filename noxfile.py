@@ -240,7 +240,8 @@ def browser(session: nox.Session) -> None:
     """Use the dashboard in Chromium and Firefox, behind each proxy of the manual, and check it with axe-core.
 
     Root installs what is missing from Debian's packages; others are told, and CI fails. CI runs two of the
-    pairs of browser and proxy. ``-- --screenshots`` also takes the pictures of the manual anew.
+    pairs of browser and proxy. ``-- --screenshots`` also takes the pictures of the manual anew, and those of
+    every page at each width, in each theme and language, which ``build/screens`` has for people to look at.
     """
     missing = [package for package, program in BROWSERS.items() if shutil.which(program, path=SBIN) is None]
     if missing and os.getuid() == 0 and shutil.which("apt-get"):
@@ -256,7 +257,8 @@ def browser(session: nox.Session) -> None:
         session.warn(f"Tests are skipped. Only root may install: apt-get install {' '.join(missing)}")
     install(session, "browser")
     rest = [one for one in session.posargs if one != "--screenshots"]
-    env = {"HOOKGW_SCREENSHOTS": "docs/images"} if len(rest) < len(session.posargs) else {}
+    takes = len(rest) < len(session.posargs)
+    env = {"HOOKGW_SCREENSHOTS": "docs/images", "HOOKGW_SCREENS": "build/screens"} if takes else {}
     if rest:
         session.run("pytest", "tests/browser", *rest, env=env)
         return
@@ -374,7 +376,7 @@ def texts(session: nox.Session) -> None:
     A test fails while they differ from the code.
     """
     install(session, "test")
-    session.run("python", "-m", "tests.support.texts")
+    session.run("python", "-m", "tests.support.texts", *session.posargs)
 
 
 @nox.session(default=False)

@@ -90,6 +90,7 @@ class App:
         async with open_api(settings, base=base) as api, trio.open_nursery() as nursery:
             nursery.start_soon(api.run)
             await api.gateway.keys.ensure_lasting_global_key(show_global_key)
+            await api.app.routed.wait()
             exempt_started_objects()
             self._api = api
             notify(READY)

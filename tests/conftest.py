@@ -23,8 +23,7 @@ from hookgw.manual.packaged import open_manual
 from hookgw.plugins import discovery, loading, startup_hooks
 from hookgw.store.postgresql import Server, migrate
 from hookgw.testing.pytest_plugin import run_on
-from hookgw.web import AppApplication as Application
-from hookgw.web import Route, build_document
+from hookgw.web import Route, Routing, build_document
 from hookgw.web.openapi import routes
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.compiled_templates import KeptTemplates
@@ -141,14 +140,14 @@ def _plugins_forgotten(_first_party_modules: FirstPartyModules) -> Iterator[None
 @pytest.fixture(scope="session", autouse=True)
 def _routes_compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Application, "url_rule_class", CompiledOnce)
+        patch.setattr(Routing, "url_rule_class", CompiledOnce)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _templates_compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(Application.jinja_options, "bytecode_cache", KeptTemplates())
+        patch.setitem(Routing.jinja_options, "bytecode_cache", KeptTemplates())
         yield
 
 

@@ -135,7 +135,9 @@ async def test_a_crash_ends_the_server(
 
         async with trio.open_nursery() as tasks:
             tasks.start_soon(crashes)
-            yield SimpleNamespace(gateway=SimpleNamespace(keys=Keys()), run=trio.sleep_forever)
+            app = SimpleNamespace(routed=trio.Event())
+            app.routed.set()
+            yield SimpleNamespace(gateway=SimpleNamespace(keys=Keys()), run=trio.sleep_forever, app=app)
 
     monkeypatch.setattr(hookgw.asgi, "open_api", open_api)
     lifespan = Lifespan(App(), nursery)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hookgw.command.group import main
+from hookgw.__main__ import main
 
 main(prog_name="hookgw")

@@ -15,7 +15,9 @@ from hookgw.accounts.key_files import KeyPlace
 from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file, write_document
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
-from hookgw.command.output import counted, json_option, say, show_drawing, show_json, show_progress
+from hookgw.command.output import json_option, say, show_drawing, show_json, show_progress
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 
 AT_ONCE = 50
 """Instances in one call: few enough to see progress, and to lose little if the server stops."""
@@ -75,7 +77,7 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
     The exit code is 1 if a part failed, and 2 if the file is wrong.
     """
     if path is None:
-        raise click.UsageError("Name the file: hookgw apply -f accounts.yaml")
+        raise click.UsageError(_("Name the file: hookgw apply -f accounts.yaml"))
     stdin = sys.stdin.read() if path == "-" else None
     file = read_file(path, os.environ, stdin)
     plan = _plan(client, file, prune=prune)
@@ -88,7 +90,7 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
         if as_json:
             show_json(plan)
         if any(one["action"] == "conflict" for one in changes):
-            raise Failed("What conflicts cannot be changed: see above.")
+            raise Failed(_("What conflicts cannot be changed: see above."))
         return
     _confirm(is_sure=yes, reads_input=stdin is not None)
     results = _carry_out(client, file, changes)
@@ -98,24 +100,45 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
     else:
         _report(file, results, failed)
     if failed:
-        raise Failed(f"{counted(len(failed), 'change')} failed. Apply the file again to retry.")
+        raise Failed(
+            _(
+                "{things} failed. Apply the file again to retry.",
+                things=ngettext("{n} change", "{n} changes", len(failed)),
+            )
+        )
 
 
 def _report(file: AccountsFile, results: Sequence[Change], failed: Sequence[Change]) -> None:
     for one in results:
         if one["state"] == "done":
-            say(*(f"Warning: {_named(one)}: {file.masked(line)}" for line in one["messages"]), err=True)
+            say(
+                *(
+                    _("Warning: {of}: {message}", of=_named(one), message=file.masked(line))
+                    for line in one["messages"]
+                ),
+                err=True,
+            )
     for one in failed:
-        say(f"Failed: {_named(one)}: {file.masked(' '.join(one['messages']))}", err=True)
-    say(f"{counted(len(results) - len(failed), 'change')} done, {len(failed)} failed.", err=True)
+        say(
+            _("Failed: {of}: {message}", of=_named(one), message=file.masked(" ".join(one["messages"]))),
+            err=True,
+        )
+    say(
+        _(
+            "{things} done, {count} failed.",
+            things=ngettext("{n} change", "{n} changes", len(results) - len(failed)),
+            count=len(failed),
+        ),
+        err=True,
+    )
 
 
 def _confirm(*, is_sure: bool, reads_input: bool) -> None:
     if is_sure:
         return
     if reads_input or not sys.stdin.isatty():
-        raise Failed("Nothing was changed. Add --yes to apply it without a question.")
-    click.confirm("Apply this?", abort=True, err=True)
+        raise Failed(_("Nothing was changed. Add --yes to apply it without a question."))
+    click.confirm(_("Apply this?"), abort=True, err=True)
 
 
 def _plan(client: Client, file: AccountsFile, *, prune: bool) -> dict[str, Any]:
@@ -164,7 +187,7 @@ def _call(client: Client, body: dict[str, Any], **query: str) -> Any:
 
 def _show_plan(file: AccountsFile, plan: dict[str, Any]) -> None:
     changes: Sequence[Change] = plan["changes"]
-    say(*(f"Warning: {line}" for line in plan["warnings"]), err=True)
+    say(*(_("Warning: {line}", line=line) for line in plan["warnings"]), err=True)
     for one in changes:
         fields = f" {', '.join(one['fields'])}" if one["action"] == "change" else ""
         why = f": {file.masked(' '.join(one['messages']))}" if one["action"] == "conflict" else ""
@@ -174,7 +197,14 @@ def _show_plan(file: AccountsFile, plan: dict[str, Any]) -> None:
         for action in ("create", "change", "delete")
         if (number := sum(one["action"] == action for one in changes))
     ]
-    say(f"{', '.join(counts) or 'Nothing to change'}; {plan['unchanged']:,} as the file says.", err=True)
+    say(
+        _(
+            "{text}; {unchanged} as the file says.",
+            text=", ".join(counts) or "Nothing to change",
+            unchanged=plan["unchanged"],
+        ),
+        err=True,
+    )
 
 
 def _named(change: Change) -> str:
@@ -326,7 +356,10 @@ def export(client: Client, signing_secrets: bool, as_json: bool) -> None:
     plain = {f"${{{one['variable']}}}" for one in found["secrets"] if not one["isText"]}
     show_drawing(write_document(found["document"], plain).rstrip("\n"))
     if found["secrets"]:
-        say(f"{counted(len(found['secrets']), 'variable')} to set:", err=True)
+        say(
+            _("{things} to set:", things=ngettext("{n} variable", "{n} variables", len(found["secrets"]))),
+            err=True,
+        )
         for one in found["secrets"]:
             first, *more = one["paths"]
             say(f"  {one['variable']}  {first}{f' and {len(more):,} more' if more else ''}", err=True)

@@ -65,10 +65,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.state == "failed" or self.action == "conflict"
 
     def done(self, warnings: Sequence[str] = ()) -> Change:
-        return msgspec.structs.replace(self, state="done", messages=[*warnings])
+        return msgspec.structs.replace(self, state="done", messages=[*map(str, warnings)])
 
     def failed(self, *messages: str) -> Change:
-        return msgspec.structs.replace(self, state="failed", messages=[*messages])
+        return msgspec.structs.replace(self, state="failed", messages=[*map(str, messages)])
 
 
 class WebhookPlan(msgspec.Struct, frozen=True, kw_only=True):

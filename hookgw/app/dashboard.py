@@ -15,10 +15,13 @@ from hookgw.deliveries.pages.events import EventsPage
 from hookgw.deliveries.pages.lane_actions import LaneActions
 from hookgw.deliveries.pages.lanes import LanesPage
 from hookgw.events.pages import KindsPage
+from hookgw.instances.pages.codes import CodesPage
 from hookgw.instances.pages.instance import InstancePage
 from hookgw.instances.pages.instances import InstancesPage
 from hookgw.keys.pages import KeysPage
 from hookgw.keys.portal_pages import PortalPages
+from hookgw.messages.pages.chats import ChatsPage
+from hookgw.operations.pages.figures import FiguresPage
 from hookgw.operations.pages.jobs import JobsPage
 from hookgw.operations.pages.overview import OverviewPage
 from hookgw.operations.pages.plugin_pages import PluginPages
@@ -34,7 +37,8 @@ if TYPE_CHECKING:
 
 
 SLICES = tuple(
-    f"hookgw.{name}" for name in ("operations", "instances", "deliveries", "webhooks", "events", "keys")
+    f"hookgw.{name}"
+    for name in ("operations", "messages", "instances", "deliveries", "webhooks", "events", "keys")
 )
 """Packages with templates of pages."""
 
@@ -52,8 +56,11 @@ class Dashboard:
         SignIn(site)
         # In the order of the navigation.
         OverviewPage(site, self.streams)
+        FiguresPage(site)
         InstancesPage(site, self.streams)
         InstancePage(site, self.streams)
+        ChatsPage(site, self.streams)
+        CodesPage(site, self.streams)
         EventsPage(site, self.streams)
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)

@@ -52,6 +52,8 @@ from hookgw.kernel.schema_parts import (
 from hookgw.keys.fields import KEY
 from hookgw.keys.portal_fields import PORTAL_REQUEST
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
+from hookgw.operations.problem_request import MUTE
+from hookgw.records.browser_sessions import PORTAL_PAGES
 from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION, MAX_CONDITIONS
@@ -252,6 +254,7 @@ COMPONENTS: dict[str, Schema] = {
     "TagsOfInstance": TAGS_SCHEMA,
     "TagsRequest": TAGS_REQUEST,
     "PortalLinkRequest": PORTAL_REQUEST,
+    "PortalPage": enum(PORTAL_PAGES, "The first page behind a portal link."),
     "AccountPresence": enum(ACCOUNT_PRESENCES, "A presence of an account."),
     "PresenceRequest": PRESENCE,
     "KeyRequest": KEY,
@@ -274,6 +277,7 @@ COMPONENTS: dict[str, Schema] = {
     "PullFailure": PULL_FAILURE,
     "BackfillRequest": BACKFILL,
     "BackupRequest": BACKUP,
+    "MuteRequest": MUTE,
     "EraseRequest": ERASE,
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hookgw.command.without_rich  # noqa: F401  # isort: skip -- before structlog
+
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from hookgw.command.configuration import (
     warn_of_exposed_secrets,
     warn_of_unknown_variables,
 )
+from hookgw.command.garbage import tune_garbage_collector
 from hookgw.command.logging_setup import configure_logging
 from hookgw.command.output import say
 from hookgw.command.process import (
@@ -26,7 +29,6 @@ from hookgw.command.process import (
     exempt_started_objects,
     raise_file_limit,
     run_to_end,
-    tune_garbage_collector,
 )
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.rules import broken_rules
@@ -140,7 +142,6 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
         shown_keys.append(key)
 
     async with open_server(settings, base=base, show_key=show_key, read_again=read_again) as server:
-        exempt_started_objects()
         for url in server.urls:
             say(f"hookgw {__version__} listening on {url}")
         # Only with a key that was shown just now: a link in the log of every start would open the gateway to
@@ -150,6 +151,8 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
                 say(f"Dashboard (this link logs in once, within 5 minutes): {link}")
         notify(READY)
         try:
+            await server.routed.wait()
+            exempt_started_objects()
             await trio.sleep_forever()
         finally:
             notify(STOPPING)

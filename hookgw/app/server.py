@@ -8,37 +8,54 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 import structlog
 import trio
 
-from hookgw.app.dashboard import Dashboard
+from hookgw.app.application import application_of
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.app.reload import LEVEL
-from hookgw.app.surfaces import create_app
 from hookgw.auth.keyring import KeyHolder
 from hookgw.command.logging_setup import configure_logging
 from hookgw.command.process import StoppedEarly, cancel_on_signal
+from hookgw.concurrency.free_memory import give_back_memory
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.config.settings import Settings
+from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.long_json import finish
 from hookgw.plugins.hooks import Hooks
-from hookgw.web.app import Application
 from hookgw.web.server.certificates import Certificates
 from hookgw.web.server.serve import serve
 
+if TYPE_CHECKING:
+    from hookgw.app.dashboard import Dashboard
+
 logger = structlog.get_logger("hookgw")
+
+_SWITCH_INTERVAL = 0.0005
+"""Seconds for which a thread that imports may keep the event loop from running; Python's default is 5 ms,
+at each call to the system."""
 
 
 @dataclass(frozen=True)
 class Server:
+    """
+    Attributes:
+        routed: set once routes and pages respond, too. Until then, their requests wait.
+    """
+
     gateway: Gateway
     urls: list[str]
+    routed: trio.Event
 
     def login_link(self, key: str, note_use: Callable[[], None] = lambda: None) -> str | None:
         """Return a link that logs a browser on this machine in to the dashboard, once.
@@ -58,27 +75,54 @@ class Server:
         return f"{root}/dashboard/enter/{token}"
 
 
-@dataclass(frozen=True)
 class Api:
     """A gateway and its HTTP API, which a server has yet to serve.
 
     Attributes:
-        app: the API (ASGI).
-        dashboard: its pages; ``None`` if they are switched off.
+        app: the API (ASGI). It accepts events from the start; :meth:`run` loads the rest.
     """
 
-    gateway: Gateway
-    app: Application
-    dashboard: Dashboard | None
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.app = application_of(gateway)
+        self._dashboard: Dashboard | None = None
+
+    def load(self) -> None:
+        """Load all routes and pages at once.
+
+        Raises:
+            StartError: a plugin failed, or the logo is not valid.
+        """
+        self._dashboard = finish(_import_surfaces().load_surfaces(self.app, self.gateway))
 
     async def run(self) -> None:
-        """Do the work beside the requests, until cancelled."""
+        """Load what :meth:`load` has not loaded; do the work beside the requests, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.app.hold_streams)
             nursery.start_soon(self.gateway.pulls.hold_open)
             nursery.start_soon(_limit_observers, self.gateway, self.gateway.settings.server.shutdown_grace)
-            if self.dashboard is not None:
-                nursery.start_soon(self.dashboard.run)
+            nursery.start_soon(self._run_dashboard)
+            nursery.start_soon(give_back_memory)
+
+    async def _run_dashboard(self) -> None:
+        if not self.app.routed.is_set():
+            # Shielded: a shutdown, too, answers the requests that wait for this. It takes half a second.
+            with trio.CancelScope(shield=True):
+                surfaces = await SYSTEM_THREADS.run(_import_surfaces)
+                steps = surfaces.load_surfaces(self.app, self.gateway)
+                self._dashboard = await run_in_slices("", steps)
+        if self._dashboard is not None:
+            await self._dashboard.run()
+
+
+def _import_surfaces() -> ModuleType:
+    """Import Quart, Jinja, and all routes and pages. This blocks."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    try:
+        return import_module("hookgw.app.surfaces")
+    finally:
+        sys.setswitchinterval(before)
 
 
 @asynccontextmanager
@@ -88,13 +132,15 @@ async def open_api(settings: Settings, *, base: Path, hooks: Hooks | None = None
     Raises:
         StartError, ExceptionGroup: see :func:`hookgw.app.open.open_gateway`.
     """
-    # Plugins add their routes before anything runs: an optional one that fails there has done nothing.
     made: list[Api] = []
 
     def prepare(gateway: Gateway) -> None:
-        dashboard = Dashboard(gateway) if settings.dashboard.enabled else None
-        pages = (dashboard.blueprint,) if dashboard is not None else ()
-        made.append(Api(gateway, create_app(gateway, *pages), dashboard))
+        api = Api(gateway)
+        # What can stop the start is loaded before anything runs: an optional plugin that fails in its routes
+        # has done nothing. The rest would only delay the start.
+        if gateway.hooks.may_refuse_routes() or settings.dashboard.brand.logo:
+            api.load()
+        made.append(api)
 
     async with open_gateway(settings, base=base, hooks=hooks, prepare=prepare):
         yield made[0]
@@ -158,7 +204,7 @@ async def open_server(
                     await trio.lowlevel.checkpoint_if_cancelled()  # a signal may have arrived meanwhile
                     is_ready = True
                     serving.start_soon(_reload_on_hangup, hung_up, certificates, gateway, read_again)
-                    yield Server(gateway, urls)
+                    yield Server(gateway, urls, api.app.routed)
                     is_done = True
                     serving.cancel_scope.cancel()  # only reached if the block ends without a signal
         nursery.cancel_scope.cancel()

@@ -1,25 +1,27 @@
-"""Every slice's routes in one application."""
+"""Every slice's routes in one application. This loads Quart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator
 
 from quart import Blueprint
 
 from hookgw.accounts.routes import ApplyRoutes
+from hookgw.app.application import application_of
+from hookgw.app.dashboard import Dashboard
 from hookgw.app.gateway import Gateway
 from hookgw.app.json_schemas import request_schemas
 from hookgw.deliveries.log_routes import EventLogRoutes
 from hookgw.deliveries.pull_routes import PullRoutes
 from hookgw.deliveries.routes import DeliveryRoutes
 from hookgw.events.emit import EmitEndpoint
-from hookgw.events.fast_emit import FastEmit
 from hookgw.events.routes import EventRoutes
 from hookgw.instances.routes.accounts import AccountRoutes
 from hookgw.instances.routes.connectors import ConnectorRoutes
-from hookgw.instances.routes.fast_ingest import FastIngest
-from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
+from hookgw.instances.routes.ingest import IngestRoutes
+from hookgw.instances.routes.ingest_endpoint import IngestEndpoint
 from hookgw.instances.routes.instances import InstanceRoutes
+from hookgw.kernel.long_json import finish
 from hookgw.keys.portal_routes import PortalRoutes
 from hookgw.keys.routes import KeyRoutes
 from hookgw.manual.routes import ManualRoutes
@@ -34,13 +36,15 @@ from hookgw.operations.routes.figures import FigureRoutes
 from hookgw.operations.routes.health import HealthRoutes
 from hookgw.operations.routes.jobs import JobRoutes
 from hookgw.operations.routes.nodes import NodeRoutes
+from hookgw.operations.routes.problems import ProblemRoutes
 from hookgw.operations.routes.root import RootRoutes
 from hookgw.operations.routes.storage import StorageRoutes
 from hookgw.web.app import Application
-from hookgw.web.auth import install_auth
 from hookgw.web.openapi.routes import OpenApiRoutes
 from hookgw.web.query import install_query_check
-from hookgw.web.server.errors import install_error_handlers
+from hookgw.web.route_auth import install_auth
+from hookgw.web.route_errors import install_error_handlers
+from hookgw.web.routing import Routing
 from hookgw.webhooks.routes import WebhookRoutes
 
 
@@ -53,22 +57,46 @@ def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
     Raises:
         StartError: a plugin failed.
     """
+    app = application_of(gateway)
+    finish(add_routes(app, gateway, *pages))
+    return app
+
+
+def load_surfaces(app: Application, gateway: Gateway) -> Generator[None, None, Dashboard | None]:
+    """Add all routes and pages to an application; return the dashboard, if it is enabled.
+
+    It pauses at each ``yield``: the whole takes 50 ms, and the fast paths serve requests meanwhile.
+
+    Raises:
+        StartError: a plugin failed, or the brand's logo is not valid.
+    """
+    dashboard = None
+    if gateway.settings.dashboard.enabled:
+        dashboard = Dashboard(gateway)
+        yield
+    yield from add_routes(app, gateway, *(() if dashboard is None else (dashboard.blueprint,)))
+    return dashboard
+
+
+def add_routes(app: Application, gateway: Gateway, *pages: Blueprint) -> Generator[None, None, None]:
+    """Add the routes of every slice, and of plugins, to an application; see :func:`create_app`."""
     while True:
         before = gateway.hooks.plugins()
-        app = _app_with_routes(gateway, pages)
+        routing = yield from _routing_of(app, gateway, pages)
         # An optional plugin that failed may have added some of its routes, or a check of all requests.
         if gateway.hooks.plugins() == before:
-            return app
+            app.use_routing(routing)
+            return
 
 
-def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Application:
-    app = Application(gateway)
-    install_error_handlers(app, is_evolution=gateway.settings.server.is_evolution)
-    install_auth(app, gateway)
-    install_query_check(app)
-    app.install_forwarding()
-    emit = EmitEndpoint(gateway)
-    ingest = IngestEndpoint(gateway)
+def _routing_of(
+    app: Application, gateway: Gateway, pages: tuple[Blueprint, ...]
+) -> Generator[None, None, Routing]:
+    routing = Routing(app)
+    install_error_handlers(routing, is_evolution=gateway.settings.server.is_evolution)
+    install_auth(routing, gateway)
+    install_query_check(routing)
+    app.install_forwarding(routing)
     resources = (
         WebhookRoutes(gateway),
         InstanceRoutes(gateway),
@@ -81,8 +109,8 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         ChatRoutes(gateway),
         GroupRoutes(gateway),
         MediaRoutes(gateway),
-        EventRoutes(gateway, emit),
-        IngestRoutes(ingest),
+        EventRoutes(gateway, EmitEndpoint(gateway)),
+        IngestRoutes(IngestEndpoint(gateway)),
         DeliveryRoutes(gateway),
         EventLogRoutes(gateway),
         PullRoutes(gateway),
@@ -91,6 +119,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         StorageRoutes(gateway),
         NodeRoutes(gateway),
         DiagnosisRoutes(gateway),
+        ProblemRoutes(gateway),
         FigureRoutes(gateway),
         RootRoutes(gateway, has_dashboard=bool(pages)),
         HealthRoutes(gateway),
@@ -99,8 +128,8 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         ManualRoutes(gateway.settings.server, reference),
     )
     for blueprint in (*(resource.blueprint() for resource in resources), *pages):
-        app.register_blueprint(blueprint)
-    app.expect_plugins()
-    gateway.hooks.routes(app, gateway.for_plugin)
-    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest, gateway.node.holds))
-    return app
+        routing.register_blueprint(blueprint)
+        yield
+    routing.expect_plugins()
+    gateway.hooks.routes(routing, gateway.for_plugin)
+    return routing

@@ -22,6 +22,8 @@ from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.group import PROFILE
 from hookgw.command.profiles import complete_profiles
 from hookgw.command.target import DEFAULT_SERVER, find_target
+from hookgw.kernel.language import ENGLISH, current_language
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import SHORTEST, with_masked_user
 from hookgw.records.fleet import SILENT_NODES
 
@@ -64,14 +66,16 @@ class Client:
     """
 
     def __init__(self, server: str, key: str | None, source: str = "") -> None:
-        self._key = key and f"The key {_masked(key)} was sent, from {source or 'this command'}."
+        self._key = key and _(
+            "The key {key} was sent, from {source}.", key=_masked(key), source=source or _("this command")
+        )
         self.server_time = time.time()
         self.silent_nodes = ""
         # Every message names the server, and terminals are shared: never print a password.
         self._server = with_masked_user(server)
         if server.startswith("unix:"):
             if not hasattr(socket, "AF_UNIX"):
-                raise click.UsageError("This system has no Unix sockets: give an http or https URL.")
+                raise click.UsageError(_("This system has no Unix sockets: give an http or https URL."))
             # The host is never resolved, but HTTP requires one. Without TLS no certificates need loading.
             url = "http://localhost"
             transport = httpx.HTTPTransport(uds=server.removeprefix("unix:"), verify=False)
@@ -121,7 +125,9 @@ class Client:
         segments = [segment for segment in path if segment is not None]
         for segment in segments:
             if "/" in segment:  # the gateway decodes the path before it splits it
-                raise Failed(f"{segment!r} is not a name or an id: these contain no slash.")
+                raise Failed(
+                    _("{segment!r} is not a name or an id: these contain no slash.", segment=segment)
+                )
         seconds = RESPONSE_TIMEOUT if timeout is None else timeout
         options: dict[str, Any] = {
             "params": {name: value for name, value in (query or {}).items() if value not in (None, ())},
@@ -139,7 +145,7 @@ class Client:
         except httpx.HTTPError as error:
             raise ServerUnavailable(_transport_message(self._server, error, seconds)) from error
         except UnicodeEncodeError as error:  # lone surrogates, in an argument or in what an answer named
-            raise Failed("A name, an id or a cursor has characters that no request can have.") from error
+            raise Failed(_("A name, an id or a cursor has characters that no request can have.")) from error
         date = parsedate_tz(response.headers.get("date", ""))
         self.server_time = time.time() if date is None else float(mktime_tz(date))
         self.silent_nodes = response.headers.get(SILENT_NODES, "")
@@ -243,8 +249,11 @@ def _tcp_transport(server: str) -> httpx.HTTPTransport:
         url = httpx.URL()
     if url.scheme not in ("http", "https") or not url.host:
         raise click.UsageError(
-            f"The address must be an http or https URL, or unix:/path, not {with_masked_user(server)!r}. "
-            f"Example: {DEFAULT_SERVER}"
+            _(
+                "The address must be an http or https URL, or unix:/path, not {url!r}. Example: {example}",
+                url=with_masked_user(server),
+                example=DEFAULT_SERVER,
+            )
         )
     if url.scheme == "http":  # loading the machine's certificates takes 0.1 s
         return httpx.HTTPTransport(verify=False)
@@ -255,7 +264,7 @@ def _tcp_transport(server: str) -> httpx.HTTPTransport:
     except OSError as error:  # ssl.SSLError is a subclass
         file = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
         raise Failed(
-            f"SSL_CERT_FILE: {file} cannot be read, or contains no certificate in PEM format."
+            _("SSL_CERT_FILE: {file} cannot be read, or contains no certificate in PEM format.", file=file)
         ) from error
 
 
@@ -273,20 +282,37 @@ def _quote_segment(text: str) -> str:
 
 def _transport_message(server: str, error: httpx.HTTPError, timeout: float) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return (
-            f"The certificate of {server} is not trusted ({error}). "
-            "If it is your own, set SSL_CERT_FILE=cert.pem."
+        return _(
+            "The certificate of {server} is not trusted ({error}). If it is your own, set "
+            "SSL_CERT_FILE=cert.pem.",
+            server=server,
+            error=error,
         )
     if "_ssl.c" in str(error):  # a text of OpenSSL's; httpx has no exception for it
-        return f"No TLS with {server} ({error}). If hookgw listens without TLS there, write http:// for https://."
+        return _(
+            "No TLS with {server} ({error}). If hookgw listens without TLS there, write http:// for "
+            "https://.",
+            server=server,
+            error=error,
+        )
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return (
-            f"Cannot connect to hookgw at {server} ({error}). "
-            "Start it with `hookgw serve`, or set its address with --server or HOOKGW_URL."
+        return _(
+            "Cannot connect to hookgw at {server} ({error}). Start it with `hookgw serve`, or set its "
+            "address with --server or HOOKGW_URL.",
+            server=server,
+            error=error,
         )
     if isinstance(error, httpx.TimeoutException):
-        return f"{server} accepted the request but did not respond within {timeout:g} s."
-    return f"The connection to {server} broke before the response was complete ({error})."
+        return _(
+            "{server} accepted the request but did not respond within {seconds} s.",
+            server=server,
+            seconds=f"{timeout:g}",
+        )
+    return _(
+        "The connection to {server} broke before the response was complete ({error}).",
+        server=server,
+        error=error,
+    )
 
 
 def _error_messages(response: httpx.Response, value: Any) -> list[str]:
@@ -296,11 +322,23 @@ def _error_messages(response: httpx.Response, value: Any) -> list[str]:
     lines = lines if isinstance(lines, list) else []
     # With server.compatibility: evolution, messages about fields are a list in the list.
     nested = [one for line in lines for one in (line if isinstance(line, list) else [line])]
+    ids = error.get("errors") if isinstance(error, dict) else None
+    if not isinstance(ids, list) or len(ids) != len(nested):
+        ids = [None] * len(nested)  # of an earlier version
     # Beside sentences, there are numbers that the network does not know.
-    messages = [one for one in nested if isinstance(one, str)]
+    messages = [_local(one, given) for one, given in zip(nested, ids, strict=True) if isinstance(one, str)]
     if isinstance(error, dict) and isinstance(error.get("code"), str):
-        messages.append(f"The network's code is {error['code']}.")
+        messages.append(_("The network's code is {code}.", code=error["code"]))
     wait = response.headers.get("retry-after", "")
     if response.status_code == HTTPStatus.TOO_MANY_REQUESTS and wait.isdecimal():
-        messages.append(f"Retry in {wait} s.")
+        messages.append(_("Retry in {seconds} s.", seconds=wait))
     return messages or [f"{response.status_code} {response.reason_phrase}"]
+
+
+def _local(sentence: str, given: Any) -> str:
+    id_, values = (given.get("id"), given.get("values")) if isinstance(given, dict) else (None, None)
+    if current_language() == ENGLISH or not isinstance(id_, str) or not isinstance(values, dict):
+        return sentence
+    from hookgw.records.told_sentences import text_of_error
+
+    return text_of_error(id_, values, sentence)

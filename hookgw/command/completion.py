@@ -8,6 +8,7 @@ from click.shell_completion import get_completion_class
 from hookgw.command.failure import Failed
 from hookgw.command.group import COMPLETE, main
 from hookgw.command.output import show_drawing
+from hookgw.kernel.language import gettext as _
 
 
 @click.command()
@@ -25,5 +26,5 @@ def completion(shell: str) -> None:
     # bash needs 4.4: click asks the bash of the path, which may be missing or older.
     found = get_completion_class(shell)
     if found is None:
-        raise Failed(f"This version of click knows no completion for {shell}.")
+        raise Failed(_("This version of click knows no completion for {shell}.", shell=shell))
     show_drawing(found(main, {}, "hookgw", COMPLETE).source())

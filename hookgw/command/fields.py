@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from hookgw.command.target import read_secret_line
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.signing_keys import PUBLIC, SYMMETRIC, VerifyingKey, verifying_key
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.kernel.units import parse_duration
@@ -34,11 +35,13 @@ def read_json(_ctx: click.Context, _param: click.Parameter, value: str | None) -
             content = value.encode(errors="surrogateescape")
         msgspec.json.decode(content)
     except OSError as error:
-        raise click.BadParameter(f"cannot read {value.removeprefix('@')}: {error.strerror}.") from error
+        raise click.BadParameter(
+            _("cannot read {file}: {reason}.", file=value.removeprefix("@"), reason=error.strerror)
+        ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"this is not JSON: {error}.") from error
+        raise click.BadParameter(_("this is not JSON: {error}.", error=error)) from error
     except RecursionError as error:
-        raise click.BadParameter("this JSON is nested too deeply.") from error
+        raise click.BadParameter(_("this JSON is nested too deeply.")) from error
     # The checked bytes themselves are sent: decoding would change the spelling of numbers (1e2, integers
     # beyond 2**53) that the receiver is to get unchanged.
     return msgspec.Raw(content)
@@ -52,7 +55,7 @@ def read_headers(
     for value in values:
         name, colon, content = value.partition(":")
         if not colon or not name.strip():
-            raise click.BadParameter("this is not a header. Write NAME: VALUE.")
+            raise click.BadParameter(_("this is not a header. Write NAME: VALUE."))
         headers[name.strip()] = content.strip()
     # `None` leaves the stored headers as they are; an empty object would delete them.
     return headers or None
@@ -74,7 +77,12 @@ def read_keys(
     # The value itself is not repeated: a mistyped secret is still a secret.
     kind = "a public key" if is_public else "a secret"
     raise click.BadParameter(
-        f"{kind} has the form {prefix}… in base64. `hookgw webhook {command} INSTANCE` prints it."
+        _(
+            "{kind} has the form {prefix}… in base64. `hookgw webhook {command} INSTANCE` prints it.",
+            kind=kind,
+            prefix=prefix,
+            command=command,
+        )
     )
 
 
@@ -94,7 +102,10 @@ def read_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -
             return _in_utc(value)
     except (ValueError, OverflowError, OSError) as error:
         raise click.BadParameter(
-            f"{value!r} is not a time. Write 2026-11-20T12:00:00Z, or a duration before now: 10m, 2h, 3d."
+            _(
+                "{value!r} is not a time. Write 2026-11-20T12:00:00Z, or a duration before now: 10m, 2h, 3d.",
+                value=value,
+            )
         ) from error
 
 
@@ -103,7 +114,9 @@ def read_moment(_ctx: click.Context, _param: click.Parameter, value: str | None)
     try:
         return None if value is None else _in_utc(value)
     except (ValueError, OverflowError, OSError) as error:
-        raise click.BadParameter(f"{value!r} is not a time. Write 2026-12-31T00:00:00Z.") from error
+        raise click.BadParameter(
+            _("{value!r} is not a time. Write 2026-12-31T00:00:00Z.", value=value)
+        ) from error
 
 
 def _in_utc(text: str) -> str:
@@ -120,5 +133,5 @@ def read_interval(_ctx: click.Context, _param: click.Parameter, value: str) -> f
     except ValueError as error:
         raise click.BadParameter(f"{error}.") from error
     if length < MIN_INTERVAL:
-        raise click.BadParameter(f"the interval must be at least 100ms, not {length}.")
+        raise click.BadParameter(_("the interval must be at least 100ms, not {length}.", length=length))
     return length

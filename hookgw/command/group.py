@@ -20,6 +20,7 @@ from hookgw._version import __version__
 from hookgw.command.failure import Failed
 from hookgw.command.repeated import refuse_repeated
 from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.language import gettext as _
 
 COMMANDS = {
     "serve": "hookgw.app.serve:serve",
@@ -42,6 +43,7 @@ COMMANDS = {
     "tail": "hookgw.deliveries.commands.tail:tail",
     "lane": "hookgw.deliveries.commands.lane:lane",
     "node": "hookgw.operations.commands.node:node",
+    "problem": "hookgw.operations.commands.problem:problem",
     "doctor": "hookgw.operations.commands.doctor:doctor",
     "mcp": "hookgw.mcp.command:mcp",
     "health": "hookgw.operations.commands.health:health",
@@ -108,7 +110,7 @@ class LazyGroup(click.Group):
         command: click.Command
         # Built-in commands first: a plugin can add commands but not replace `serve`.
         if cmd_name in COMMANDS:
-            module, _, name = COMMANDS[cmd_name].partition(":")
+            module, __, name = COMMANDS[cmd_name].partition(":")
             try:
                 command = getattr(import_module(module), name)
             except ModuleNotFoundError as error:
@@ -174,7 +176,7 @@ class LazyGroup(click.Group):
             # `hookgw --help` must work with a broken configuration: people look here for a way to fix it.
             from hookgw.command.output import say  # like all imports here, only when it is needed
 
-            say(f"Plugin commands are unavailable: {error}", err=True)
+            say(_("Plugin commands are unavailable: {error}", error=error), err=True)
         except ModuleNotFoundError as error:  # without a server, there are no plugins
             if error.name not in NOT_ON_WINDOWS:
                 raise
@@ -185,9 +187,12 @@ def _command_of_other_systems(name: str) -> click.Command:
 
     def refuse() -> None:
         raise Failed(
-            f"`hookgw {name}` needs Linux or macOS. On Windows, run it in WSL or in a container; "
-            "see docs/install.md, Systems.",
-            "Commands that call a running hookgw, such as `hookgw listen`, work here.",
+            _(
+                "`hookgw {name}` needs Linux or macOS. On Windows, run it in WSL or in a container; "
+                "see docs/install.md, Systems.",
+                name=name,
+            ),
+            _("Commands that call a running hookgw, such as `hookgw listen`, work here."),
         )
 
     return click.Command(

@@ -21,6 +21,7 @@ from hookgw.command.output import (
     show_table,
     table_options,
 )
+from hookgw.kernel.language import gettext as _
 
 INTERVAL = 1.0
 """Seconds between two questions for a job's progress."""
@@ -88,9 +89,22 @@ def _order(order: str, done: str, text: str) -> None:
         if as_json:
             show_json(found)
         elif found["state"] in (done, "done"):
-            say(f"{job_id} is {found['state']}; {found['done']:,} deliveries so far.")
+            say(
+                _(
+                    "{job_id} is {state}; {done} deliveries so far.",
+                    job_id=job_id,
+                    state=found["state"],
+                    done=found["done"],
+                )
+            )
         else:
-            say(f"{job_id} is {found['state']}: it obeys after its present step.")
+            say(
+                _(
+                    "{job_id} is {state}: it obeys after its present step.",
+                    job_id=job_id,
+                    state=found["state"],
+                )
+            )
 
 
 _order("pause", "paused", "Pause a replay, until it is resumed. A restart of hookgw does not resume it.")
@@ -124,7 +138,7 @@ def follow(
             found: dict[str, Any] = client.call("GET", "job", "find", job_id)
         except ServerUnavailable as error:
             if not is_down:
-                say(*error.messages, "Waiting until hookgw responds …", err=True)
+                say(*error.messages, _("Waiting until hookgw responds …"), err=True)
             is_down = True
             wait()
             continue
@@ -132,7 +146,7 @@ def follow(
         on_progress(found["done"])
         if found["state"] == "failed":
             done = f" after {found['done']:,} deliveries" if found.get("total") is None else ""
-            raise Failed(f"{job_id} failed{done}: {found['error']}")
+            raise Failed(_("{job_id} failed{done}: {state}", job_id=job_id, done=done, state=found["error"]))
         if found["state"] in ("done", "cancelled"):
             return found
         wait()
@@ -144,12 +158,14 @@ def follow_aloud(client: Client, job_id: str, what: str) -> dict[str, Any]:
 
     def on_progress(done: int) -> None:
         if show:
-            show_progress(f"{what}: {done:,} deliveries")
+            show_progress(_("{what}: {done} deliveries", what=what, done=done))
 
     try:
         found = follow(client, job_id, on_progress)
     except KeyboardInterrupt:
-        raise Failed(f"Stopped waiting. hookgw goes on; see: hookgw job find {job_id}") from None
+        raise Failed(
+            _("Stopped waiting. hookgw goes on; see: hookgw job find {job_id}", job_id=job_id)
+        ) from None
     finally:
         if show:
             say("", err=True)

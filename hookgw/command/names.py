@@ -14,6 +14,7 @@ from hookgw.command.failure import Failed
 from hookgw.command.group import PROFILE
 from hookgw.command.target import find_target
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.language import gettext as _
 from hookgw.records.tags import parse_tag
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +71,9 @@ def tags_of(given: Sequence[str]) -> dict[str, str]:
     tags: dict[str, str] = {}
     for name, value in map(parse_tag, given):
         if tags.setdefault(name, value) != value:
-            raise click.UsageError(f"--tag {name} has two values: {tags[name]} and {value}.")
+            raise click.UsageError(
+                _("--tag {name} has two values: {tags} and {value}.", name=name, tags=tags[name], value=value)
+            )
     return tags
 
 
@@ -94,7 +97,7 @@ def read_name(
     """Refuse a name with a slash: in the path of a request, it would name something else."""
     for name in value if isinstance(value, tuple) else (value,):
         if name is not None and "/" in name:
-            raise click.BadParameter(f"{name!r} is not a name. Names contain no slash.")
+            raise click.BadParameter(_("{name!r} is not a name. Names contain no slash.", name=name))
     return value
 
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from hookgw.command.words import cell_text, heading_text
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.times import parse_rfc3339
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,13 +76,13 @@ def _json_text(value: Any, indent: int | None = None) -> str:
 
 
 def show_warnings(response: Mapping[str, Any]) -> None:
-    say(*(f"Warning: {warning}" for warning in response.get("warnings") or ()), err=True)
+    say(*(_("Warning: {warning}", warning=warning) for warning in response.get("warnings") or ()), err=True)
 
 
 def show_silent_nodes(nodes: str) -> None:
     """Print to standard error which nodes of a fleet a list lacks, if any."""
     if nodes:
-        say(f"Warning: these nodes do not answer: {nodes}", err=True)
+        say(_("Warning: these nodes do not answer: {nodes}", nodes=nodes), err=True)
 
 
 class Column(NamedTuple):
@@ -128,11 +130,14 @@ def show_table(
     specs = [Column(column) if isinstance(column, str) else column for column in columns]
     cells = [
         [
-            short_time(cell) if spec.is_time and width < EVERYTHING and cell else printable(cell)
+            short_time(cell)
+            if spec.is_time and width < EVERYTHING and cell
+            else cell_text(spec.heading, printable(cell))
             for spec, cell in zip(specs, row, strict=True)
         ]
         for row in rows
     ]
+    specs = [spec._replace(heading=heading_text(spec.heading)) for spec in specs]
     natural = [
         max([cell_len(spec.heading), *(cell_len(row[index]) for row in cells)])
         for index, spec in enumerate(specs)
@@ -224,7 +229,8 @@ def show_fields(fields: Mapping[str, object]) -> None:
     grid = Table.grid(padding=(0, GAP))
     for name, value in fields.items():
         if value is not None:
-            grid.add_row(Text(printable(name), style="bold"), Text(printable(value), overflow="fold"))
+            text = cell_text(name, printable(value))
+            grid.add_row(Text(heading_text(printable(name)), style="bold"), Text(text, overflow="fold"))
     _print(grid, available_width())
 
 
@@ -251,7 +257,7 @@ def printable(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return _("yes") if value else _("no")
     if isinstance(value, list | tuple):
         return ", ".join(printable(item) for item in value)
     return "".join(char if char.isprintable() else "�" for char in str(value))

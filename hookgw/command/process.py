@@ -21,8 +21,6 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 RECOMMENDED_OPEN_FILES = 16_384
 """Enough for 10,000 lanes with connections, and for the requests of a busy server."""
 MAX_OPEN_FILES = 2**20
-GC_THRESHOLD = 50_000
-"""New objects between two runs of the garbage collector; Python's default is 700 or 2,000."""
 
 logger = structlog.get_logger("hookgw")
 
@@ -107,13 +105,6 @@ def raise_file_limit() -> int:
             fix="Each connection needs a file. Raise the limit with ulimit -Hn, or LimitNOFILE= in systemd.",
         )
     return allowed
-
-
-def tune_garbage_collector() -> None:
-    # hookgw creates hardly any cycles, but each lane at work keeps about a hundred objects, and each run over
-    # an older generation walks the objects of all lanes: with 5,000 lanes, a quarter of the cost of an event.
-    _, *older = gc.get_threshold()
-    gc.set_threshold(GC_THRESHOLD, *older)
 
 
 def exempt_started_objects() -> None:

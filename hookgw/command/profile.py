@@ -22,6 +22,7 @@ from hookgw.command.profiles import (
     save_profiles,
 )
 from hookgw.command.target import check_key, read_secret_line
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import with_masked_user
 
 
@@ -54,27 +55,27 @@ def add(name: str, url: str, key_file: Path | None, no_key: bool, yes: bool) -> 
     Asks for the key, or reads it from standard input. The first profile is used from then on.
     """
     if key_file is not None and no_key:
-        raise click.UsageError("Give either --key-file or --no-key.")
+        raise click.UsageError(_("Give either --key-file or --no-key."))
     with Client(url, None):  # refuses anything but an address
         pass
     file = profiles_file()
     stored = load_profiles(file)
     if name in stored.profiles and not yes:
-        click.confirm(f"Replace the profile {name!r}?", abort=True, err=True)
+        click.confirm(_("Replace the profile {name!r}?", name=name), abort=True, err=True)
     key = None
     if key_file is None and not no_key:
         key = check_key(read_secret_line("Key"), "standard input")
         if not key:
-            raise Failed("There is no key on standard input. For a profile without a key, add --no-key.")
+            raise Failed(_("There is no key on standard input. For a profile without a key, add --no-key."))
     path = None if key_file is None else str(key_file.expanduser().absolute())
     profiles = {**stored.profiles, name: Profile(url=url, key=key, key_file=path)}
     use = stored.use if stored.use in profiles else name
     save_profiles(file, Profiles(use=use, profiles=profiles))
-    say(f"Added {name!r} to {file}.")
+    say(_("Added {name!r} to {file}.", name=name, file=file))
     if use == name:
-        say("Commands use it, unless an option or the environment says otherwise.")
+        say(_("Commands use it, unless an option or the environment says otherwise."))
     else:
-        say(f"To use it: hookgw profile use {name}, or --profile {name} with a command.")
+        say(_("To use it: hookgw profile use {name}, or --profile {name} with a command.", name=name))
 
 
 @profile.command("list")
@@ -112,7 +113,7 @@ def use(name: str) -> None:
     stored = load_profiles(file)
     stored.named(name, file)
     save_profiles(file, msgspec.structs.replace(stored, use=name))
-    say(f"Commands use {name!r}.")
+    say(_("Commands use {name!r}.", name=name))
 
 
 @profile.command()
@@ -124,4 +125,4 @@ def remove(name: str) -> None:
     stored.named(name, file)
     rest = {other: found for other, found in stored.profiles.items() if other != name}
     save_profiles(file, Profiles(use=None if stored.use == name else stored.use, profiles=rest))
-    say(f"Removed {name!r}.")
+    say(_("Removed {name!r}.", name=name))

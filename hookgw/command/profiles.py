@@ -15,6 +15,7 @@ import yaml
 
 from hookgw.command.failure import Failed
 from hookgw.config.yaml_reader import read_yaml
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import repr_without
 
 
@@ -43,7 +44,9 @@ class Profiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if name not in self.profiles:
             known = ", ".join(sorted(self.profiles))
             others = f"Known profiles: {known}." if known else "There are no profiles yet."
-            raise Failed(f"There is no profile {name!r} in {file}. {others}")
+            raise Failed(
+                _("There is no profile {name!r} in {file}. {others}", name=name, file=file, others=others)
+            )
         return self.profiles[name]
 
 
@@ -81,19 +84,30 @@ def load_profiles(file: Path) -> Profiles:
     except FileNotFoundError:
         return Profiles()
     except (OSError, UnicodeDecodeError) as error:
-        raise Failed(f"{file} cannot be read: {error}.") from error
+        raise Failed(_("{file} cannot be read: {error}.", file=file, error=error)) from error
     if hasattr(os, "geteuid") and mode & 0o077:  # on Windows, modes say nothing of other users
         raise Failed(
-            f"{file} contains keys, and other users can access it (mode {mode:04o}). "
-            f"Run: chmod 600 {shlex.quote(str(file))}"
+            _(
+                "{file} contains keys, and other users can access it (mode {mode}). Run: chmod 600 {path}",
+                file=file,
+                mode=f"{mode:04o}",
+                path=shlex.quote(str(file)),
+            )
         )
     document = read_yaml(text)
     if document.problems:
-        raise Failed(*(f"{file}, line {problem.line}: {problem.sentence}" for problem in document.problems))
+        raise Failed(
+            *(
+                _("{file}, line {line}: {sentence}", file=file, line=problem.line, sentence=problem.sentence)
+                for problem in document.problems
+            )
+        )
     try:
         return msgspec.convert(document.value or {}, Profiles)
     except msgspec.ValidationError as error:
-        raise Failed(f"{file} is not valid: {error}.") from None  # the value may be a key: show none
+        raise Failed(
+            _("{file} is not valid: {error}.", file=file, error=error)
+        ) from None  # the value may be a key: show none
 
 
 def save_profiles(file: Path, profiles: Profiles) -> None:
@@ -110,7 +124,7 @@ def save_profiles(file: Path, profiles: Profiles) -> None:
     except OSError as error:
         with suppress(OSError):
             draft.unlink()
-        raise Failed(f"{file} cannot be written: {error}.") from error
+        raise Failed(_("{file} cannot be written: {error}.", file=file, error=error)) from error
 
 
 def complete_profiles(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -6,6 +6,7 @@ from hookgw.command.client import *
 from hookgw.command.configuration import *
 from hookgw.command.failure import *
 from hookgw.command.field_options import *
+from hookgw.command.garbage import *
 from hookgw.command.group import *
 from hookgw.command.logging_setup import *
 from hookgw.command.names import *
@@ -21,3 +22,4 @@ from hookgw.command.process import *
 from hookgw.command.profiles import *
 from hookgw.command.repeated import *
 from hookgw.command.target import *
+from hookgw.command.words import HEADINGS as HEADINGS

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from hookgw.kernel.language import gettext as _
+
 
 def refuse_repeated(command: click.Command) -> None:
     """Let a command, and those of a group, refuse such options. Flags may be repeated."""
@@ -25,7 +27,9 @@ def refuse_repeated(command: click.Command) -> None:
             for one in {*order}:
                 takes_one = isinstance(one, click.Option) and not (one.multiple or one.is_flag or one.count)
                 if takes_one and order.count(one) > 1 and not ctx.resilient_parsing:
-                    raise click.UsageError(f"{one.opts[0]} is given twice; it takes one value.", ctx)
+                    raise click.UsageError(
+                        _("{option} is given twice; it takes one value.", option=one.opts[0]), ctx
+                    )
             return options, rest, order
 
         parser.parse_args = parse

@@ -13,6 +13,7 @@ import click
 from hookgw.command.failure import Failed
 from hookgw.command.output import say
 from hookgw.command.profiles import NoHome, Profile, load_profiles, profiles_file
+from hookgw.kernel.language import gettext as _
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 
@@ -47,12 +48,12 @@ def find_target(
         Failed: a key or the profiles cannot be read, a key is not valid, or there is no such profile.
     """
     if key is not None and key_file is not None:
-        raise click.UsageError("Give either --key or --key-file.")
+        raise click.UsageError(_("Give either --key or --key-file."))
     if profile is not None and server is not None:
-        raise click.UsageError("Give either --server or --profile.")
+        raise click.UsageError(_("Give either --server or --profile."))
     url, name = environ.get("HOOKGW_URL") or None, environ.get("HOOKGW_PROFILE") or None
     if profile is None and server is None and url is not None and name is not None:
-        raise click.UsageError("HOOKGW_URL and HOOKGW_PROFILE are both set. Unset one of them.")
+        raise click.UsageError(_("HOOKGW_URL and HOOKGW_PROFILE are both set. Unset one of them."))
     found: Profile | None = None
     if profile is not None or (server is None and url is None):
         name = profile or name
@@ -98,7 +99,12 @@ def check_key(text: str, source: str) -> str:
     """
     key = text.strip().removeprefix("\ufeff").strip()
     if not (key.isascii() and key.isprintable()):
-        raise Failed(f"The key from {source} is not valid: a key is one line of printable ASCII characters.")
+        raise Failed(
+            _(
+                "The key from {source} is not valid: a key is one line of printable ASCII characters.",
+                source=source,
+            )
+        )
     return key
 
 
@@ -108,24 +114,26 @@ def _from_file(file: str | Path | None) -> str | None:
     try:
         text = Path(file).expanduser().read_text("utf-8")
     except (OSError, UnicodeDecodeError, RuntimeError) as error:  # the last for "~" without a home
-        raise Failed(f"The key cannot be read from {file}: {error}.") from error
+        raise Failed(_("The key cannot be read from {file}: {error}.", file=file, error=error)) from error
     key = check_key(text, str(file))
     if not key:
-        raise Failed(f"{file} contains no key.")
+        raise Failed(_("{file} contains no key.", file=file))
     return key
 
 
 def _read_key(given: str) -> str:
     if given != "-":
         say(
-            "Warning: other users of this machine can see a key on the command line. "
-            "Use HOOKGW_KEY, --key-file FILE, --key - or a profile.",
+            _(
+                "Warning: other users of this machine can see a key on the command line. Use "
+                "HOOKGW_KEY, --key-file FILE, --key - or a profile."
+            ),
             err=True,
         )
         return check_key(given, "--key")
     key = check_key(read_secret_line("Key"), "standard input")
     if not key:
-        raise Failed("There is no key on standard input.")
+        raise Failed(_("There is no key on standard input."))
     return key
 
 

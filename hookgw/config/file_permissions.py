@@ -115,7 +115,7 @@ def first_trouble(paths: Iterable[Path]) -> str | None:
             if reason := writable_by_others(path, trusted=trusted, own_group=is_own_group):
                 return reason
             # A plugin folder may have thousands of files; the folders above are the same for all of them.
-            parent = path.resolve().parent
+            parent = path.resolve().parent if path.is_symlink() else path.parent
             if parent not in checked and (reason := replaceable_by_others(path)):
                 return reason
             checked.add(parent)
@@ -125,14 +125,20 @@ def first_trouble(paths: Iterable[Path]) -> str | None:
 def everything_in(folder: Path) -> Iterator[Path]:
     """Yield a folder and everything below it, also through symbolic links, each path once."""
     # Path.rglob does not follow links to folders, but imports do. A link can form a cycle.
-    seen, waiting = set(), [folder]
+    # Only links are resolved: each call looks at every folder above, which took a tenth of a start.
+    seen, waiting = set(), [(folder, folder.resolve(), folder.is_dir())]
     while waiting:
-        path = waiting.pop()
-        real = path.resolve()
-        if real not in seen:
-            seen.add(real)
-            yield path
-            waiting += sorted(path.iterdir(), reverse=True) if path.is_dir() else ()
+        path, real, is_folder = waiting.pop()
+        if real in seen:
+            continue
+        seen.add(real)
+        yield path
+        if is_folder:
+            with os.scandir(path) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.name, reverse=True):
+                    below = path / entry.name
+                    target = below.resolve() if entry.is_symlink() else real / entry.name
+                    waiting.append((below, target, entry.is_dir()))
 
 
 def trusted_users() -> frozenset[int]:

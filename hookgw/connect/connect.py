@@ -30,6 +30,7 @@ from hookgw.command.output import say, show_json_line
 from hookgw.command.process import cancel_on_signal, run_to_end
 from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.delivery.outcome import outcome_of_status, parse_retry_after
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.schemes import PULL_URL
 from hookgw.kernel.times import rfc3339
@@ -106,19 +107,42 @@ def find_or_make(client: Client, instance: str, label: str | None) -> str:
     pulled = [name for name, one in urls.items() if one["url"] == PULL_URL]
     if label is None:
         if len(pulled) > 1 and not {DEFAULT_LABEL, CONNECT_LABEL} & set(pulled):
-            raise Failed(f"Several webhooks can be fetched: {', '.join(pulled)}. Choose one with --label.")
+            raise Failed(
+                _(
+                    "Several webhooks can be fetched: {choices}. Choose one with --label.",
+                    choices=", ".join(pulled),
+                )
+            )
         first = [name for name in (DEFAULT_LABEL, CONNECT_LABEL) if name in pulled] or pulled
         label = first[0] if first else CONNECT_LABEL if DEFAULT_LABEL in urls else DEFAULT_LABEL
     if label not in urls:
         client.call("POST", "webhook", "set", instance, label, body={"url": PULL_URL})
-        say(f"Made the webhook {label} of {instance}, with the URL {PULL_URL}.", err=True)
+        say(
+            _(
+                "Made the webhook {label} of {instance}, with the URL {pull_url}.",
+                label=label,
+                instance=instance,
+                pull_url=PULL_URL,
+            ),
+            err=True,
+        )
     elif label not in pulled:
         raise Failed(
-            f"The deliveries of the webhook {label} are posted to {urls[label]['url']}. Choose another one "
-            "with --label: it is made if it does not exist."
+            _(
+                "The deliveries of the webhook {label} are posted to {urls}. Choose another one with "
+                "--label: it is made if it does not exist.",
+                label=label,
+                urls=urls[label]["url"],
+            )
         )
     elif not urls[label]["enabled"]:
-        raise Failed(f"The webhook {label} is disabled. Enable it: hookgw webhook enable {instance}.")
+        raise Failed(
+            _(
+                "The webhook {label} is disabled. Enable it: hookgw webhook enable {instance}.",
+                label=label,
+                instance=instance,
+            )
+        )
     return label
 
 
@@ -188,7 +212,7 @@ class Connection:
         found = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
         if self._said:
             self._said = ""
-            say("Connected again.", err=True)
+            say(_("Connected again."), err=True)
         return found
 
     def say_once(self, problem: str) -> None:
@@ -232,7 +256,10 @@ async def run(connection: Connection, url: str) -> None:
     ):
         forwarder = Forwarder(url, http)
         await nursery.start(cancel_on_signal, stop)
-        say(f"{connection.name} goes to {with_masked_user(url)} (press Ctrl-C to stop)", err=True)
+        say(
+            _("{name} goes to {url} (press Ctrl-C to stop)", name=connection.name, url=with_masked_user(url)),
+            err=True,
+        )
         with stop:
             await _fetch_and_post(connection, forwarder)
         nursery.cancel_scope.cancel()

@@ -186,6 +186,10 @@ class Registry:
         by_label = self._of_instance.get(instance, {})
         return [by_label[label] for label in sorted(by_label)]
 
+    def count(self, instance: str) -> int:
+        """Return how many registrations an instance has, without those of the configuration."""
+        return len(self._of_instance.get(instance, ()))
+
     def page(
         self, after: tuple[str, str], limit: int, among: Collection[str] | None = None
     ) -> list[Registration]:

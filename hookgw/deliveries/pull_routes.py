@@ -16,8 +16,9 @@ from hookgw.deliveries.pull_requests import Pull, parse_acknowledgement, parse_p
 from hookgw.kernel.errors import HookgwError
 from hookgw.records.api_keys import Right
 from hookgw.records.registrations import DEFAULT_LABEL
+from hookgw.web.body import has_body
 from hookgw.web.openapi.describe import EVENT_STREAM, OrEvents, describes, json_body
-from hookgw.web.request_body import current_exchange, has_body, json_response, read_parsed, reserve
+from hookgw.web.request_body import current_exchange, json_response, read_parsed, reserve
 from hookgw.web.server.exchange import RequestResponse
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ class PullRoutes:
                     yield b"id: %b\ndata: %b\n\n" % (one.cursor.encode(), data)
         except HookgwError as error:
             # The response has begun: the reason comes as an event, and the client connects again.
-            data = msgspec.json.encode({"message": error.messages})
+            ids = [{"id": one.id, "values": one.values} for one in error.messages]
+            data = msgspec.json.encode({"message": [*map(str, error.messages)], "errors": ids})
             yield b"event: error\ndata: %b\n\n" % data
 
 

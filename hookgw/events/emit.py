@@ -15,8 +15,10 @@ from hookgw.events.requests import EventReader, is_single
 from hookgw.events.responses import Emitted
 from hookgw.kernel.errors import Invalid, KeyReused
 from hookgw.kernel.json_text import is_same_json
+from hookgw.records.api_keys import Right
 from hookgw.records.events import Event
-from hookgw.web.request_body import NDJSON, Headers, content_type, parse_in_turns, read_body
+from hookgw.web.body import NDJSON, Headers, content_type, parse_in_turns, read_body
+from hookgw.web.needs import Need, Scope
 from hookgw.web.responses import Backlog
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.exchange import RequestResponse
@@ -24,6 +26,9 @@ from hookgw.web.server.exchange import RequestResponse
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
+EMIT_PATH = "/event/emit/"
+EMIT_RULE = f"{EMIT_PATH}<instance>"
+EMIT_NEED = Need(Scope.INSTANCE, Right.SEND)
 EMIT_STATUS = 202
 
 _encode = Encoder().encode

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
-from hookgw.events.routes import EMIT_NEED, EMIT_PATH, EMIT_RULE
+from hookgw.events.emit import EMIT_NEED, EMIT_PATH, EMIT_RULE, EMIT_STATUS, EmitEndpoint
 from hookgw.web.auth import authenticate, check_need, check_reach_again, learn_key
 from hookgw.web.first_headers import FirstHeaders
 from hookgw.web.server.errors import JsonResponse, response_to

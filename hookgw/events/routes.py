@@ -8,23 +8,20 @@ from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.events import responses
-from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
+from hookgw.events.emit import EMIT_NEED, EMIT_RULE, EMIT_STATUS, EmitEndpoint
 from hookgw.events.erasure_request import parse_erasure
 from hookgw.events.present import present_kind
 from hookgw.events.schemas import EMIT, EVENT_ID_SCHEMA
 from hookgw.records.api_keys import Right
-from hookgw.web.needs import ANY_KEY, Need, Scope
+from hookgw.web.body import NDJSON
+from hookgw.web.needs import ANY_KEY
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
-from hookgw.web.request_body import NDJSON, current_exchange, json_response, read_parsed, reserve
+from hookgw.web.request_body import current_exchange, json_response, read_parsed, reserve
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.response_memory import LIST
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
-
-EMIT_PATH = "/event/emit/"
-EMIT_RULE = f"{EMIT_PATH}<instance>"
-EMIT_NEED = Need(Scope.INSTANCE, Right.SEND)
 
 _EVENT = {"event": "MESSAGES_UPSERT", "data": {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}}
 # Generated clients have one type for a body, and none for lines.

@@ -14,6 +14,7 @@ from hookgw.kernel.fields import (
     REQUIRED,
     Field,
     Flag,
+    Input,
     Kind,
     Line,
     Option,
@@ -24,6 +25,7 @@ from hookgw.kernel.fields import (
     write_length,
 )
 from hookgw.kernel.json_fields import TOO_LONG, as_object, as_text, duration
+from hookgw.kernel.language import N_
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, NAME_SCHEMA, Length, Schema, ref
 from hookgw.kernel.units import DAY
@@ -116,6 +118,7 @@ CATCH_UP_PARTS = (
         meaning="How many events at most; 0 for none. 10,000 if it is missing.",
         shows="how many events at most; 0 for none.",
         show=lambda catch_up, _: catch_up.limit_or_default,
+        form=Input(N_("After an outage, ask for at most so many events"), name="catch_up_limit"),
     ),
     Field(
         name="span",
@@ -123,6 +126,7 @@ CATCH_UP_PARTS = (
         meaning="How long before the end of the outage at most. 24h if it is missing.",
         shows="how long before the end of the outage at most.",
         show=lambda catch_up, _: write_length(catch_up.span_or_default),
+        form=Input(N_("And for none that is older than"), name="catch_up_span"),
     ),
 )
 CATCH_UP = request_schema(CATCH_UP_PARTS, "What an instance asks its network for after an outage.")
@@ -137,6 +141,7 @@ OPTIONS = (
         default="`instances.quiet_after`",
         shows="how long it may be without an event; `null` for `instances.quiet_after`.",
         audit=text_of,
+        form=Input(N_("Report it as quiet after"), N_("as configured, or such as 6h")),
         option=Option("Report the instance as quiet after this time without an event.", "DURATION"),
     ),
     Field(
@@ -158,21 +163,38 @@ def _check_setting(value: Any, where: str) -> str:
     return text
 
 
-_TEXT = Line(_check_setting, {"type": "string", "maxLength": MAX_SETTING}, str)
+_TEXT = Line(_check_setting, {"type": "string", "maxLength": MAX_SETTING}, str, empty="")
 
 
-def _setting(name: str, kind: Kind, meaning: str) -> Field:
-    return Field(name=name, kind=kind, meaning=meaning, shows=meaning)
+def _setting(name: str, kind: Kind, meaning: str, label: str) -> Field:
+    return Field(name=name, kind=kind, meaning=meaning, shows=meaning, form=Input(label))
 
 
 SETTINGS = (
-    _setting("reject_call", Flag(), "Whether calls are refused."),
-    _setting("msg_call", _TEXT, "The text that a refused caller gets."),
-    _setting("groups_ignore", Flag(), "Whether messages of groups raise no events."),
-    _setting("always_online", Flag(), "Whether the account is shown as online all the time."),
-    _setting("read_messages", Flag(), "Whether incoming messages are marked as read."),
-    _setting("sync_full_history", Flag(), "Whether messages from before the connection are fetched."),
-    _setting("read_status", Flag(), "Whether status messages of others are marked as seen."),
+    _setting("reject_call", Flag(), "Whether calls are refused.", N_("Refuse calls")),
+    _setting("msg_call", _TEXT, "The text that a refused caller gets.", N_("Text for refused callers")),
+    _setting("groups_ignore", Flag(), "Whether messages of groups raise no events.", N_("Ignore groups")),
+    _setting(
+        "always_online", Flag(), "Whether the account is shown as online all the time.", N_("Always online")
+    ),
+    _setting(
+        "read_messages",
+        Flag(),
+        "Whether incoming messages are marked as read.",
+        N_("Mark incoming messages as read"),
+    ),
+    _setting(
+        "sync_full_history",
+        Flag(),
+        "Whether messages from before the connection are fetched.",
+        N_("Fetch messages from before the connection"),
+    ),
+    _setting(
+        "read_status",
+        Flag(),
+        "Whether status messages of others are marked as seen.",
+        N_("Mark status messages of others as seen"),
+    ),
     Field(
         name="wavoip_token",
         kind=_TEXT,
@@ -180,6 +202,7 @@ SETTINGS = (
         shows="a token for calls over Wavoip, masked.",
         show=lambda settings, _: MASK if settings.wavoip_token else "",
         is_secret=True,
+        form=Input(N_("Token for calls over Wavoip")),
     ),
 )
 """How the account behaves: of ``create`` and of ``/settings``."""

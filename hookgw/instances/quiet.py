@@ -158,6 +158,10 @@ class QuietWatch:
             return None
         return watched.rhythm.heard_at
 
+    def quiet(self) -> list[str]:
+        """Return the instances that are quiet."""
+        return [name for name in self._watched if self.quiet_since(name) is not None]
+
     async def run(self) -> NoReturn:
         """Look at all instances again and again, until cancelled."""
         stored_at = self._clock.steady()

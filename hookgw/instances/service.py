@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -323,6 +323,13 @@ class InstanceService:
     def qr_code(self, name: str) -> QRCode | None:
         """Return the code that an instance's connector shows now, if any."""
         return self._connectors.qr_code(name)
+
+    def codes(self, among: Collection[str] | None = None) -> list[tuple[str, QRCode]]:
+        """Return the instances here, of some or of all, that show a code to scan, with it."""
+        sessions = self._states.sessions
+        names = sessions if among is None else among
+        shown = ((name, session.qr_code) for name in names if (session := sessions.get(name)) is not None)
+        return [(name, code) for name, code in shown if code is not None]
 
     async def restart(self, name: str) -> None:
         """End the run of the instance's connector, and start it; wait a moment for the new connection.

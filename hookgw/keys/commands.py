@@ -12,6 +12,7 @@ from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_moment
 from hookgw.command.names import complete_instances, read_name
 from hookgw.command.output import Column, json_option, say, show_fields, show_json, show_table, table_options
+from hookgw.kernel.language import gettext as _
 from hookgw.keys.fields import FIELDS
 from hookgw.records.api_keys import Right
 from hookgw.records.tags import parse_tag
@@ -61,7 +62,9 @@ def _read_tags(_ctx: click.Context, _param: click.Parameter, given: tuple[str, .
     for one in given:
         name, value = parse_tag(one, "--tag")
         if tags.setdefault(name, value) != value:
-            raise click.BadParameter(f"{name} is given twice: an instance has one value of each tag.")
+            raise click.BadParameter(
+                _("{name} is given twice: an instance has one value of each tag.", name=name)
+            )
     return tags or None
 
 
@@ -117,7 +120,7 @@ def create(client: Client, name: str, instances: tuple[str, ...], as_json: bool,
     hookgw key create acme --tag tenant=acme --can read,replay --expires 90d
     """
     if instances and fields["tags"]:
-        raise click.UsageError("Give --instance or --tag, not both.")
+        raise click.UsageError(_("Give --instance or --tag, not both."))
     named = list(dict.fromkeys(instances))
     # A key that belongs to its instance goes with it; one for several is a key of its own.
     own = named[0] if len(named) == 1 else None
@@ -166,4 +169,4 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool) -> No
 def revoke(client: Client, name: str, instance: str | None) -> None:
     """Revoke a key. This takes effect at once."""
     client.call("DELETE", "key", "delete", instance, name)
-    say(f"Revoked {name!r}.")
+    say(_("Revoked {name!r}.", name=name))

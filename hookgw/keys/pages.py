@@ -22,7 +22,7 @@ from hookgw.web.needs import within_reach
 
 
 class ShowInstance(Protocol):
-    """Shows the page of an instance again; see ``InstancePage.page``."""
+    """Shows a tab of an instance again; see ``InstancePage.page``."""
 
     def __call__(
         self, instance: str, *, form: Form | None = None, at: str = "", error: HookgwError | None = None
@@ -36,7 +36,7 @@ class KeyForms:
         self._site = site
         self._gateway = site.gateway
         self._show = show
-        path, page = "/instances/<instance>/keys", "/instances/{instance}"
+        path, page = "/instances/<instance>/keys", "/instances/{instance}/keys"
         site.add(f"{path}/create", self.create_key, Right.KEYS, "POST", page=page)
         site.add(f"{path}/<key_name>/revoke", self.revoke_key, Right.KEYS, "POST", page=page)
 
@@ -64,7 +64,7 @@ class KeyForms:
             201,
             name=made.name,
             instance=instance,
-            path=f"/instances/{quote(instance)}",
+            path=f"/instances/{quote(instance)}/keys",
             key=key,
         )
 
@@ -74,7 +74,7 @@ class KeyForms:
             await self._gateway.keys.revoke(instance, key_name, by=visitor().holder)
         except HookgwError as error:
             return await self._show(instance, at="keys", error=error)
-        return self._site.redirect(f"/instances/{quote(instance)}", done="revoked")
+        return self._site.redirect(f"/instances/{quote(instance)}/keys", done="revoked")
 
 
 MOST_SHOWN = 200

@@ -89,7 +89,12 @@ class PortalLinks:
             )
         token = new_token()
         portal = Portal(
-            reach=reach, rights=rights.words, ends_at=ends_at, return_url=asked.return_url, is_link=True
+            reach=reach,
+            rights=rights.words,
+            ends_at=ends_at,
+            return_url=asked.return_url,
+            opens=asked.opens,
+            is_link=True,
         )
         link = BrowserSession(
             id=session_id(token), key_hash=BOUND + maker.key.hash, created_at=now, used_at=now, portal=portal
@@ -141,6 +146,7 @@ class PortalLinks:
                     rights=link.portal.rights,
                     ends_at=now + PORTAL_LIFETIME,
                     return_url=link.portal.return_url,
+                    opens=link.portal.opens,
                 ),
             )
             own = maker.principal.instance

@@ -9,11 +9,13 @@ from msgspec import UNSET
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Field, Line, Option, Period, read_fields, request_schema
-from hookgw.kernel.json_fields import Fields, as_object, as_text
+from hookgw.kernel.json_fields import Fields, as_object, as_text, one_of
+from hookgw.kernel.schema_parts import ref
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import DAY, Duration
 from hookgw.keys.fields import FIELDS
-from hookgw.records.api_keys import Right
+from hookgw.records.api_keys import Right, Rights
+from hookgw.records.browser_sessions import PORTAL_PAGES
 
 LIFETIME = 900.0
 SHORTEST_LIFETIME, LONGEST_LIFETIME = 60, 7 * DAY
@@ -33,6 +35,7 @@ class PortalRequest(NamedTuple):
         instances: names; ``None`` for those with the tags.
         rights: words.
         lifetime: seconds for which it can be opened.
+        opens: a word of :data:`PORTAL_PAGES`.
     """
 
     tags: dict[str, str] | None
@@ -40,6 +43,7 @@ class PortalRequest(NamedTuple):
     rights: tuple[str, ...]
     lifetime: float
     return_url: str
+    opens: str = PORTAL_PAGES[0]
 
 
 def _check_return_url(value: Any, where: str) -> str:
@@ -95,6 +99,14 @@ PORTAL_FIELDS = (
         when_set="",
         option=Option("Where “Back to …” leads on every page.", "URL"),
     ),
+    Field(
+        name="opens",
+        kind=Line(one_of(PORTAL_PAGES), ref("PortalPage"), str),
+        meaning="The first page: `overview`, the default, or `code`, the code that an account's owner scans, "
+        "which needs the right `connect`.",
+        when_set=PORTAL_PAGES[0],
+        option=Option("The first page: overview, or code, to scan it.", "PAGE", default=PORTAL_PAGES[0]),
+    ),
 )
 PORTAL_REQUEST = request_schema(PORTAL_FIELDS, "Send `tags` or `instances`, and not both.", is_closed=True)
 
@@ -121,8 +133,14 @@ def parse_portal_request(body: Any) -> PortalRequest:
                     right=word,
                 )
             )
+    if given["opens"] == "code" and not Rights.of(rights).has(Right.CONNECT):
+        fields.problems.append(
+            Sentence(
+                "portal.code_needs_connect", "opens: whoever is to scan the code needs the right connect."
+            )
+        )
     # A misspelt limit would give more than is meant.
     fields.refuse_unknown("a portal link")
     fields.finish()
     tags, instances = (None if given[name] is UNSET else given[name] for name in ("tags", "instances"))
-    return PortalRequest(tags, instances, rights, given["expires"], given["return_url"])
+    return PortalRequest(tags, instances, rights, given["expires"], given["return_url"], given["opens"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from quart import Response, request
 
+from hookgw.core.access import names_within
 from hookgw.kernel.errors import Forbidden, HookgwError
 from hookgw.keys.portal_fields import DEFAULT_RIGHTS, GIVEN, parse_portal_request
 from hookgw.keys.portal_url import portal_url
@@ -53,7 +55,18 @@ class PortalPages:
                 raise
         except HookgwError as error:
             return await self._site.render_open("portal.html", error.status, alert=error.messages)
-        return self._site.entered(begun)
+        return self._site.entered(begun, await self._first_page(begun))
+
+    async def _first_page(self, token: str) -> str:
+        """Return the path of the page with which a session begins."""
+        signed_in = await self._gateway.sessions.find(token)
+        portal = signed_in.session.portal
+        if portal is None or portal.opens != "code":
+            return "/"
+        names = names_within(self._gateway.registry, signed_in.holder.principal)
+        if names is None or len(names) != 1:
+            return "/codes"
+        return f"/instances/{quote(names[0])}/connection"  # connects it, too, if it shows no code yet
 
     async def ask(self) -> Response:
         return await self._page()
@@ -79,7 +92,9 @@ class PortalPages:
             status if error is None else error.status,
             alert=error.messages if error else None,
             rights=[(str(one), MEANINGS[one], one in ticked) for one in GIVEN if rights.has(one)],
-            entered={name: form.text(name) for name in ("tags", "instances", "expires", "return_url")}
+            entered={
+                name: form.text(name) for name in ("tags", "instances", "expires", "return_url", "opens")
+            }
             if form
             else {},
             **values,
@@ -93,4 +108,5 @@ def _body(form: Form) -> dict[str, Any]:
         body["tags"] = dict(parse_tag(one, "Tags") for one in tags)
     if instances := form.get("instances").split():
         body["instances"] = instances
-    return body | {"expires": form.get("expires") or None, "returnUrl": form.get("return_url") or None}
+    named = {"expires": "expires", "returnUrl": "return_url", "opens": "opens"}
+    return body | {name: form.get(field) or None for name, field in named.items()}

@@ -28,6 +28,8 @@ REFERENCE = "http"
 CONTENTS: dict[str, list[Chapter]] = {
     "Getting started": [
         Chapter("docs/start.md"),
+        Chapter("docs/pt-BR/start.md", "A primeira entrega (português)"),
+        Chapter("docs/es/start.md", "La primera entrega (español)"),
         Chapter("docs/install.md", in_sections=True),
         Chapter("docs/dashboard.md"),
     ],
@@ -63,6 +65,7 @@ CONTENTS: dict[str, list[Chapter]] = {
     ],
     "Reference": [
         Chapter("docs/http.md", path="api", in_sections=True),
+        Chapter("docs/reference/errors.md", in_sections=True),
         Chapter("docs/configuration.md"),
         Chapter("config.example.yaml", "The example configuration", "configuration/example"),
         Chapter("docs/cli.md", in_sections=True),

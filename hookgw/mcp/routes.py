@@ -137,5 +137,5 @@ class OwnApi:
             "server": self._scope["server"],
             VIA: "mcp",
         }
-        await AsgiClient(scope, receive, send).run(self._app.asgi_app)
+        await AsgiClient(scope, receive, send).run(self._app.routing.asgi_app)
         return status, b"".join(parts)

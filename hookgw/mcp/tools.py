@@ -19,6 +19,8 @@ from hookgw.records.tags import tag_texts
 
 MOST_LISTED = 100
 """Items of a list in one answer: an assistant reads all of them."""
+MOST_OF_GROUP = 5
+"""Problems with one cause in one answer; their numbers tell the rest."""
 
 Schema = dict[str, Any]
 
@@ -100,6 +102,13 @@ def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
 
 async def _why(api: Api, given: dict[str, Any]) -> Any:
     return await api.call("GET", "diagnosis", given.get("instance"))
+
+
+async def _problems(api: Api, _given: dict[str, Any]) -> Any:
+    found = await api.call("GET", "problem", "list")
+    for one in found["problems"]:
+        one["problems"] = one["problems"][:MOST_OF_GROUP]
+    return {"problems": found["problems"][:MOST_LISTED], "matching": len(found["problems"]) + found["others"]}
 
 
 async def _figures(api: Api, given: dict[str, Any]) -> Any:
@@ -237,6 +246,13 @@ TOOLS = (
         "first. Without an instance: the problems of all instances that the key reaches.",
         _object(instance=_INSTANCE),
         _why,
+    ),
+    Tool(
+        "list_problems",
+        "List what is wrong now by its cause, what loses most first: how many webhooks, accounts and pending "
+        f"deliveries it concerns, since when, and {MOST_OF_GROUP} of the problems.",
+        _object(),
+        _problems,
     ),
     Tool(
         "show_figures",

@@ -6,8 +6,8 @@ wanted them, are not known here. A search ends after a while: it finds the most 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence, Sized
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import trio
@@ -28,6 +28,20 @@ PAGE_EVENTS = 1_000
 """Pages of events that a search reads."""
 MOST_FOUND = 1_000
 """A search ends after the page of events on which it has found this many chats or contacts."""
+
+
+class Bounds(NamedTuple):
+    """When a search ends: after so many seconds, pages of so many events, or finds."""
+
+    seconds: float
+    pages: int
+    events: int
+    found: int
+
+
+WHOLE = Bounds(SEARCH_SECONDS, MOST_PAGES, PAGE_EVENTS, MOST_FOUND)
+CHAT_PAGE = Bounds(seconds=0.25, pages=10, events=200, found=30)
+"""A page for people is there at once: it says that there may be more, and goes on from there."""
 MOST_MESSAGE = 8 * 1024
 """Messages of at most this many bytes are in the list of chats."""
 
@@ -75,6 +89,13 @@ class Chat(msgspec.Struct, kw_only=True):
     is_group: bool
     updated_at: float
     last_message: LastMessage
+
+
+class ChatPage(NamedTuple):
+    """Chats, and where the next page begins; ``None`` after the last one."""
+
+    chats: list[Chat]
+    cursor: str | None
 
 
 # Without gc, tens of thousands would start long collections; they hold only text.
@@ -199,6 +220,28 @@ class ChatSearch:
             TooManyRequests: too many reads of the instance are in progress.
             StorageUnavailable: the disk refuses.
         """
+        return (await self._chats(instance, is_wanted, None, WHOLE))[0]
+
+    async def page(self, instance: str, cursor: str | None = None) -> ChatPage:
+        """Return a page of chats, the one with the newest message first; see :meth:`chats`.
+
+        Args:
+            cursor: of the page before. A chat of an earlier page is not repeated.
+        """
+        found, cursor_after = await self._chats(instance, lambda _: True, cursor, CHAT_PAGE)
+        if cursor is not None:
+            found = [one for one in found if await self._is_newest(instance, one)]
+        return ChatPage(found, cursor_after)
+
+    async def _is_newest(self, instance: str, chat: Chat) -> bool:
+        """Return whether a chat has no newer message than the one that was found."""
+        query = EventQuery(instance=instance, kinds=MESSAGES, chat=chat.jid, limit=1)
+        newest = [_read_message(one.event) for one in (await self._history.list_events(query)).events]
+        return all(one is not None and one.key.id == chat.last_message.id for one in newest)
+
+    async def _chats(
+        self, instance: str, is_wanted: Callable[[str], bool], cursor: str | None, bounds: Bounds
+    ) -> tuple[list[Chat], str | None]:
         found = _Found[Chat](is_wanted)
 
         def take(event: Event) -> Generator[None, None, None]:
@@ -227,8 +270,10 @@ class ChatSearch:
         def merge(newer: Chat, older: Chat) -> None:
             newer.name = newer.name or older.name
 
-        await self._search(instance, MESSAGES, found, take)
-        return found.people(merge)
+        after = await search_events(
+            self._history, instance, MESSAGES, take, lambda: len(found) >= bounds.found, cursor, bounds
+        )
+        return found.people(merge), after
 
     async def contacts(self, instance: str, is_wanted: Callable[[str], bool]) -> list[Contact]:
         """Return the people and groups that wrote to an instance or were written to; see :meth:`chats`."""
@@ -247,7 +292,8 @@ class ChatSearch:
             newer.picture_url = newer.picture_url or older.picture_url
             newer.is_group = newer.is_group or older.is_group
 
-        await self._search(instance, (*MESSAGES, *_CONTACTS), found, take)
+        kinds = (*MESSAGES, *_CONTACTS)
+        await search_events(self._history, instance, kinds, take, lambda: len(found) >= MOST_FOUND)
         return found.people(merge)
 
     async def known_numbers(self, instance: str, numbers: Sequence[str]) -> list[dict[str, Any]] | None:
@@ -272,15 +318,6 @@ class ChatSearch:
         named = zip(numbers, people, strict=True)
         return [{"number": number, "exists": True, "jid": found[person]} for number, person in named]
 
-    async def _search(
-        self,
-        instance: str,
-        kinds: tuple[str, ...],
-        found: Sized,
-        take: Callable[[Event], Generator[None, None, None]],
-    ) -> None:
-        await search_events(self._history, instance, kinds, take, lambda: len(found) >= MOST_FOUND)
-
 
 async def search_events(
     history: DeliveryHistory,
@@ -288,8 +325,12 @@ async def search_events(
     kinds: tuple[str, ...],
     take: Callable[[Event], Generator[None, None, None]],
     is_enough: Callable[[], bool],
-) -> None:
+    cursor: str | None = None,
+    bounds: Bounds = WHOLE,
+) -> str | None:
     """Go through an instance's events, the newest first, until there are no more or the search takes long.
+
+    Return where a further search goes on; ``None`` at the end.
 
     Args:
         history: reads events.
@@ -297,6 +338,7 @@ async def search_events(
         kinds: of the events.
         take: called with each event; the computation takes turns with others at each ``yield``.
         is_enough: called after each page.
+        cursor: where a former search has ended.
 
     Raises:
         TooManyRequests: too many reads of the instance are in progress.
@@ -307,16 +349,16 @@ async def search_events(
         for one in events:
             yield from take(one.event)
 
-    deadline = trio.current_time() + SEARCH_SECONDS
-    cursor = None
-    for _ in range(MOST_PAGES):
+    deadline = trio.current_time() + bounds.seconds
+    for _ in range(bounds.pages):
         page = await history.list_events(
-            EventQuery(instance=instance, kinds=kinds, cursor=cursor, limit=PAGE_EVENTS)
+            EventQuery(instance=instance, kinds=kinds, cursor=cursor, limit=bounds.events)
         )
         await run_in_slices(instance, take_all(page.events))
         cursor = page.cursor
         if cursor is None or is_enough() or trio.current_time() >= deadline:
-            return
+            break
+    return cursor
 
 
 def _read_message(event: Event) -> _Message | None:

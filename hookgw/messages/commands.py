@@ -13,6 +13,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.names import instance_argument
 from hookgw.command.output import json_option, say, show_json
+from hookgw.kernel.language import gettext as _
 
 KINDS = ("image", "video", "audio", "document", "sticker")
 
@@ -25,7 +26,7 @@ def message() -> None:
 def _read_id(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     # It becomes a header.
     if value is not None and not re.fullmatch("[!-~]{1,255}", value):
-        raise click.BadParameter("write 1 to 255 visible ASCII characters.")
+        raise click.BadParameter(_("write 1 to 255 visible ASCII characters."))
     return value
 
 
@@ -66,12 +67,12 @@ def send(
         hookgw message send loja1 5511988887777 "The menu" --file menu.pdf
     """
     if path is not None and url is not None:
-        raise click.UsageError("Give either --file or --url.")
+        raise click.UsageError(_("Give either --file or --url."))
     call = "sendText"
     body: dict[str, str | None] = {"number": number, "text": text}
     if path is not None or url is not None:
         name = path.name if path is not None else (url or "").partition("?")[0]
-        mimetype, _ = mimetypes.guess_type(name)
+        mimetype, __ = mimetypes.guess_type(name)
         guessed = (mimetype or "").partition("/")[0]
         call = "sendMedia"
         body = {
@@ -83,7 +84,7 @@ def send(
             "fileName": path.name if path is not None else None,
         }
     elif text is None or kind is not None:
-        raise click.UsageError("Give TEXT, --file or --url; --as needs a file.")
+        raise click.UsageError(_("Give TEXT, --file or --url; --as needs a file."))
     headers = {} if send_id is None else {"idempotency-key": send_id}
     sent = client.call("POST", "message", call, instance, body=body, headers=headers)
     if as_json:
@@ -91,7 +92,7 @@ def send(
         return
     key = sent.get("key") if isinstance(sent, dict) else None
     message_id = key.get("id") if isinstance(key, dict) else None
-    say("Sent" if message_id is None else f"Sent: {message_id}")
+    say(_("Sent") if message_id is None else _("Sent: {message_id}", message_id=message_id))
 
 
 former_send = copy.copy(send)

@@ -32,7 +32,7 @@ FILE_TYPES = (
     "stickerMessage",
     "ptvMessage",
 )
-_WRAPPERS = (
+WRAPPERS = (
     "ephemeralMessage",
     "viewOnceMessage",
     "viewOnceMessageV2",
@@ -101,7 +101,9 @@ class _Status(msgspec.Struct, rename="camel"):
     status: str
 
 
-class _Content(msgspec.Struct, rename="camel"):
+class Content(msgspec.Struct, rename="camel"):
+    """The payload of a message. Fields of wrong types are for the reader to refuse."""
+
     key: dict[str, Any]
     push_name: Any = None
     message: msgspec.Raw = msgspec.Raw(b"{}")
@@ -145,7 +147,7 @@ class _Names:
         return any(name in self.known or name.partition("@")[0] in self.known for name in names)
 
 
-_content_of = msgspec.json.Decoder(_Content, float_hook=float).decode
+_content_of = msgspec.json.Decoder(Content, float_hook=float).decode
 _status_of = msgspec.json.Decoder(_Status).decode
 
 
@@ -196,7 +198,7 @@ class StoredMessages:
             if event.kind == _STATUSES:
                 _note_status(statuses, event.data_json)
                 return
-            content = _read(event.data_json)
+            content = read_content(event.data_json)
             if content is None or not names.have(content.key) or not _is_wanted(content, query):
                 return
             id_ = content.key["id"]
@@ -258,7 +260,7 @@ class StoredMessages:
 
         def take(event: Event) -> Generator[None, None, None]:
             yield
-            content = None if found else _read(event.data_json)
+            content = None if found else read_content(event.data_json)
             if content is not None and content.key["id"] == message_id:
                 data = decode_json(event.data_json)
                 if isinstance(data, dict):
@@ -270,18 +272,19 @@ class StoredMessages:
 
 def unwrapped(message: Any) -> tuple[str | None, dict[str, Any]]:
     """Return the kind of file in a message and what the message says of it; ``None`` if it has no file."""
-    for _ in range(len(_WRAPPERS)):
+    for _ in range(len(WRAPPERS)):
         if not isinstance(message, dict):
             break
         for name in FILE_TYPES:
             if isinstance(message.get(name), dict):
                 return name, message[name]
-        inner = next((message[name] for name in _WRAPPERS if isinstance(message.get(name), dict)), None)
+        inner = next((message[name] for name in WRAPPERS if isinstance(message.get(name), dict)), None)
         message = inner.get("message") if inner is not None else None
     return None, {}
 
 
-def _read(data_json: bytes) -> _Content | None:
+def read_content(data_json: bytes) -> Content | None:
+    """Return the message of an event; ``None`` if the payload is no message with an id."""
     try:
         content = _content_of(data_json)
     except msgspec.MsgspecError:
@@ -297,7 +300,7 @@ def _note_status(statuses: dict[str, list[str]], data_json: bytes) -> None:
     statuses.setdefault(status.key_id, []).append(status.status)
 
 
-def _is_wanted(content: _Content, query: MessageQuery) -> bool:
+def _is_wanted(content: Content, query: MessageQuery) -> bool:
     key, stamp = content.key, _whole(content.message_timestamp)
     if query.id is not None and key["id"] != query.id:
         return False
@@ -310,7 +313,7 @@ def _is_wanted(content: _Content, query: MessageQuery) -> bool:
     return query.until is None or (stamp is not None and stamp <= query.until)
 
 
-def _shown(content: _Content, statuses: list[str], room: int) -> StoredMessage:
+def _shown(content: Content, statuses: list[str], room: int) -> StoredMessage:
     has_room = len(bytes(content.message)) + len(bytes(content.context_info)) <= room
     return StoredMessage(
         id=content.key["id"],

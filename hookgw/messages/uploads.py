@@ -25,8 +25,9 @@ from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
 from hookgw.messages.requests import MAX_URL, NO_MEDIA, decode_base64
 from hookgw.records.sentences import BODY_REFUSED
+from hookgw.web.body import MAX_VALUES, content_type, parse_in_turns, read_body
 from hookgw.web.forms import FORM, read_form, typed
-from hookgw.web.request_body import MAX_VALUES, content_type, current_exchange, parse_in_turns, read_body
+from hookgw.web.request_body import current_exchange
 from hookgw.web.server.errors import JSON
 
 MULTIPART = "multipart/form-data"

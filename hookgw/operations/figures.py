@@ -9,9 +9,11 @@ import structlog
 import trio
 
 from hookgw.concurrency.clock import Clock
+from hookgw.core.access import names_within
 from hookgw.core.backlog import Backlog
 from hookgw.core.registry import Registry
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.errors import Invalid, StorageUnavailable
+from hookgw.records.api_keys import Principal
 from hookgw.records.figures import (
     GATEWAY,
     FigureCounts,
@@ -28,6 +30,8 @@ logger = structlog.get_logger("hookgw.background")
 
 FOLD_EVERY = 60.0
 """Seconds between two folds, if nobody looks."""
+MOST_ADDED = 200
+"""The most instances whose figures are added up for a key that reaches no more than these."""
 FRESH = 10.0
 """Seconds for which a fold is new enough for whoever looks."""
 
@@ -78,6 +82,32 @@ class FigureService:
             await self._store.prune_figures(now=self._clock.steady(), limit=self._limit)
         except StorageUnavailable as error:
             logger.warning("old figures stay for now; removing them is repeated later", reason=str(error))
+
+    async def within(
+        self, principal: Principal, tags: Collection[tuple[str, str]], span: Span
+    ) -> FigureSeries:
+        """Return what all instances had that a caller reaches, or those with all of some tags among them.
+
+        Raises:
+            Invalid: they are more than :data:`MOST_ADDED`, and not all of those with one tag.
+        """
+        if principal.is_global and not tags:
+            return await self.of_gateway(span)
+        # All instances with the tag are within reach, those of former times, too.
+        is_of_tag = principal.instance is None and principal.reach.instances is None
+        if is_of_tag and len({*tags, *principal.reach.tags}) == 1:
+            ((name, value),) = {*tags, *principal.reach.tags}
+            return await self.of_tag(name, value, span)
+        names = names_within(self._registry, principal, tags) or ()
+        if len(names) > MOST_ADDED:
+            raise Invalid.of(
+                "figures.too_many_instances",
+                "This key reaches {count:,} instances, and figures of at most {most} are added up. Ask for "
+                "one instance.",
+                count=len(names),
+                most=MOST_ADDED,
+            )
+        return await self.of_instances(names, span)
 
     async def of_gateway(self, span: Span) -> FigureSeries:
         waiting = [name for name, _ in self._backlog.registrations()]

@@ -5,8 +5,8 @@ In a fleet, every node is asked for them, and :mod:`hookgw.operations.views` put
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any, Protocol
 
 import msgspec
 import trio
@@ -21,6 +21,8 @@ from hookgw.instances.connectors.states import Account, Closing, ConnectionRepor
 from hookgw.instances.quiet import QuietWatch, Sign
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Conflict, HookgwError
+from hookgw.kernel.masking import repr_without
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import DAY
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.operations.activity import Activity, Counts
@@ -112,6 +114,49 @@ class ConnectionsPart(msgspec.Struct, frozen=True):
     shards: list[int]
 
 
+class CodesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The instances whose codes to report; ``None`` for all."""
+
+    among: tuple[str, ...] | None = None
+
+
+class WaitingCode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A code that an instance shows, and one to type instead. Who has one can connect an account."""
+
+    instance: str
+    code: str
+    pairing_code: str | None = None
+
+    __repr__ = repr_without("code", "pairing_code")
+
+
+class CodesPart(msgspec.Struct, frozen=True):
+    """The codes of a node's instances."""
+
+    codes: list[WaitingCode]
+
+
+class MatchingAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which instances to name: one of these.
+
+    Attributes:
+        states: with such a connection, none of them closed.
+        digits: with these digits in the account's number.
+        is_failing: with a webhook that fails.
+    """
+
+    states: list[ConnectionState] | None = None
+    digits: str = ""
+    is_failing: bool = False
+
+
+class MatchingPart(msgspec.Struct, frozen=True):
+    """The instances of a node that match, and its shards; see :class:`ConnectionsPart`."""
+
+    names: list[str]
+    shards: list[int]
+
+
 class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     """The scope of the overview.
 
@@ -144,6 +189,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
         started: in seconds since the epoch.
         held: how many instances it has.
         open: how many of them are connected.
+        codes: how many of the instances in question show a code to scan.
     """
 
     periods: list[Counts]
@@ -155,6 +201,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
     started: float
     held: int = 0
     open: int = 0
+    codes: int = 0
 
 
 class ResendAsked(msgspec.Struct, frozen=True):
@@ -195,10 +242,12 @@ class CancelPart(msgspec.Struct, frozen=True):
 
     Attributes:
         is_settled: whether it is settled, so that there is nothing to retry.
+        ids: of the sentences, with their templates and values.
     """
 
     refused: list[str] = []
     is_settled: bool = False
+    ids: list[tuple[str, str, dict[str, Any]]] = []
 
 
 class ReportsAsked(msgspec.Struct, frozen=True):
@@ -242,10 +291,24 @@ class SendPart(msgspec.Struct, frozen=True):
     """Why the message was not sent, in sentences; none if it was. ``None`` if the node lacks the instance."""
 
     refused: list[str] | None = None
+    ids: list[tuple[str, str, dict[str, Any]]] = []
+
+
+def _sent(sentences: Iterable[Sentence]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(one.id, one.template, one.values) for one in sentences]
+
+
+def received(part: CancelPart | SendPart) -> list[Sentence | str]:
+    """Return the sentences of another node, with their ids if it has sent them."""
+    if len(part.ids) != len(part.refused or ()):
+        return [*(part.refused or ())]  # a node of an earlier version
+    return [Sentence(id_, template, **values) for id_, template, values in part.ids]
 
 
 LANES = Question("lanes", LanesAsked, LanesPart)
 CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
+CODES = Question("codes", CodesAsked, CodesPart)
+MATCHING = Question("matching", MatchingAsked, MatchingPart)
 OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
 RESEND = Question("resend", ResendAsked, ResendPart)
 CANCEL = Question("cancel", CancelAsked, CancelPart)
@@ -297,6 +360,8 @@ class NodeReports:
         return {
             LANES: self.lanes,
             CONNECTIONS: self.connections,
+            CODES: self.codes,
+            MATCHING: self.matching,
             OVERVIEW: self.overview,
             RESEND: self.resend,
             CANCEL: self.cancel,
@@ -349,6 +414,16 @@ class NodeReports:
                 found[name] = connection
         return ConnectionsPart(found, sorted(self._shards()))
 
+    async def matching(self, asked: MatchingAsked) -> MatchingPart:
+        """Name the instances that match, without a look at each: a page filters ten thousand."""
+        if asked.states is not None:
+            found = {name for name, one in self._states.not_closed().items() if one in asked.states}
+        elif asked.digits:
+            found = {*self._states.with_number(asked.digits)}
+        else:
+            found = {one.instance for one, _ in self._auto_disable.failing()}
+        return MatchingPart([*filter(self._holds, found)], sorted(self._shards()))
+
     def _connection(self, name: str, *, counts_failing: bool) -> InstanceConnection:
         instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since
         if counts_failing:
@@ -361,6 +436,10 @@ class NodeReports:
             instances.closing(name),
             failing,
         )
+
+    async def codes(self, asked: CodesAsked) -> CodesPart:
+        found = self._instances.codes(asked.among)
+        return CodesPart([WaitingCode(name, one.code, one.pairing_code) for name, one in found])
 
     async def overview(self, asked: OverviewAsked) -> OverviewPart:
         activity, held, is_open = self._activity, 0, 0
@@ -381,6 +460,7 @@ class NodeReports:
             started=self._started,
             held=held,
             open=is_open,
+            codes=len(self._instances.codes(names)),
         )
 
     async def resend(self, asked: ResendAsked) -> ResendPart:
@@ -393,7 +473,7 @@ class NodeReports:
                 try:
                     await self._deliveries.resend(instance, name, without_global=asked.without_global)
                 except HookgwError as error:
-                    part.refused.append((name, [*error.messages]))
+                    part.refused.append((name, [*map(str, error.messages)]))
         return part
 
     async def cancel(self, asked: CancelAsked) -> CancelPart:
@@ -401,7 +481,11 @@ class NodeReports:
             try:
                 await self._deliveries.cancel_one(asked.instance, asked.delivery)
             except HookgwError as error:
-                return CancelPart([*error.messages], is_settled=isinstance(error, Conflict))
+                return CancelPart(
+                    [*map(str, error.messages)],
+                    is_settled=isinstance(error, Conflict),
+                    ids=_sent(error.messages),
+                )
         return CancelPart()
 
     async def send(self, asked: SendAsked) -> SendPart:
@@ -412,7 +496,7 @@ class NodeReports:
             try:
                 await self._send_message(asked.instance, message, key=asked.key)
             except HookgwError as error:
-                return SendPart([*error.messages])
+                return SendPart([*map(str, error.messages)], ids=_sent(error.messages))
         return SendPart([])
 
     async def take_reports(self, asked: ReportsAsked) -> ReportsPart:

@@ -49,6 +49,7 @@ async def open_operations(
     await activity.load()
     problems = Problems(
         instances.service,
+        instances.states,
         instances.quiet,
         registry,
         dispatcher,

@@ -1,4 +1,4 @@
-"""Shows jobs and the audit as responses."""
+"""Shows jobs, problems and the audit as responses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from msgspec import UNSET
 from hookgw.kernel.fields import write_time
 from hookgw.kernel.times import rfc3339
 from hookgw.operations import responses
-from hookgw.records.audit import Actor, ActorKind, AuditEntry
+from hookgw.records.audit import ActorKind, AuditEntry, who
 from hookgw.records.figures import Figures, FigureSeries, Percentiles
 from hookgw.records.jobs import Job, JobKind, JobState
+from hookgw.records.problems import Problem, ProblemGroup
 
 
 def present_job(job: Job) -> responses.Job:
@@ -33,14 +34,6 @@ def present_job(job: Job) -> responses.Job:
         if job.instances is None
         else responses.JobInstances(done=job.instances_done, total=job.instances),
     )
-
-
-def who(actor: Actor) -> str:
-    """Return an actor in words, without an address: not everybody who sees this may know it."""
-    if actor.kind in (ActorKind.HOOKGW, ActorKind.CONFIGURATION):
-        return actor.kind.value
-    instance = f" of {actor.instance}" if actor.instance else ""
-    return f"{actor.kind} {actor.name}{instance}" + (f", {actor.via}" if actor.via else "")
 
 
 def shown_state(job: Job) -> responses.ShownJobState:
@@ -75,6 +68,39 @@ def present_audit_entry(entry: AuditEntry, *, is_global: bool) -> responses.Audi
             for change in entry.changes
         ],
         details=entry.details,
+    )
+
+
+def present_group(group: ProblemGroup) -> responses.ProblemGroup:
+    mute = group.mute
+    return responses.ProblemGroup(
+        id=group.id,
+        kind=group.kind,
+        cause=group.title or None,
+        loss=group.loss.name.lower(),  # type: ignore[arg-type]
+        since=write_time(group.since),
+        pending=group.pending,
+        webhooks=group.webhooks,
+        instances=group.instances,
+        problems=[_present_problem(one) for one in group.problems],
+        repairs=list(group.repairs),
+        mute=None
+        if mute is None
+        else responses.Mute(reason=mute.reason, until=rfc3339(mute.until), by=mute.by or None),
+    )
+
+
+def _present_problem(problem: Problem) -> responses.Problem:
+    return responses.Problem(
+        why=problem.why,
+        since=write_time(problem.since),
+        pending=problem.pending,
+        instance=problem.instance or UNSET,
+        label=problem.label or UNSET,
+        url=problem.detail or UNSET,
+        delivery=problem.delivery.partition("/")[2] or UNSET,
+        plugin=problem.plugin or UNSET,
+        node=problem.node or UNSET,
     )
 
 

@@ -15,6 +15,7 @@ from hookgw.core.metrics import Metrics
 from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
 from hookgw.deliveries.stuck_lanes import StuckLanes
+from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.quiet import QuietWatch
 from hookgw.instances.service import InstanceService
 from hookgw.lanes.dispatcher import Dispatcher
@@ -42,6 +43,7 @@ class Problems:
     def __init__(
         self,
         instances: InstanceService,
+        states: ConnectionStates,
         quiet: QuietWatch,
         registry: Registry,
         dispatcher: Dispatcher,
@@ -56,6 +58,7 @@ class Problems:
         holds: Callable[[str], bool],
     ) -> None:
         self._instances = instances
+        self._states = states
         self._quiet = quiet
         self._registry = registry
         self._dispatcher = dispatcher
@@ -168,11 +171,13 @@ class Problems:
             registration = self._registry.registration(registration_id)
             if registration is not None and self._backlog.is_high(registration_id):
                 disabled.add(registration.instance)
-        quiet_since = self._quiet.quiet_since
+        disabled.update(self._quiet.quiet())
+        not_closed, ended = self._states.not_closed(), self._states.ended()
         return [
             one.name
             for one in self._instances.all()
-            if one.integration or one.name in disabled or quiet_since(one.name) is not None
+            if one.name in disabled
+            or (one.integration and (one.connected or one.name in ended) and one.name not in not_closed)
         ]
 
     def _of_instance(self, name: str) -> Iterator[Problem]:

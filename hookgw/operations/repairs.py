@@ -83,7 +83,9 @@ class Repairs:
                 try:
                     await self._repair(asked.repair, instance, label)
                 except HookgwError as error:
-                    refused.append((f"{instance}/{label}" if label else instance, [*error.messages]))
+                    refused.append(
+                        (f"{instance}/{label}" if label else instance, [*map(str, error.messages)])
+                    )
                 else:
                     done += 1
         return RepairPart(done, refused)

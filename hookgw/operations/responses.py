@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from hookgw.kernel.schema_parts import Time
 from hookgw.records.audit import ActorKind
 from hookgw.records.jobs import JobKind
+from hookgw.records.problems import ProblemKind, Repair
 from hookgw.web.responses import Count
 
 
@@ -155,6 +156,90 @@ class Node(Struct, frozen=True, kw_only=True, rename="camel"):
     heartbeat_age: float
     leaving: bool
     is_here: bool
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """What is wrong with a webhook, an instance, a plugin, a node or the storage.
+
+    Attributes:
+        why: the problem, in sentences.
+        since: when it began; ``null`` if that is not known.
+        pending: how many deliveries wait for its end.
+        instance: the instance; `*` for a webhook of the configuration; missing if it is none's.
+        label: the label of the webhook; missing if it is none's.
+        url: the URL of the webhook, with user and password masked.
+        delivery: the id of the delivery that is tried in vain and may be skipped.
+        plugin: the plugin that has the problem.
+        node: the node that has it, in a fleet.
+    """
+
+    why: str
+    since: Time | None
+    pending: Count
+    instance: str | UnsetType = UNSET
+    label: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    delivery: str | UnsetType = UNSET
+    plugin: str | UnsetType = UNSET
+    node: str | UnsetType = UNSET
+
+
+class Mute(Struct, frozen=True, kw_only=True):
+    """Nobody wants to see a problem for now.
+
+    Attributes:
+        reason: why.
+        until: until when.
+        by: the name of the key that muted it; ``null`` if hookgw does not know it.
+    """
+
+    reason: str
+    until: Time
+    by: str | None
+
+
+class ProblemGroup(Struct, frozen=True, kw_only=True):
+    """Problems with one cause.
+
+    Attributes:
+        id: the same for the same cause, also after a restart.
+        kind: what it is about.
+        cause: what the problems have in common; ``null`` if there is one, which stands alone.
+        loss: what it costs: `events` become dead letters or are missed; an `account` is out; deliveries wait
+            for some `time`.
+        since: when the first problem began; ``null`` if that is not known.
+        pending: how many deliveries wait for its end.
+        webhooks: how many webhooks it concerns.
+        instances: how many instances it concerns.
+        problems: the longest first.
+        repairs: what the dashboard can do about all of them at once.
+        mute: until when it is muted, and why; ``null`` unless it is muted, and for a key that does not reach
+            everything.
+    """
+
+    id: str
+    kind: ProblemKind
+    cause: str | None
+    loss: Literal["events", "account", "time", "unknown"]
+    since: Time | None
+    pending: Count
+    webhooks: Count
+    instances: Count
+    problems: list[Problem]
+    repairs: list[Repair]
+    mute: Mute | None
+
+
+class ProblemPage(Struct, frozen=True):
+    """What is wrong now.
+
+    Attributes:
+        problems: by cause, what loses most first; muted ones come last.
+        others: how many did not fit into the response.
+    """
+
+    problems: list[ProblemGroup]
+    others: Count
 
 
 class CheckName(StrEnum):

@@ -20,12 +20,14 @@ from hookgw.deliveries.service import DeliveryService
 from hookgw.fleet.all_nodes import AllNodes
 from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.quiet import QuietWatch
-from hookgw.kernel.errors import Conflict, LaneElsewhere, Unavailable
+from hookgw.kernel.errors import Conflict, LaneElsewhere, NotFound, Unavailable
 from hookgw.operations.activity import Counts, sum_of
 from hookgw.operations.node_reports import (
     CANCEL,
+    CODES,
     CONNECTIONS,
     LANES,
+    MATCHING,
     NO_CONNECTION,
     OVERVIEW,
     REPORTS,
@@ -33,10 +35,12 @@ from hookgw.operations.node_reports import (
     SEND,
     SIGNS,
     CancelAsked,
+    CodesAsked,
     ConnectionsAsked,
     InstanceConnection,
     LanesAsked,
     LanesPart,
+    MatchingAsked,
     OverviewAsked,
     OverviewPart,
     ReportsAsked,
@@ -44,6 +48,8 @@ from hookgw.operations.node_reports import (
     SendAsked,
     SendPart,
     SignsAsked,
+    WaitingCode,
+    received,
 )
 from hookgw.operations.repairs import REPAIR, Mutes, RepairAsked, RepairPart
 from hookgw.records.connectors import ConnectionState
@@ -51,7 +57,7 @@ from hookgw.records.deliveries import ReportedLane
 from hookgw.records.instances import Instance
 from hookgw.records.lane_lists import ALL_LANES, LaneFilter, first_lanes
 from hookgw.records.problems import Problem, ProblemGroup, ProblemReport, Repair, group_problems
-from hookgw.records.shards import shard_of
+from hookgw.records.shards import SHARDS, shard_of
 from hookgw.store import DeliverySummary
 
 CLOCKS_APART = 5.0
@@ -69,6 +75,11 @@ RESEND_WITHIN = 30.0
 
 SEND_WITHIN = 60.0
 """Seconds that sending a message may take: longer than a network has."""
+
+_NOT_CLOSED = tuple(one for one in ConnectionState if one is not ConnectionState.CLOSE)
+
+MOST_GROUPED = 2_000
+"""The most problems that are grouped."""
 
 MOST_REPORTED = 10_000
 """The most problems in a report for plugins."""
@@ -121,6 +132,13 @@ class InstanceConnections:
         return InstanceConnection(close_reason="Its node does not answer, or it moves to another node.")
 
 
+class WaitingCodes(NamedTuple):
+    """The codes that wait to be scanned, by the names of their instances; and the silent nodes."""
+
+    codes: list[WaitingCode]
+    silent: list[str]
+
+
 class NodeState(NamedTuple):
     """A node, in the list of nodes.
 
@@ -151,6 +169,7 @@ class Overview(NamedTuple):
         nodes: none without a fleet.
         silent: the nodes that did not answer.
         refusing: the silent nodes that refused to answer: a clock may be wrong.
+        codes: how many accounts show a code to scan.
     """
 
     periods: list[Counts]
@@ -160,6 +179,7 @@ class Overview(NamedTuple):
     nodes: list[NodeState]
     silent: list[str]
     refusing: list[str]
+    codes: int = 0
 
 
 class Views:
@@ -221,6 +241,43 @@ class Views:
             found |= part.connections
         return InstanceConnections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
 
+    async def codes(self, among: tuple[str, ...] | None) -> WaitingCodes:
+        """Return the codes of instances, ``None`` for all, that wait to be scanned."""
+        gathered = await self.nodes.ask(CODES, CodesAsked(among), instances=among)
+        found = [one for part in gathered.parts.values() for one in part.codes]
+        return WaitingCodes(sorted(found, key=lambda one: one.instance), gathered.silent)
+
+    async def matching(
+        self,
+        instances: Sequence[Instance],
+        *,
+        state: ConnectionState | None = None,
+        digits: str = "",
+        is_failing: bool = False,
+    ) -> list[Instance]:
+        """Return those of some instances that match one thing, in their order.
+
+        Args:
+            state: of the connection, as :class:`InstanceConnections` has it.
+            digits: a part of the account's number.
+            is_failing: whether a webhook of it must fail.
+        """
+        # Closed connections are most of them, or none: nodes name all others.
+        states: list[ConnectionState] | None = None
+        if state is not None:
+            states = [state] if state is not ConnectionState.CLOSE else [*_NOT_CLOSED]
+        gathered = await self.nodes.ask(MATCHING, MatchingAsked(states, digits, is_failing))
+        names = {name for part in gathered.parts.values() for name in part.names}
+        if state is None or state is ConnectionState.OPEN:
+            return [one for one in instances if one.name in names]
+        known = {shard for part in gathered.parts.values() for shard in part.shards}
+        if len(known) < SHARDS:
+            # On a silent node, or on its way to another one.
+            unknown = {one.name for one in instances if one.connected and shard_of(one.name) not in known}
+            names |= unknown
+        is_closed = state is ConnectionState.CLOSE
+        return [one for one in instances if (one.name in names) is not is_closed]
+
     async def overview(self, among: tuple[str, ...] | None, most: int) -> Overview:
         """Return the overview, with at most ``most`` problems.
 
@@ -269,12 +326,39 @@ class Views:
             nodes,
             gathered.silent,
             gathered.refusing,
+            sum(part.codes for part in parts),
         )
 
-    async def grouped(self, found: Overview) -> list[ProblemGroup]:
-        """Return the problems of an overview by their causes, what loses most first."""
+    async def grouped(self, found: Overview, *, with_mutes: bool) -> list[ProblemGroup]:
+        """Return the problems of an overview by their causes, what loses most first.
+
+        Args:
+            with_mutes: mutes are for those who see everything; others see all of their problems.
+        """
         of_nodes = (msgspec.structs.replace(problem, node=name) for name, problem in found.system)
-        return group_problems([*of_nodes, *found.problems], await self.mutes.all(), self._clock.wall())
+        mutes = await self.mutes.all() if with_mutes else {}
+        return group_problems([*of_nodes, *found.problems], mutes, self._clock.wall())
+
+    async def problem_groups(
+        self, among: tuple[str, ...] | None, *, with_mutes: bool
+    ) -> tuple[list[ProblemGroup], list[str]]:
+        """Return the present problems as :meth:`grouped` does, and the nodes that did not answer.
+
+        Args:
+            among: only of these instances; ``None`` for everything.
+        """
+        found = await self.overview(among, MOST_GROUPED)
+        return await self.grouped(found, with_mutes=with_mutes), found.silent
+
+    async def problem_group(
+        self, name: str, among: tuple[str, ...] | None, *, with_mutes: bool
+    ) -> ProblemGroup:
+        """Return one of :meth:`problem_groups` by its id; raise ``NotFound`` if there is none now."""
+        groups, _ = await self.problem_groups(among, with_mutes=with_mutes)
+        for group in groups:
+            if group.id == name:
+                return group
+        raise NotFound.of("problem.over", "This problem is over.")
 
     async def repair(self, repair: Repair, places: Sequence[tuple[str, str]]) -> RepairPart:
         """Repair webhooks and instances, each on its node; see :class:`RepairAsked`."""
@@ -319,7 +403,7 @@ class Views:
                 instance=instance,
             )
         if part.refused:
-            raise Unavailable(*part.refused)
+            raise Unavailable(*received(part))
 
     async def resend(
         self, deliveries: Sequence[tuple[str, str]], *, without_global: bool
@@ -366,7 +450,7 @@ class Views:
             raise elsewhere
         for part in gathered.parts.values():
             if part.refused:
-                raise (Conflict if part.is_settled else Unavailable)(*part.refused)
+                raise (Conflict if part.is_settled else Unavailable)(*received(part))
         return (await self._history.find(instance, found.id)).summary
 
     async def pass_on_reports(self, states: ConnectionStates) -> NoReturn:

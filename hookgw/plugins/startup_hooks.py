@@ -22,6 +22,7 @@ from hookgw.kernel.masking import HoldsSecrets, mask_secrets
 from hookgw.kernel.schemes import HTTP_PORTS, no_plugin, scheme_of
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.sentences import Sentence, sentence_of
+from hookgw.plugins import discovery
 from hookgw.plugins.boundary import Boundary, sentence_from
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.contained_page import ContainedPage
@@ -589,6 +590,12 @@ class StartupHooks:
                     app.contain(implementation, self.boundary)
                 except PluginFailed as failure:
                     self._stop_or_switch_off(failure)
+
+    def may_refuse_routes(self) -> bool:
+        """Return whether :meth:`routes` could stop the start. hookgw's own plugin with routes does not."""
+        own = discovery.first_party_folder()
+        known = None if own is None else str(own / "alerts")
+        return any(self._infos[one.plugin].source != known for one in self._implementations["hookgw_routes"])
 
     def commands(self, group: click.Group) -> None:
         """Let plugins add commands to ``hookgw``; see :meth:`routes`."""

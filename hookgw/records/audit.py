@@ -68,6 +68,14 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_limited: bool = False
 
 
+def who(actor: Actor) -> str:
+    """Return an actor in words, without an address: not everybody who sees this may know it."""
+    if actor.kind in (ActorKind.HOOKGW, ActorKind.CONFIGURATION):
+        return actor.kind.value
+    instance = f" of {actor.instance}" if actor.instance else ""
+    return f"{actor.kind} {actor.name}{instance}" + (f", {actor.via}" if actor.via else "")
+
+
 HOOKGW = Actor(kind=ActorKind.HOOKGW)
 CONFIGURATION = Actor(kind=ActorKind.CONFIGURATION)
 

@@ -15,6 +15,8 @@ IDLE_LIMIT = 12 * 3600.0
 BOUND = "bound:"
 """Versions of hookgw that know neither people nor portals find no key by such a hash. They would take the
 session for one with all that the key may do."""
+PORTAL_PAGES = ("overview", "code")
+"""The pages with which a portal can begin. ``code`` is the code to scan."""
 _TOKEN_BYTES = 24
 _LINK_BYTES = 15
 
@@ -26,6 +28,7 @@ class Portal(msgspec.Struct, frozen=True, kw_only=True):
         reach, rights: within those of the key that made the link. ``rights`` are words of ``Rights``.
         ends_at: the end of the session, however much it is used, or of the link.
         return_url: where "Back to …" leads; empty for nowhere.
+        opens: the page with which it begins; a word of :data:`PORTAL_PAGES`.
         is_link: whether it is a link. Its token is in the link, and that of its session is another.
     """
 
@@ -33,6 +36,7 @@ class Portal(msgspec.Struct, frozen=True, kw_only=True):
     rights: tuple[str, ...]
     ends_at: float
     return_url: str = ""
+    opens: str = ""
     is_link: bool = False
 
     @property

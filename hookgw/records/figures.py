@@ -40,7 +40,8 @@ class Span(StrEnum):
 MINUTE, FIVE_MINUTES = 60, 300
 """Lengths of steps in seconds; those of more than a day ago are hours."""
 _SECONDS = {Span.HOUR: HOUR, Span.DAY: DAY, Span.WEEK: 7 * DAY, Span.MONTH: 30 * DAY}
-_STEPS = {Span.HOUR: FIVE_MINUTES, Span.DAY: FIVE_MINUTES, Span.WEEK: HOUR, Span.MONTH: 6 * HOUR}
+# 48 to 60 steps, for which a chart has room.
+_STEPS = {Span.HOUR: FIVE_MINUTES, Span.DAY: HOUR // 2, Span.WEEK: 3 * HOUR, Span.MONTH: 12 * HOUR}
 
 
 def bucket_of(duration: float) -> int:

@@ -12,6 +12,8 @@ from enum import IntEnum, StrEnum
 
 import msgspec
 
+from hookgw.records.registrations import GLOBAL_INSTANCE
+
 
 class ProblemKind(StrEnum):
     """What a problem is about.
@@ -148,6 +150,20 @@ class ProblemGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     problems: tuple[Problem, ...]
     mute: Mute | None = None
+
+    @property
+    def repairs(self) -> tuple[Repair, ...]:
+        """What can be done about it here; a webhook of the configuration is changed there."""
+        is_ours = any(one.instance not in ("", GLOBAL_INSTANCE) for one in self.problems)
+        return REPAIRS.get(self.kind, ()) if is_ours else ()
+
+    @property
+    def webhooks(self) -> int:
+        return sum(bool(one.label) for one in self.problems)
+
+    @property
+    def instances(self) -> int:
+        return len({one.instance for one in self.problems if one.instance})
 
     @property
     def loss(self) -> Loss:

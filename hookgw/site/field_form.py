@@ -26,8 +26,8 @@ def into_form(table: Iterable[Field], shown: Mapping[str, Any]) -> dict[str, Any
     """Return the form's values for a response: texts, and for checkboxes whether they are ticked."""
     values = {}
     for field, part, one in inputs_of(table):
-        value = shown[field.json]
-        entry = part.kind.into_form(value if part is field else value.get(part.json))
+        value = shown.get(field.json)  # responses do not have every field
+        entry = part.kind.into_form(value if part is field else (value or {}).get(part.json))
         if isinstance(entry, bytes):
             # The form must show all of it; indenting deeply nested values takes too much space.
             indented = shown_json(entry)
@@ -58,8 +58,7 @@ def from_form(table: Iterable[Field], form: Form) -> dict[str, Any]:
                 raise Invalid(
                     Sentence("form.field_refused", "{label}{reason}.", label=one.label, reason=error)
                 ) from None
-        if part is not field:
-            body.setdefault(field.spellings[0], {})[part.json] = value
-        elif value is not UNSET:
-            body[field.spellings[0]] = value
+        into = body if part is field else body.setdefault(field.spellings[0], {})
+        if value is not UNSET:
+            into[field.spellings[0] if part is field else part.json] = value
     return body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -17,7 +17,8 @@ count, and the buckets of the receiver's time and of the whole way, or -1.
 A registration is a number or an id, as the engine has it.
 """
 
-# Events of an instance, without a registration; deliveries of them; dead letters without an attempt.
+# Events of an instance, each with a delivery to the registration, if there is one; further deliveries of
+# events; dead letters without an attempt.
 ACCEPTED, WANTED, BURIED = 0, 1, 2
 # Deliveries, each with its last attempt; of those that stay pending, the attempt.
 _PENDING, DELIVERED, _DEAD, _DROPPED = 3, 4, 5, 6
@@ -56,23 +57,33 @@ def encode_news(at: float, entries: Sequence[Entry]) -> str:
     return _encode((int(at), entries)).decode()
 
 
-def count(counts: FigureCounts, what: int, number: int, receiver: int, whole: int) -> None:
-    """Count an entry of the news."""
-    if what < _PENDING:
-        if what == BURIED:
-            counts.dead += number
-        else:
-            counts.accepted += number
-        return
-    if what == DELIVERED:
-        counts.delivered += 1
-    elif what == _DEAD:
-        counts.dead += 1
-    elif what == _DROPPED:
-        counts.dropped += 1
-    if number:
-        counts.failed[number] = counts.failed.get(number, 0) + 1
-    if receiver >= 0:
-        counts.receiver[receiver] = counts.receiver.get(receiver, 0) + 1
-    if whole >= 0:
-        counts.whole[whole] = counts.whole.get(whole, 0) + 1
+def count(  # noqa: C901 -- reads once from top to bottom
+    counts: Mapping[tuple[int | str, int], FigureCounts], entries: Iterable[Entry]
+) -> dict[tuple[int | str, int], int]:
+    """Count entries by registration and instance; return how many further deliveries there were."""
+    further: dict[tuple[int | str, int], int] = {}
+    # No function for one entry: there are two for each event.
+    for what, registration, instance, number, receiver, whole in entries:
+        found = counts[registration, instance]
+        if what == DELIVERED:
+            found.delivered += 1
+            if whole >= 0:
+                found.whole[whole] = found.whole.get(whole, 0) + 1
+        elif what == ACCEPTED:
+            found.accepted += number
+            continue
+        elif what == WANTED:
+            further[registration, instance] = further.get((registration, instance), 0) + number
+            continue
+        elif what == BURIED:
+            found.dead += number
+            continue
+        elif what == _DEAD:
+            found.dead += 1
+        elif what == _DROPPED:
+            found.dropped += 1
+        if number:
+            found.failed[number] = found.failed.get(number, 0) + 1
+        if receiver >= 0:
+            found.receiver[receiver] = found.receiver.get(receiver, 0) + 1
+    return further

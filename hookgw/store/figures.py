@@ -17,7 +17,7 @@ was killed.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -30,15 +30,12 @@ from hookgw.records.figures import FIVE_MINUTES, GATEWAY, MINUTE, FigureCounts, 
 from hookgw.records.instances import is_retired
 from hookgw.records.registrations import GLOBAL_INSTANCE, is_global
 from hookgw.records.rhythms import HOUR
+from hookgw.store import steps
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.figure_news import Entry, count, decode_news
 from hookgw.store.reader import C, C_contra, ConnectionReader
 
-FOLD_STEP = 2000
-"""News that are folded in one commit."""
-ROLL_STEP = 500
-"""Rows that become hours in one commit."""
 ROW_BYTES = 100
 """What a row takes beside its ``more``, about; and that has as much."""
 REST = 0.01
@@ -142,7 +139,7 @@ class SteppedFigures(Generic[C, Tx]):
     async def fold_figures(self, tags: Mapping[str, Collection[str]]) -> bool:
         while True:
             folded = await self._commits.call(partial(self._fold, tags=tags))
-            if folded is None or folded < FOLD_STEP:
+            if folded is None or folded < steps.STEP:
                 return folded is not None
             await trio.sleep(REST)
 
@@ -215,7 +212,7 @@ class SteppedFigures(Generic[C, Tx]):
                 await trio.sleep(REST)
 
     def _roll(self, transaction: Tx, step: int, before: int) -> None:
-        rows = self._sql.take_oldest(transaction, step, before, ROLL_STEP)
+        rows = self._sql.take_oldest(transaction, step, before, steps.STEP)
         hours: defaultdict[Place, FigureCounts] = defaultdict(FigureCounts)
         for row in rows:
             hours[Place(HOUR, row.at - row.at % HOUR, row.holder)].add(_counts_of(row))
@@ -223,7 +220,7 @@ class SteppedFigures(Generic[C, Tx]):
             self._unmeasured += merge(self._sql, transaction, hours) * ROW_BYTES
 
     async def _remove_hours(self, before: int) -> None:
-        take = partial(self._sql.take_oldest, step=HOUR, before=before, limit=ROLL_STEP)
+        take = partial(self._sql.take_oldest, step=HOUR, before=before, limit=steps.STEP)
         while (oldest := await self._oldest(HOUR)) is not None and oldest < before:
             await self._commits.call(take)
             await trio.sleep(REST)
@@ -240,7 +237,7 @@ def fold(
     sql: FigureStatements[Any, Tx], transaction: Tx, tags: Mapping[str, Collection[str]]
 ) -> Folded | None:
     """Fold the next news; ``None`` if another node folds."""
-    text = sql.take_news(transaction, FOLD_STEP)
+    text = sql.take_news(transaction, steps.STEP)
     if text is None:
         return None
     news = decode_news(text)
@@ -258,7 +255,7 @@ def fold_rest(sql: FigureStatements[Any, Tx], transaction: Tx) -> None:
         pass
 
 
-def _by_holder(
+def _by_holder(  # noqa: C901 -- reads once from top to bottom
     sql: FigureStatements[Any, Tx],
     transaction: Tx,
     news: Sequence[tuple[int, Sequence[Entry]]],
@@ -266,32 +263,37 @@ def _by_holder(
 ) -> Mapping[tuple[int, int, Holder], FigureCounts]:
     """Add up news by steps and holders."""
     # First by what the entries name, which are many, and then by those who have figures.
-    minutes: defaultdict[tuple[int, int | str, int], FigureCounts] = defaultdict(FigureCounts)
+    minutes: dict[int, defaultdict[tuple[int | str, int], FigureCounts]] = {}
+    further: Counter[tuple[int, int | str, int]] = Counter()
     for at, entries in news:
         minute = at - at % MINUTE
-        for what, registration, instance, number, receiver, whole in entries:
-            count(minutes[minute, registration, instance], what, number, receiver, whole)
-    registrations = {registration for _, registration, _ in minutes if registration}
-    ids, names = sql.names_of(transaction, registrations, {instance for _, _, instance in minutes})
+        if minute not in minutes:
+            minutes[minute] = defaultdict(FigureCounts)
+        for pair, number in count(minutes[minute], entries).items():
+            further[minute, *pair] += number
+    pairs = {pair for counts in minutes.values() for pair in counts}
+    ids, names = sql.names_of(transaction, {one for one, _ in pairs if one}, {one for _, one in pairs})
     found: defaultdict[tuple[int, int, Holder], FigureCounts] = defaultdict(FigureCounts)
-    for (minute, registration, instance), counts in minutes.items():
+    for minute, by_pair in minutes.items():
         five = minute - minute % FIVE_MINUTES
-        name, registration_id = names.get(instance), ids.get(registration)
-        is_left = name is not None and not is_retired(name)
-        if registration_id is not None:
-            if is_left:
-                found[FIVE_MINUTES, five, Holder("webhook", registration_id)].add(counts)
-            # The event of what the webhook wanted is an entry of its own.
-            counts.accepted = 0
-        if name == GLOBAL_INSTANCE:  # operational events are hookgw's own
-            continue
-        found[MINUTE, minute, GATEWAY].add(counts)
-        # Keys of an instance see nothing of webhooks that hear all of them.
-        if name is None or not is_left or (registration_id is not None and is_global(registration_id)):
-            continue
-        found[FIVE_MINUTES, five, Holder("instance", name)].add(counts)
-        for tag in tags.get(name, ()):
-            found[MINUTE, minute, Holder("tag", tag)].add(counts)
+        for (registration, instance), counts in by_pair.items():
+            name, registration_id = names.get(instance), ids.get(registration)
+            is_left = name is not None and not is_retired(name)
+            if registration_id is not None and is_left:
+                webhook = found[FIVE_MINUTES, five, Holder("webhook", registration_id)]
+                webhook.add(counts)
+                webhook.accepted += further[minute, registration, instance]
+            if name == GLOBAL_INSTANCE:  # operational events are hookgw's own
+                continue
+            found[MINUTE, minute, GATEWAY].add(counts)
+            if name is None or not is_left:
+                continue
+            if registration_id is not None and is_global(registration_id):
+                # Keys of an instance see nothing of webhooks that hear all of them.
+                counts = FigureCounts(accepted=counts.accepted)
+            found[FIVE_MINUTES, five, Holder("instance", name)].add(counts)
+            for tag in tags.get(name, ()):
+                found[MINUTE, minute, Holder("tag", tag)].add(counts)
     return found
 
 

@@ -232,7 +232,7 @@ class SteppedHistory(ABC, Generic[C, Tx]):
                 return DeliveryPage(found, f"dlv_{before}")
             # A disk that is not in memory may take a thousand times as long for a row.
             if part.seconds < searches.PART_SECONDS / 2:
-                rows *= 2
+                rows = min(rows * 2, searches.MOST_ROWS)
             elif part.seconds > searches.PART_SECONDS * 2:
                 rows = max(searches.LEAST_ROWS, rows // 2)
 

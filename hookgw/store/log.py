@@ -159,7 +159,13 @@ class Sought(msgspec.Struct, frozen=True):
         if named := None if query.person is None else person(query.person):
             texts.append((named.part, named.escape))
         spelled = tuple(tuple(one.encode("utf-8", "surrogatepass") for one in each) for each in texts)
-        return cls(_names_of(query.chat), _names_of(query.sender), message, spelled, named)
+        chat = _names_of(query.chat) + tuple(map(plain_jid, query.chat_names))
+        return cls(chat, _names_of(query.sender), message, spelled, named)
+
+    @property
+    def is_hashed(self) -> bool:
+        """Whether entries say of most events whether they match."""
+        return bool(self.chat or self.sender or self.message)
 
     def conditions(self) -> Iterator[tuple[str, list[int]]]:
         """Yield the columns of entries that must have one of some values."""
@@ -173,7 +179,7 @@ class Sought(msgspec.Struct, frozen=True):
             return False
         if self.person is not None and not names_person(data, self.person):
             return False
-        if not (self.chat or self.sender or self.message):
+        if not self.is_hashed:
             return True
         found = subjects_in(data, account)
         return all(
@@ -380,7 +386,7 @@ class SteppedLog(Generic[C, Tx]):
             await trio.sleep(INDEX_REST)
         return done
 
-    async def list_events(self, query: EventQuery) -> EventPage:
+    async def list_events(self, query: EventQuery) -> EventPage:  # noqa: C901 -- reads once from top to bottom
         state = await self._lists.run(partial(self._sql.read_state, query=query))
         place = self._place_of(query.cursor, state.generation)
         sought = Sought.of(query)
@@ -400,6 +406,9 @@ class SteppedLog(Generic[C, Tx]):
                 wanted = query.limit + 1 - len(found)
                 is_all = query.takes_all and search == self._sql.search_entries
                 most = max(wanted, searches.LEAST_ROWS) if is_all else rows
+                if sought.is_hashed and (search == self._sql.search_tail or query.instance is None):
+                    # Without entries, the payloads are looked through here: not one or two at a time.
+                    wanted = max(wanted, searches.LEAST_ROWS)
                 look = partial(search, search=LogSearch(query, sought, *bounds, most, wanted))
                 part = await self._lists.run(look)
                 for behind, event in part.found:
@@ -415,7 +424,7 @@ class SteppedLog(Generic[C, Tx]):
                     return page(state.cursor(part.next), searched=_seconds(part.searched))
                 bounds = (part.next, until) if query.is_oldest_first else (after, before(part.next))
                 if part.seconds < searches.PART_SECONDS / 2:
-                    rows *= 2
+                    rows = min(rows * 2, searches.MOST_ROWS)
                 elif part.seconds > searches.PART_SECONDS * 2:
                     rows = max(searches.LEAST_ROWS, rows // 2)
         return page(None)

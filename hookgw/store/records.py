@@ -211,6 +211,7 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
         instance: ``None`` for all instances, or those of ``among``.
         chat, sender: by any spelling of the name; of a number without an ``@``, both that name and the person
             on WhatsApp.
+        chat_names: further names of that chat.
         message: the network's id of a message.
         text: events with this text in their payload, in the spelling of JSON.
         person: payloads that name this person, by the rule of erasures.
@@ -225,6 +226,7 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
     among: tuple[str, ...] | None = None
     kinds: tuple[str, ...] = ()
     chat: str | None = None
+    chat_names: tuple[str, ...] = ()
     sender: str | None = None
     message: str | None = None
     text: str | None = None
@@ -238,7 +240,7 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
 
     # What a person is called, and what they wrote, is nothing for a log.
-    __repr__ = repr_without("chat", "sender", "text", "person")
+    __repr__ = repr_without("chat", "chat_names", "sender", "text", "person")
 
     @property
     def takes_all(self) -> bool:

@@ -15,6 +15,7 @@ LIST_SECONDS = 1.0
 # PART_SECONDS: others take turns in between.
 FIRST_ROWS = 1_000
 LEAST_ROWS = 100
+MOST_ROWS = 2**20
 PART_SECONDS = 0.01
 
 RECENT = 15.0

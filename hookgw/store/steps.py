@@ -39,8 +39,9 @@ from hookgw.store.records import (
 )
 from hookgw.store.shelves import ShelvedRecords
 
-# How many deliveries are parked, dropped or moved in one commit: some milliseconds, in which all other writes
-# wait. Steps of five times as many are as fast in all, but others wait for five times as long.
+# How many deliveries are parked, dropped or moved in one commit, and how many commits are counted in
+# figures: some milliseconds, in which all other writes wait. Steps of five times as many are as fast in all,
+# but others wait for five times as long.
 STEP = 500
 
 # How many deliveries are replayed in one commit. Each changes more indexes than one that is moved.

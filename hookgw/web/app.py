@@ -1,4 +1,7 @@
-"""The application: the routes of every resource, one authentication check, one shape of errors."""
+"""The application: what every request passes before a fast path or a route answers it.
+
+It knows nothing of Quart, whose routes (:mod:`hookgw.web.routing`) may be loaded after the server listens.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from urllib.parse import unquote
 
 import structlog
 import trio
-from quart_trio import QuartTrio
 
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.proxy_people import ProxyPeople
@@ -20,14 +22,10 @@ from hookgw.fleet.all_nodes import PATH as QUESTIONS
 from hookgw.kernel.errors import Unauthorized
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.web.auth import is_dashboard, shown_key
 from hookgw.web.cors import CrossOrigin
 from hookgw.web.fleet_questions import FleetQuestions
-from hookgw.web.forwarding import forwarding_of
-from hookgw.web.plugin_routes import PluginRoutes
-from hookgw.web.request_body import CheckedRequest
+from hookgw.web.no_forwarding import forwarding_of
 from hookgw.web.server.body_memory import COPIES, BodyMemory
 from hookgw.web.server.client import REQUEST, client_of
 from hookgw.web.server.errors import error_body, shown_path
@@ -36,6 +34,7 @@ from hookgw.web.server.response_memory import ResponseMemory
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
+    from hookgw.web.routing import Routing
 
 logger = structlog.get_logger("hookgw.api")
 
@@ -79,17 +78,21 @@ class FastPath(Protocol):
     async def respond(self, exchange: RequestResponse) -> None: ...
 
 
-class Application(QuartTrio):
-    """The HTTP API of one gateway; :func:`create_app` makes it."""
+class Application:
+    """The HTTP API of one gateway (ASGI).
 
-    request_class = CheckedRequest
+    Args:
+        fast_paths: handle their requests from the start. All others wait for :meth:`use_routing`.
+    """
 
-    def __init__(self, gateway: Gateway) -> None:
-        super().__init__("hookgw.web", static_folder=None)
+    def __init__(self, gateway: Gateway, *fast_paths: FastPath) -> None:
         server = gateway.settings.server
         self._gateway = gateway
         self._base_path = server.base_path
-        self._fast_paths: tuple[FastPath, ...] = ()
+        self._fast_paths = fast_paths
+        self._routing: Routing | None = None
+        self.routed = trio.Event()
+        """Set once there are routes."""
         self._limit = max(server.max_body, server.max_batch_body, server.max_upload)
         self.active = ActiveRequests(server.max_requests)
         self.beginning = TurnLock()
@@ -115,20 +118,19 @@ class Application(QuartTrio):
         self._people = ProxyPeople(gateway.settings.auth)
         self._next_warning = 0.0
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
-        # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
-        self.config["MAX_CONTENT_LENGTH"] = None
-        self.config["BODY_TIMEOUT"] = None  # ClientTimeouts does this without a cancel scope per request
-        self.url_map.strict_slashes = False
-        self.url_map.merge_slashes = False  # werkzeug would redirect, to a host that the client names
 
-    async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await super().asgi_app(scope, receive, send)
-            return
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        routing = self._routing
+        if routing is not None and routing.has_middleware:
+            await routing(scope, receive, send)  # which calls respond()
+        else:
+            await self.respond(scope, receive, send)
+
+    async def respond(self, scope: Any, receive: Any, send: Any, *, has_middleware: bool = False) -> None:
+        """Respond to a request, below a plugin's middleware if there is one."""
         base, is_outside = self._base_path, self._read_path(scope)
         path = scope["path"]
-        # Quart's documentation has plugins put their middleware there.
-        client = client_of(scope, receive, send, has_middleware="asgi_app" in vars(self))
+        client = client_of(scope, receive, send, has_middleware=has_middleware)
         exchange = RequestResponse(
             scope,
             client,
@@ -160,12 +162,15 @@ class Application(QuartTrio):
             if fast_path.matches(scope):
                 await self._run(exchange, partial(fast_path.respond, exchange))
                 return
+        await self.routed.wait()
         await self._wait_turn(scope)
         if base:
             # As ASGI has it: Quart puts the prefix before the path to which it redirects.
             scope["root_path"], scope["path"] = base, base + path
         try:
-            await self._run(exchange, partial(super().asgi_app, scope, exchange.receive, exchange.send))
+            await self._run(
+                exchange, partial(self.routing.respond_by_route, scope, exchange.receive, exchange.send)
+            )
         finally:
             await self._forwarding.close_response(exchange)  # noqa: ASYNC102 -- it shields and bounds itself
 
@@ -280,28 +285,26 @@ class Application(QuartTrio):
         finally:
             self._forwarding.close()
 
-    def install_forwarding(self) -> None:
+    def install_forwarding(self, routing: Routing) -> None:
         """Forward calls for instances of other nodes. The key is checked before."""
-        self._forwarding.install(self)
+        self._forwarding.install(routing)
 
-    def expect_plugins(self) -> None:
-        """Call this after hookgw's own routes were added, and before those of plugins are."""
-        self._plugin_routes = PluginRoutes(self)
-        self._own_checks = self._count_checks()
+    def use_routing(self, routing: Routing) -> None:
+        """Let routes answer what no fast path handles, from now on. All of them were added."""
+        # If plugins added request hooks, these must see every request.
+        if routing.has_request_hooks:
+            self.use_fast_paths()
+        self._routing = routing
+        self.routed.set()
 
-    def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
-        self._plugin_routes.contain(added_by, boundary)
+    @property
+    def routing(self) -> Routing:
+        """The routes; call it once there are any."""
+        assert self._routing is not None  # noqa: S101 -- the caller knows
+        return self._routing
 
     def use_fast_paths(self, *fast_paths: FastPath) -> None:
-        """Let fast paths handle their requests. Call this after all routes were added."""
-        # The fast path bypasses Quart. If plugins added request hooks, these must see every request, so there
-        # is no fast path then. Hooks of our own are there: the authentication check, and in a fleet the
-        # forwarding, which the fast paths do themselves; and the check of lists.
-        others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
-        self._fast_paths = () if self._count_checks() > self._own_checks or any(others) else fast_paths
-
-    def _count_checks(self) -> int:
-        return sum(map(len, self.before_request_funcs.values()))
+        self._fast_paths = fast_paths
 
     @property
     def uses_fast_paths(self) -> bool:

@@ -1,4 +1,4 @@
-"""Authentication and authorization: one check in front of every route, so that no route can forget it.
+"""Authentication and authorization. :mod:`hookgw.web.route_auth` applies them to every route.
 
 Each route declares what it needs (:mod:`hookgw.web.needs`). The checks come in the order 401, 403, 404, 400:
 a caller whose key does not reach an instance does not learn whether the instance exists.
@@ -11,14 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from quart import g, request
-from quart_trio import QuartTrio
-from werkzeug.exceptions import MethodNotAllowed
-from werkzeug.routing import Rule
-
 from hookgw.auth.keyring import KeyHolder
 from hookgw.core.access import check_global, check_reach, check_right
-from hookgw.core.audit import act_as, holder_as_actor
 from hookgw.core.ingest_url import INGEST_PATH
 from hookgw.core.registry import Registry
 from hookgw.kernel.errors import StorageUnavailable, Unauthorized
@@ -26,9 +20,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_LABEL
-from hookgw.web.needs import ANY_KEY, OPEN, OPEN_PREFIX, Need, Scope, need_of
-from hookgw.web.openapi.describe import operation_of
-from hookgw.web.request_body import current_exchange
+from hookgw.web.needs import Need, Scope
 from hookgw.web.server.exchange import RequestResponse
 
 if TYPE_CHECKING:
@@ -52,53 +44,6 @@ DASHBOARD_PATH = "/dashboard"
 
 def is_dashboard(path: str) -> bool:
     return path == DASHBOARD_PATH or path.startswith(f"{DASHBOARD_PATH}/")
-
-
-def need_of_view(app: QuartTrio, rule: Rule) -> Need:
-    """Return what a route needs; the dashboard's pages check their sessions themselves."""
-    if is_dashboard(rule.rule):
-        return OPEN
-    view = app.view_functions.get(rule.endpoint)
-    operation = None if view is None else operation_of(view)
-    return need_of(None if operation is None else operation.needs, rule.rule, rule.arguments)
-
-
-def is_open_otherwise(app: QuartTrio) -> bool:
-    """Return whether the current path, which has no such method, is open with another one: that is a 405."""
-    error = request.routing_exception
-    if not isinstance(error, MethodNotAllowed) or not error.valid_methods:
-        return False
-    adapter: Any = app.create_url_adapter(request)
-    rule, _ = adapter.match(method=next(iter(error.valid_methods)), return_rule=True)
-    return need_of_view(app, rule) is OPEN
-
-
-def install_auth(app: QuartTrio, gateway: Gateway) -> None:
-    """Check before every route what its declaration says that it needs."""
-
-    @app.before_request
-    async def check_key() -> None:
-        rule: Any = request.url_rule
-        scope: Any = request.scope
-        exchange = current_exchange()
-        # Before any refusal, so that refused requests are counted by route, too.
-        exchange.route = rule.rule if rule is not None else None
-        if rule is not None:
-            need = need_of_view(app, rule)
-        elif is_dashboard(request.path) or request.path.startswith(OPEN_PREFIX) or is_open_otherwise(app):
-            need = OPEN  # so that a plugin's path says no less when the plugin is off
-        else:
-            need = ANY_KEY  # any caller with a key may learn that a route does not exist
-        if need.scope is Scope.OPEN:
-            return
-        await learn_key(gateway, exchange)
-        holder = g.holder = authenticate(gateway, exchange)
-        client = scope["client"]
-        act_as(holder_as_actor(holder, client[0] if client else None, scope.get(VIA, "")))
-        # The names that the route matched, not the raw path: another spelling of it must not open anything.
-        variables = request.view_args or {}
-        check_need(gateway.registry, holder.principal, need, variables)
-        check_reach_again(gateway, exchange, holder, variables.get("instance"))
 
 
 def check_reach_again(
@@ -233,5 +178,7 @@ def current_principal() -> Principal:
 
 
 def current_holder() -> KeyHolder:
+    from quart import g  # here, because the fast paths use this module before Quart is loaded
+
     holder: KeyHolder = g.holder
     return holder

@@ -16,14 +16,8 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.form_text import decode_form_text
 from hookgw.kernel.json_fields import show_name
 from hookgw.kernel.json_text import decode_strict
-from hookgw.web.request_body import (
-    MAX_VALUES,
-    content_type,
-    current_exchange,
-    parse_in_turns,
-    read_body,
-    read_parsed,
-)
+from hookgw.web.body import MAX_VALUES, content_type, parse_in_turns, read_body
+from hookgw.web.request_body import current_exchange, read_parsed
 from hookgw.web.server.errors import JSON
 
 T = TypeVar("T")

@@ -22,8 +22,9 @@ from hookgw.kernel.sentences import Sentence
 from hookgw.records.fleet import FleetMember
 from hookgw.records.sentences import TOO_MANY_LIVE_PAGES
 from hookgw.records.shards import shard_of
+from hookgw.web.body import MAX_VALUES, in_one_part, read_body
 from hookgw.web.call_places import CallPlace, place_of
-from hookgw.web.request_body import MAX_VALUES, current_exchange, in_one_part, read_body
+from hookgw.web.request_body import current_exchange
 from hookgw.web.server.errors import VERSION_HEADER
 from hookgw.web.server.exchange import BrokenOff, RequestResponse
 
@@ -51,22 +52,6 @@ _OF_SERVER = _HOP_BY_HOP | {"date", "x-content-type-options", VERSION_HEADER[0].
 """Headers of a response that the server of this node writes."""
 
 _UNREACHABLE = Sentence.declared("node.unreachable", "The node {name} cannot be reached.")
-
-
-class NoForwarding:
-    """Forwards nothing, on a node that has every instance; see :class:`Forwarder`."""
-
-    def install(self, app: Quart) -> None:
-        pass
-
-    def admit(self, exchange: RequestResponse) -> None:
-        pass
-
-    async def close_response(self, exchange: RequestResponse) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class Forwarder:
@@ -288,11 +273,6 @@ class Forwarder:
         finally:
             if is_stream:
                 self._streams -= 1
-
-
-def forwarding_of(gateway: Gateway) -> Forwarder | NoForwarding:
-    """Return what forwards the requests of a gateway."""
-    return NoForwarding() if gateway.peers is None else Forwarder(gateway, gateway.peers)
 
 
 async def _name_in(body: bytes, exchange: RequestResponse) -> object:

@@ -16,7 +16,7 @@ from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.web.auth import DASHBOARD_PATH, is_dashboard
 from hookgw.web.request_body import reserve
-from hookgw.web.server.errors import error_response
+from hookgw.web.route_errors import error_response
 from hookgw.web.server.response_memory import ONE
 
 _READS = ("GET", "HEAD")

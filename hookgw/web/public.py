@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from hookgw.web import app
 from hookgw.web.auth import *
+from hookgw.web.body import *
 from hookgw.web.call_places import *
 from hookgw.web.content_encoding import *
 from hookgw.web.cors import *
 from hookgw.web.first_headers import *
 from hookgw.web.gzipped import *
+from hookgw.web.languages import *
 from hookgw.web.lists import *
 from hookgw.web.needs import *
 from hookgw.web.openapi.components import *
@@ -19,6 +21,9 @@ from hookgw.web.openapi.routes import *
 from hookgw.web.pages import *
 from hookgw.web.request_body import current_exchange as current_exchange
 from hookgw.web.request_body import reserve as reserve
+from hookgw.web.route_auth import *
+from hookgw.web.route_errors import *
+from hookgw.web.routing import *
 from hookgw.web.server import response_memory
 from hookgw.web.server.asgi_client import *
 from hookgw.web.server.body_memory import *

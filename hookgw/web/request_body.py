@@ -1,39 +1,36 @@
-"""Request bodies: JSON only, read in chunks, with the limit enforced while reading."""
+"""The current request in Quart: its exchange, its JSON body and its response."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator
-from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Generator
+from typing import Any, TypeVar
 
 import msgspec
-import trio
 from quart import Response, g, request
 from quart_trio.wrappers import TrioRequest
 from quart_trio.wrappers.request import TrioBody
 
-from hookgw.core.long_work import run_in_slices
-from hookgw.kernel.errors import Invalid, TooLarge, UnsupportedContentType
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.long_json import finish
-from hookgw.kernel.units import Size
-from hookgw.records.sentences import BODY_REFUSED, BODY_TOO_LONG
-from hookgw.web.content_encoding import GzipDecoder, ListedHeaders, is_gzip
+from hookgw.records.sentences import BODY_REFUSED
+from hookgw.web.body import (
+    MAX_VALUES,
+    check_key_again,
+    content_type,
+    has_body,
+    in_one_part,
+    parse_in_turns,
+    read_body,
+)
 from hookgw.web.server.client import REQUEST
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.exchange import RequestResponse
 
 T = TypeVar("T")
 
-NDJSON = "application/x-ndjson"
-# No request but an emit needs more. Reading the fields of a registration takes longer than decoding them.
-MAX_VALUES = 20_000
 # Bytes of a body that is decoded at once.
 _SHORT = 4096
-
-
-class Headers(ListedHeaders, Protocol):
-    def get(self, name: str, /) -> str | None: ...
 
 
 def current_exchange() -> RequestResponse:
@@ -56,114 +53,6 @@ async def network_response(answer: Any) -> Response:
     body = msgspec.json.encode(answer)
     await reserve(len(body))  # the network decides how long it is, within the limit of its answers
     return Response(body, content_type=JSON)
-
-
-def content_type(headers: Headers, *accepted: str) -> str:
-    """Return the content type of the body, one of the accepted ones.
-
-    Raises:
-        Invalid: there is no body.
-        UnsupportedContentType: the content type is another one or missing, or the charset is not UTF-8.
-    """
-    given = headers.get("content-type") or ""
-    name, charset = _name_and_charset(given)
-    if name in accepted and charset in ("utf-8", "utf8"):
-        return name
-    if not given and not has_body(headers):
-        raise Invalid.of("body.empty", "The body is empty; send JSON.")
-    # A missing content type is refused too: clients send one, and a client that forgets it learns so at once.
-    wanted = " or ".join(accepted)
-    raise UnsupportedContentType.of(
-        "body.content_type",
-        "The content type must be {wanted} in UTF-8, not {given!r}.",
-        wanted=wanted,
-        given=given[:100],
-    )
-
-
-@lru_cache(maxsize=64)  # a producer sends the same one with each event
-def _name_and_charset(given: str) -> tuple[str, str]:
-    name, *parameters = given.lower().split(";")
-    charset = "utf-8"
-    for parameter in reversed(parameters):  # the first charset counts
-        key, _, value = parameter.partition("=")
-        if key.strip() == "charset":
-            charset = value.strip().strip('"')
-    return name.strip(), charset
-
-
-def has_body(headers: Headers) -> bool:
-    return headers.get("transfer-encoding") is not None or headers.get("content-length") not in (None, "0")
-
-
-async def read_body(  # noqa: C901 -- reads once from top to bottom
-    headers: Headers, chunks: AsyncIterable[bytes] | None, limit: int, exchange: RequestResponse
-) -> bytes:
-    """Read the whole body. The connection's timeouts limit the time.
-
-    Args:
-        chunks: the parts of the body as they arrive; ``None`` on a fast path, which has no other receiver.
-        limit: the most bytes, both as received and decoded.
-        exchange: counts the decoded bytes.
-
-    Raises:
-        TooLarge: the body is larger; the rest of it was not read.
-        UnsupportedContentEncoding: the body is encoded, but not with gzip.
-        Invalid: the body does not match its content encoding.
-        Unauthorized: the caller's key was revoked while the body arrived.
-    """
-    decoder = None
-    if headers.get("content-encoding") is not None and is_gzip(headers):
-        decoder = GzipDecoder()
-    if exchange.announced is not None and exchange.announced > limit:
-        raise _too_large(limit)
-    if chunks is None:
-        # Nearly every body of an emit has arrived together with its head.
-        body = exchange.body_nowait() if decoder is None else None
-        if body is not None:  # as long as it was announced
-            check_key_again(exchange)
-            return body
-        chunks = exchange.chunks()
-    parts: list[bytes] = []
-    size = decoded = 0
-    async for chunk in chunks:
-        size += len(chunk)
-        if size > limit:
-            raise _too_large(limit)
-        if decoder is None:
-            parts.append(chunk)
-        else:
-            for piece in decoder.feed(chunk):
-                decoded += len(piece)
-                if decoded > limit:  # a bomb: no more of it is decoded
-                    raise _too_large(limit)
-                parts.append(piece)
-                await exchange.grow(len(piece))
-                await trio.lowlevel.checkpoint()
-    if decoder is not None:
-        decoder.finish()
-    check_key_again(exchange)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-async def parse_in_turns(exchange: RequestResponse, instance: str, steps: Generator[None, None, T]) -> T:
-    """Return the result of parsing a long body, which takes the instance's turns with other long work.
-
-    Raises:
-        Unauthorized: the caller's key was revoked meanwhile.
-    """
-    parsed = await run_in_slices(instance, steps)
-    check_key_again(exchange)
-    return parsed
-
-
-def check_key_again(exchange: RequestResponse) -> None:
-    """Check after a wait that the request's key is still valid; raise ``Unauthorized`` otherwise."""
-    # Names are reused. A client may hold its body back until its instance is deleted and another tenant has
-    # created one of the same name: the request must not reach that one.
-    check = exchange.check_key
-    if check is not None:
-        check()
 
 
 class CheckedBody(TrioBody):
@@ -206,14 +95,6 @@ async def kept_body() -> AsyncIterator[bytes]:
         parts.append(chunk)
         yield chunk
     current_exchange().whole_body = b"".join(parts)
-
-
-async def in_one_part(body: bytes) -> AsyncIterator[bytes]:
-    yield body
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(BODY_TOO_LONG(limit=Size(limit)))
 
 
 async def read_json(limit: int) -> Any:

@@ -15,7 +15,6 @@ from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument, kinds_option, label_option, tag_option
 from hookgw.command.output import (
     Column,
-    counted,
     json_option,
     printable,
     say,
@@ -25,6 +24,8 @@ from hookgw.command.output import (
     show_warnings,
     table_options,
 )
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 from hookgw.webhooks.fields import FIELDS, GRACE
 from hookgw.webhooks.filter_options import read_conditions, show_condition
 from hookgw.webhooks.tls_options import TLS_OPTIONS, take_tls
@@ -128,12 +129,12 @@ def update(
 ) -> None:
     """Change the given options of a registration, and nothing else."""
     if events and all_kinds:
-        raise click.UsageError("Use --kind or --all-kinds, not both.")
+        raise click.UsageError(_("Use --kind or --all-kinds, not both."))
     kinds = list(events) if events or all_kinds else None
     tls = take_tls(client, instance, label, fields)
     given = _given(events=kinds, tls=tls, **fields)
     if not given:
-        raise click.UsageError("Name at least one option to change, for example --url URL.")
+        raise click.UsageError(_("Name at least one option to change, for example --url URL."))
     _change(client, instance, label, given, as_json)
 
 
@@ -156,18 +157,28 @@ def enable(client: Client, instance: str, label: str | None, backfill: bool, as_
         return
     missed = stored.get("missed")
     if missed is not None and missed["count"]:
-        more = "" if missed["complete"] else " or more"
-        events = f"{counted(missed['count'], 'event', 'events')}{more} since {missed['since']}"
+        found = ngettext("{n} event", "{n} events", missed["count"])
+        events = (
+            _("{events} since {since}", events=found, since=missed["since"])
+            if missed["complete"]
+            else _("{events} or more since {since}", events=found, since=missed["since"])
+        )
         if not backfill:
             say(
-                f"It has missed {events}. To send that now: hookgw webhook backfill {instance}"
-                f"{f' --label {label}' if label else ''} --since {missed['since']}"
+                _(
+                    "It has missed {events}. To send that now: hookgw webhook backfill {instance}{text} "
+                    "--since {missed}",
+                    events=events,
+                    instance=instance,
+                    text=f" --label {label}" if label else "",
+                    missed=missed["since"],
+                )
             )
         elif "job" not in stored:
-            say(f"What it has missed ({events}) is sent first.")
+            say(_("What it has missed ({events}) is sent first.", events=events))
     if backfill and "job" in stored:
         done = follow_aloud(client, stored["job"], "Backfilled")["done"]
-        say(f"Backfilled {counted(done, 'event', 'events')}.")
+        say(_("Backfilled {things}.", things=ngettext("{n} event", "{n} events", done)))
 
 
 @webhook.command()
@@ -187,7 +198,7 @@ def _given(*, no_filter: bool, **fields: Any) -> dict[str, Any]:
     """Return the fields to send. The API reads a missing field as "keep the stored value"."""
     if no_filter:
         if fields["filter"] is not None:
-            raise click.UsageError("Use --filter or --no-filter, not both.")
+            raise click.UsageError(_("Use --filter or --no-filter, not both."))
         fields["filter"] = []
     return body_of(FIELDS, fields)
 
@@ -221,11 +232,11 @@ def list_(
     query = {"limit": limit, "cursor": cursor, "tag": tags}
     if instance is not None and tags:
         raise click.UsageError(
-            "--tag is for the list of all instances. Leave it out if you name an instance."
+            _("--tag is for the list of all instances. Leave it out if you name an instance.")
         )
     if instance is not None and limit is not None:
         raise click.UsageError(
-            "--limit is for the list of all instances. Leave it out if you name an instance."
+            _("--limit is for the list of all instances. Leave it out if you name an instance.")
         )
     page = client.page("registrations", "webhook", "list", instance, query=query)
     if as_json:
@@ -241,7 +252,7 @@ def list_(
     )
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
-        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
 
 
 @webhook.command()
@@ -258,7 +269,13 @@ def find(client: Client, instance: str, label: str | None, as_json: bool) -> Non
     # Also with exit code 1, standard output must be JSON.
     if as_json:
         show_json(None)
-    raise Failed(f"No URL is registered for {instance!r}{_label_suffix(label)}.")
+    raise Failed(
+        _(
+            "No URL is registered for {instance!r}{label_suffix}.",
+            instance=instance,
+            label_suffix=_label_suffix(label),
+        )
+    )
 
 
 @webhook.command()
@@ -273,7 +290,13 @@ def delete(client: Client, instance: str, label: str | None) -> None:
     deleted = client.call("DELETE", "webhook", "delete", instance, label)
     if "job" in deleted:
         follow_aloud(client, deleted["job"], "Dead letters")
-    say(f"Deleted the registration of {instance!r}{_label_suffix(label)}.")
+    say(
+        _(
+            "Deleted the registration of {instance!r}{label_suffix}.",
+            instance=instance,
+            label_suffix=_label_suffix(label),
+        )
+    )
 
 
 @webhook.command()
@@ -380,7 +403,13 @@ def pause(client: Client, instance: str, label: str | None) -> None:
     New events wait, too. A restart does not end the pause, and a pause does not make deliveries too old.
     """
     client.call("POST", "webhook", "pause", instance, label)
-    say(f"Deliveries of {instance!r}{_label_suffix(label)} wait until you resume.")
+    say(
+        _(
+            "Deliveries of {instance!r}{label_suffix} wait until you resume.",
+            instance=instance,
+            label_suffix=_label_suffix(label),
+        )
+    )
 
 
 @webhook.command()
@@ -390,7 +419,13 @@ def pause(client: Client, instance: str, label: str | None) -> None:
 def resume(client: Client, instance: str, label: str | None) -> None:
     """End a pause, and retry waiting deliveries now."""
     client.call("POST", "webhook", "resume", instance, label)
-    say(f"Deliveries of {instance!r}{_label_suffix(label)} are sent now.")
+    say(
+        _(
+            "Deliveries of {instance!r}{label_suffix} are sent now.",
+            instance=instance,
+            label_suffix=_label_suffix(label),
+        )
+    )
 
 
 @webhook.command()
@@ -442,15 +477,20 @@ def backfill(
     """
     if cancel:
         if since or until or events or conditions or dead or dry_run:
-            raise click.UsageError("With --cancel, the options that select events have no meaning.")
+            raise click.UsageError(_("With --cancel, the options that select events have no meaning."))
         ended = client.call("DELETE", "webhook", "backfill", instance, label)
         if as_json:
             show_json(ended)
         else:
-            say(f"Ended. {counted(ended['backfilled'], 'event', 'events')} had been backfilled.")
+            say(
+                _(
+                    "Ended. {things} had been backfilled.",
+                    things=ngettext("{n} event", "{n} events", ended["backfilled"]),
+                )
+            )
         return
     if since is None:
-        raise click.UsageError("Say since when, for example --since 2h.")
+        raise click.UsageError(_("Say since when, for example --since 2h."))
     chosen = {"until": until, "events": list(events), "filter": conditions, "dead": dead, "dryRun": dry_run}
     body = {"since": since} | {name: value for name, value in chosen.items() if value}
     found = client.call("POST", "webhook", "backfill", instance, label, body=body)
@@ -459,12 +499,12 @@ def backfill(
     if as_json:
         show_json(found)
     elif "backfilled" in found:
-        say(f"Backfilled {counted(found['backfilled'], 'event', 'events')}.")
+        say(_("Backfilled {things}.", things=ngettext("{n} event", "{n} events", found["backfilled"])))
     elif found["count"]:
-        say(f"{counted(found['count'], 'event', 'events')} would be sent:")
+        say(_("{things} would be sent:", things=ngettext("{n} event", "{n} events", found["count"])))
         show_fields({name: f"{found[name]['id']}, {found[name]['time']}" for name in ("first", "last")})
     else:
-        say("It has missed nothing.")
+        say(_("It has missed nothing."))
 
 
 def _show_secret(response: dict[str, Any], as_json: bool) -> None:
@@ -489,7 +529,14 @@ def _show_replaced(former: dict[str, Any], stored: dict[str, Any]) -> None:
         pairs["events"] = (_kinds(former), _kinds(stored))
     for name, (old, new) in pairs.items():
         if old != new:
-            say(f"Replaced the {name}: {printable(old)} -> {printable(new)}")
+            say(
+                _(
+                    "Replaced the {name}: {url} -> {printable2}",
+                    name=name,
+                    url=printable(old),
+                    printable2=printable(new),
+                )
+            )
 
 
 def _kinds(registration: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from hookgw.kernel.audited import Audited, text_of
 from hookgw.kernel.errors import Invalid
@@ -183,6 +183,21 @@ class _Headers(Kind):
         return headers
 
 
+class _Waits(Line):
+    def into_form(self, value: list[str] | None) -> str:
+        return " ".join(value or ())
+
+    def from_form(self, text: str) -> list[str] | None:
+        return text.replace(",", " ").split() or self.empty
+
+
+class _NeverShown(Line):
+    """What a form only takes; an empty text keeps the stored value."""
+
+    def into_form(self, value: Any) -> str:  # noqa: ARG002
+        return ""
+
+
 _BASE64 = "[A-Za-z0-9+/]"
 # The base64 of 24 to 64 bytes, with exactly the padding that its length needs.
 _SECRET_PATTERN = (
@@ -194,7 +209,7 @@ _SECRET_PATTERN = (
 RETRY_PARTS = (
     Field(
         name="schedule",
-        kind=Kind(
+        kind=_Waits(
             list_of(duration(0, 7 * DAY), MAX_SCHEDULE),
             {"type": "array", "maxItems": MAX_SCHEDULE, "items": DURATION_SCHEMA},
             list[Length] | None,
@@ -202,6 +217,7 @@ RETRY_PARTS = (
         ),
         meaning="The waits after failed attempts, each from 0s to 7d.",
         shows="the waits after failed attempts.",
+        form=Input("Waits after failed attempts (retry.schedule)", "as configured, or such as 5s 1m 10m"),
     ),
     Field(
         name="max_age",
@@ -215,6 +231,7 @@ RETRY_PARTS = (
         kind=Period(1, 365 * DAY),
         meaning="How long the registration may fail before it is disabled.",
         shows="how long the registration may fail before hookgw disables it.",
+        form=Input("Disable after (retry.disableAfter)", "as configured, or such as 5d"),
     ),
 )
 RETRY = request_schema(RETRY_PARTS, "A missing field means the gateway's setting.")
@@ -291,16 +308,22 @@ FIELDS = (
     Field(
         name="secret",
         attribute="secrets",
-        kind=Kind(
+        kind=_NeverShown(
             check_secret,
             {"type": "string", "pattern": _SECRET_PATTERN},
             str,
             lambda secret: secret.value if isinstance(secret, Secret) else secret,
+            empty=UNSET,
         ),
         meaning="whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 seed and its "
         "public key. If missing, hookgw creates one.",
         is_secret=True,
         default="generated",
+        form=Input(
+            "Secret",
+            "stays as it is, or whsec_…",
+            "To bring one of your own. The former one stops signing at once; a rotation leaves it a day.",
+        ),
         option=Option(
             "Signing secret: whsec_…, or whsk_… for v1a; - reads it from standard input.", default="generated"
         ),
@@ -375,6 +398,7 @@ FIELDS = (
             "A registration's own retry rules; ``null`` for the gateway's setting.",
             RETRY_PARTS,
             RetryOptions,
+            legend="What differs from the gateway's settings for failed attempts.",
         ),
         null=RetryOptions(),
         meaning="The retry rules; null means the gateway's.",
@@ -439,6 +463,7 @@ GRACE = Field(
     kind=Period(0, 30 * DAY),
     meaning="How long the old secret keeps signing; 24h by default.",
     when_set=DEFAULT_GRACE,
+    form=Input("The former one signs for", "24h, or such as 1h; 0s ends it"),
     option=Option("How long the old secret also signs.", "DURATION", default="24h"),
 )
 

@@ -121,6 +121,9 @@ class RegistrationService:
         """Return an instance's registrations, sorted by label."""
         return self._registry.of_instance(instance)
 
+    def count(self, instance: str) -> int:
+        return self._registry.count(instance)
+
     def page(
         self, after: tuple[str, str], limit: int, among: Collection[str] | None = None
     ) -> list[Registration]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hookgw import DashboardPage, Event, Gateway, hookimpl
+from hookgw.kernel.language import N_
 
 from .service import Alerts
 
@@ -71,7 +72,7 @@ def hookgw_dashboard_pages() -> list[DashboardPage]:
     from .page import Page
 
     page = Page(lambda: _State.alerts)
-    return [DashboardPage(title="Alerts", path="alerts", render=page.render, submit=page.submit)]
+    return [DashboardPage(title=N_("Alerts"), path="alerts", render=page.render, submit=page.submit)]
 
 
 @hookimpl

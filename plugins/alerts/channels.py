@@ -11,6 +11,7 @@ import trio
 
 from hookgw import HookgwError, PluginGateway
 from hookgw.kernel.fields import write_time
+from hookgw.kernel.language import in_language, usual_language
 
 from .options import ByInstance, Channel, Discord, Email, Ntfy, Options, Slack, Teams, Telegram, Url
 from .texts import text_of, title_of
@@ -27,7 +28,8 @@ class Refused(Exception):
 
 
 async def send(gateway: PluginGateway, channel: Channel, notice: Notice, options: Options) -> None:
-    title, text = title_of(notice), text_of(notice, options)
+    with in_language(usual_language()):  # not the language of who asks for a test
+        title, text = title_of(notice), text_of(notice, options)
     match channel:
         case ByInstance():
             try:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from markupsafe import Markup
 
 from hookgw import Invalid, PluginGateway, Sentence
+from hookgw.kernel.language import gettext as _
 
 from .options import On, id_of, read_rule
 from .service import RULES, Alerts, state_of
@@ -26,62 +27,79 @@ class Page:
         alerts, records = self._alerts(), await gateway.records.load()
         state, options = state_of(records), alerts.options
         open_alerts = _table(
-            ("Alert", "Since", "Problems"),
+            (_("Alert"), _("Since"), _("Problems")),
             (
                 (describe(alert), options.local(alert.opened).strftime("%Y-%m-%d %H:%M"), len(alert.keys))
                 for alert in state.alerts.values()
             ),
-            "Nothing is wrong.",
+            _("Nothing is wrong."),
         )
         channels = _table(
-            ("Channel", "Type", ""),
+            (_("Channel"), _("Type"), ""),
             (
-                (name, type(channel).__struct_config__.tag, _button(f"test:{name}", "Send a test"))
+                (name, type(channel).__struct_config__.tag, _button(f"test:{name}", _("Send a test")))
                 for name, channel in options.channels.items()
             ),
             "",
         )
         mine = {rule.id for rule in options.rules}
         rules = _table(
-            ("On", "For", "Instances", "Tags", "To", ""),
+            (_("On"), _("For"), _("Instances"), _("Tags"), _("To"), ""),
             (
                 (
                     ", ".join(rule.kinds),
                     in_words(rule.wait),
-                    ", ".join(rule.instances) or "all",
-                    " ".join(f"{name}={value}" for name, value in rule.tags.items()) or "any",
+                    ", ".join(rule.instances) or _("all"),
+                    " ".join(f"{name}={value}" for name, value in rule.tags.items()) or _("any"),
                     ", ".join(rule.to),
-                    "in the file" if rule.id in mine else _button(f"remove:{rule.id}", "Remove"),
+                    _("in the file") if rule.id in mine else _button(f"remove:{rule.id}", _("Remove")),
                 )
                 for rule in alerts.rules(records)
             ),
-            "There are no rules: nobody is told of anything.",
+            _("There are no rules: nobody is told of anything."),
         )
         kinds = Markup("").join(Markup("<option>{}</option>").format(kind) for kind in get_args(On))
         names = Markup("").join(Markup("<option>{}</option>").format(name) for name in options.channels)
         form = Markup(
-            "<h3>Add a rule</h3><p><label>On <select name='on'>{}</select></label> "
-            "<label>for <input name='for' value='5m' size='6'></label> "
-            "<label>of instances <input name='instances' placeholder='all, or loja*, crm'></label> "
-            "<label>with tags <input name='tags' placeholder='any, or tenant=acme'></label> "
-            "<label>tell <select name='to'>{}</select></label> "
-            "<label>quiet <input name='quiet' placeholder='22:00-07:00' size='12'></label> "
-            "<label>remind <input name='remind' placeholder='4h' size='6'></label> {}</p>"
-        ).format(kinds, names, _button("add", "Add the rule"))
-        return Markup("<h2>Open</h2>{}<h2>Channels</h2>{}<h2>Rules</h2>{}{}").format(
-            open_alerts, channels, rules, form
+            "<h3>{title}</h3><p><label>{on} <select name='on'>{kinds}</select></label> "
+            "<label>{wait} <input name='for' value='5m' size='6'></label> "
+            "<label>{instances} <input name='instances' placeholder='{all_instances}'></label> "
+            "<label>{tags} <input name='tags' placeholder='{any_tag}'></label> "
+            "<label>{tell} <select name='to'>{names}</select></label> "
+            "<label>{quiet} <input name='quiet' placeholder='22:00-07:00' size='12'></label> "
+            "<label>{remind} <input name='remind' placeholder='4h' size='6'></label> {button}</p>"
+        ).format(
+            title=_("Add a rule"),
+            on=_("On"),
+            kinds=kinds,
+            wait=_("for at least"),
+            instances=_("of instances"),
+            all_instances=_("all, or shop*, crm"),
+            tags=_("with tags"),
+            any_tag=_("any, or tenant=acme"),
+            tell=_("tell"),
+            names=names,
+            quiet=_("quiet"),
+            remind=_("remind after"),
+            button=_button("add", _("Add the rule")),
+        )
+        return Markup("<h2>{}</h2>{}<h2>{}</h2>{}<h2>{}</h2>{}{}").format(
+            _("Open alerts"), open_alerts, _("Channels"), channels, _("Rules"), rules, form
         )
 
     async def submit(self, gateway: PluginGateway, form: Mapping[str, str]) -> str | None:
-        alerts, (what, _, name) = self._alerts(), form.get("do", "").partition(":")
+        alerts, does = self._alerts(), form.get("do", "")
+        what, name = does.partition(":")[::2]
         if what == "test":
             error = (await alerts.test(gateway, [name]))[name]
-            return f"{name} does not take it: {error}" if error else f"{name} has the test."
+            if error:
+                return _("{channel} does not take it: {reason}", channel=name, reason=error)
+            return _("{channel} has the test.", channel=name)
         stored = list((await gateway.records.load()).get(RULES) or ())
         if what == "remove":
             kept = [rule for rule in stored if id_of(rule) != name]
             await gateway.records.put({RULES: kept})
-            return "The rule is removed."
+            return _("The rule is removed.")
         if what != "add":
             raise Invalid.of("alerts.no_button", "Choose a button of the page.")
         rule: dict[str, Any] = {
@@ -111,7 +129,7 @@ class Page:
         if rule in stored:
             raise Invalid.of("alerts.same_rule", "There is this rule already.")
         await gateway.records.put({RULES: [*stored, rule]})
-        return "The rule is added."
+        return _("The rule is added.")
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: str) -> Markup:

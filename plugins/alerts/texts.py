@@ -1,29 +1,38 @@
-"""The words of a notice. No I/O."""
+"""The words of a notice, in the language that ``HOOKGW_LANG`` names. No I/O."""
 
 from __future__ import annotations
+
+from hookgw.kernel.language import N_
+from hookgw.kernel.language import gettext as _
+from hookgw.records.told_sentences import sentence_text
 
 from .options import Options
 from .watch import Alert, Line, Notice
 
 # For one problem, and for several: {name} is what it is about, {count} how many, {host} where.
 TITLES = {
-    "instance_closed": ("{name} is not connected", "{count} instances are not connected"),
-    "instance_quiet": ("No event comes from {name}", "No event comes from {count} instances"),
-    "webhook_failing": ("{name} fails", "{count} webhooks at {host} fail"),
-    "webhook_disabled": ("{name} was disabled", "{count} webhooks at {host} were disabled"),
-    "dead_letters": ("{name} has dead letters", "{count} instances have dead letters"),
-    "backlog": ("Deliveries to {name} pile up", "Deliveries to {count} webhooks at {host} pile up"),
-    "disk": ("The disk of hookgw fills up", "The disk fills up on {count} nodes"),
-    "database": ("Deliveries wait for the database", "Deliveries wait for the database on {count} nodes"),
-    "plugin": ("{name} fails", "{count} plugins fail"),
-    "test": ("A test of hookgw's alerts", ""),
-    "node_lost": ("{name} does not answer", "{count} nodes do not answer"),
+    "instance_closed": (N_("{name} is not connected"), N_("{count} instances are not connected")),
+    "instance_quiet": (N_("No event comes from {name}"), N_("No event comes from {count} instances")),
+    "webhook_failing": (N_("{name} fails"), N_("{count} webhooks at {host} fail")),
+    "webhook_disabled": (N_("{name} was disabled"), N_("{count} webhooks at {host} were disabled")),
+    "dead_letters": (N_("{name} has dead letters"), N_("{count} instances have dead letters")),
+    "backlog": (N_("Deliveries to {name} pile up"), N_("Deliveries to {count} webhooks at {host} pile up")),
+    "disk": (N_("The disk of hookgw fills up"), N_("The disk fills up on {count} nodes")),
+    "database": (
+        N_("Deliveries wait for the database"),
+        N_("Deliveries wait for the database on {count} nodes"),
+    ),
+    "plugin": (N_("{name} fails"), N_("{count} plugins fail")),
+    "test": (N_("A test of hookgw's alerts"), ""),
+    "node_lost": (N_("{name} does not answer"), N_("{count} nodes do not answer")),
 }
-STATES = {"raised": "{title}", "still": "Still: {title}", "over": "Over: {title}"}
+STATES = {"raised": "{title}", "still": N_("Still: {title}"), "over": N_("Over: {title}")}
 
 
 def title_of(notice: Notice) -> str:
-    return STATES[notice.state].format(title=_title(notice, notice.count))
+    state = STATES[notice.state]
+    title = _title(notice, notice.count)
+    return title if notice.state == "raised" else _(state, title=title)
 
 
 def describe(alert: Alert) -> str:
@@ -34,23 +43,23 @@ def describe(alert: Alert) -> str:
 def _title(of: Notice | Alert, count: int) -> str:
     one, many = TITLES[of.on]
     if count == 1 and of.lines:
-        return one.format(name=_name(of.lines[0]))
-    return many.format(count=count, host=of.host)
+        return _(one, name=_name(of.lines[0]))
+    return _(many, count=count, host=of.host)
 
 
 def text_of(notice: Notice, options: Options) -> str:
     """Return the lines below the title."""
     lines = []
     if notice.state == "over":
-        lines.append(f"It began at {_time(notice.since, options)}.")
+        lines.append(_("It began at {time}.", time=_time(notice.since, options)))
     else:
         for line in notice.lines:
-            since = "" if line.since is None else f" Since {_time(line.since, options)}."
+            since = "" if line.since is None else " " + _("Since {time}.", time=_time(line.since, options))
             place = "" if notice.count == 1 else f"{_name(line)}: "
             where = f" ({line.detail})" if line.detail else ""
-            lines.append(f"{place}{line.why}{since}{where}")
+            lines.append(f"{place}{sentence_text(line.why)}{since}{where}")
         if notice.count > len(notice.lines):
-            lines.append(f"And {notice.count - len(notice.lines):,} more.")
+            lines.append(_("And {count} more.", count=notice.count - len(notice.lines)))
     if options.dashboard is not None:
         lines.append(options.dashboard)
     return "\n".join(lines)
@@ -58,11 +67,11 @@ def text_of(notice: Notice, options: Options) -> str:
 
 def _name(line: Line) -> str:
     if line.label:
-        of = "every instance" if line.instance == "*" else line.instance
-        return f"Webhook {line.label} of {of}"
+        of = _("every instance") if line.instance == "*" else line.instance
+        return _("Webhook {label} of {instance}", label=line.label, instance=of)
     if line.plugin:
-        return f"Plugin {line.plugin}"
-    return line.instance or f"Node {line.node}"
+        return _("Plugin {name}", name=line.plugin)
+    return line.instance or _("Node {name}", name=line.node)
 
 
 def _time(at: float, options: Options) -> str:

@@ -152,7 +152,7 @@ async def test_every_response_carries_the_version(client: httpx.AsyncClient) -> 
 async def test_a_bug_is_logged_and_gets_the_one_shape_of_errors(
     app: Application, client: httpx.AsyncClient
 ) -> None:
-    @app.get("/bug")
+    @app.routing.get("/bug")
     async def bug() -> str:
         raise RuntimeError("secret detail")
 
@@ -180,7 +180,7 @@ async def test_a_bug_is_logged_and_gets_the_one_shape_of_errors(
 async def test_errors_of_the_gateway(
     app: Application, client: httpx.AsyncClient, error: HookgwError, status: int, retry_after: str | None
 ) -> None:
-    @app.get("/fails")
+    @app.routing.get("/fails")
     async def fails() -> str:
         raise error
 
@@ -191,7 +191,7 @@ async def test_errors_of_the_gateway(
 
 
 async def test_a_networks_code_reaches_the_caller(app: Application, client: httpx.AsyncClient) -> None:
-    @app.get("/fails")
+    @app.routing.get("/fails")
     async def fails() -> str:
         raise NetworkRefused("Too fast.", code="M_LIMIT_EXCEEDED", status=429)
 
@@ -205,7 +205,7 @@ async def test_a_networks_code_reaches_the_caller(app: Application, client: http
 
 @pytest.mark.parametrize("status", [400, 409, 418, 429, 503])
 async def test_errors_of_plugins_routes(app: Application, client: httpx.AsyncClient, status: int) -> None:
-    @app.get("/fails")
+    @app.routing.get("/fails")
     async def fails() -> str:
         abort(status)
 
@@ -215,7 +215,7 @@ async def test_errors_of_plugins_routes(app: Application, client: httpx.AsyncCli
 
 
 async def test_an_error_in_a_group_keeps_its_status(app: Application, client: httpx.AsyncClient) -> None:
-    @app.get("/fails")
+    @app.routing.get("/fails")
     async def fails() -> str:
         raise ExceptionGroup("two", [Unavailable("Later.")])
 
@@ -278,7 +278,7 @@ async def test_a_request_has_one_key_of_hookgws_in_its_scope(
 ) -> None:
     seen: list[object] = []
 
-    @app.after_request
+    @app.routing.after_request
     async def look(response: Response) -> Response:
         scope: Any = request.scope
         seen.append([type(scope[key]) for key in scope if key.startswith("hookgw")])

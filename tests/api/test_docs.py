@@ -17,7 +17,7 @@ async def test_the_manual_has_every_route_and_no_other(app: Application) -> None
     named = {(method, path) for *methods, path in rows for method in methods if method}
     built = {
         (method, rule.rule.replace("<name>", "<id>").replace("<path:", "<"))
-        for rule in app.url_map.iter_rules()
+        for rule in app.routing.url_map.iter_rules()
         if not rule.rule.startswith("/alerts/")  # of a plugin, which has a page of its own
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
     }

@@ -18,7 +18,7 @@ from hookgw.app import create_app, open_gateway
 from hookgw.config import EventsSettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel import Size, StorageUnavailable
 from hookgw.web import AppApplication as Application
-from hookgw.web import FirstHeaders, serve
+from hookgw.web import FirstHeaders, Routing, serve
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import PAYLOADS, one
 
@@ -360,7 +360,7 @@ class RoutesOfAPlugin:
         self._where = where
         self.heard: list[str] = []
 
-    def routes(self, app: Application, gateway: Gateway) -> None:
+    def routes(self, app: Routing, gateway: Gateway) -> None:
         getattr(app, self._where)(self.hear)
 
     async def hear(self, *given: Any) -> Any:
@@ -384,7 +384,7 @@ async def test_plugins_with_request_hooks_see_emits(
 async def test_a_plugins_middleware_sees_all_messages(gateway: Gateway, nursery: trio.Nursery) -> None:
     await gateway.instances.create("loja1")
     app = create_app(gateway)
-    inner: Any = app.asgi_app
+    inner: Any = app.routing.asgi_app
     messages: list[str] = []
 
     async def middleware(scope: Any, receive: Any, send: Any) -> None:
@@ -401,7 +401,7 @@ async def test_a_plugins_middleware_sees_all_messages(gateway: Gateway, nursery:
 
         await inner(scope, hear, tell)
 
-    app.asgi_app = middleware  # type: ignore[method-assign]  # as Quart's documentation has it
+    app.routing.asgi_app = middleware  # type: ignore[method-assign]  # as Quart's documentation has it
     assert app.uses_fast_paths
     response = await post(app, nursery)
     assert (response.status_code, response.headers["x-added"]) == (202, "1")
@@ -413,7 +413,7 @@ async def test_a_plugins_middleware_may_change_the_headers_of_each_request(
 ) -> None:
     await gateway.instances.create("loja1")
     app = create_app(gateway)
-    inner: Any = app.asgi_app
+    inner: Any = app.routing.asgi_app
     keys = [KEY, "wrong", KEY]
 
     async def middleware(scope: Any, receive: Any, send: Any) -> None:
@@ -421,7 +421,7 @@ async def test_a_plugins_middleware_may_change_the_headers_of_each_request(
             scope["headers"] = [*scope["headers"], (b"apikey", keys.pop(0).encode())]
         await inner(scope, receive, send)
 
-    app.asgi_app = middleware  # type: ignore[method-assign]  # as Quart's documentation has it
+    app.routing.asgi_app = middleware  # type: ignore[method-assign]  # as Quart's documentation has it
     async with open_client(app, nursery) as client:
         # The same head on the same connection each time.
         statuses = [(await client.post(EMIT, json=one(id="same"))).status_code for _ in range(3)]

@@ -296,8 +296,8 @@ async def test_every_list_waits_for_memory_before_it_reads(
     monkeypatch.setattr(response_memory, "PATIENCE", 0.01)
     app.response_memory.change("others", 0, gateway.settings.server.response_memory)
     seen = set()
-    for rule in app.url_map.iter_rules():
-        operation = operation_of(app.view_functions[rule.endpoint])
+    for rule in app.routing.url_map.iter_rules():
+        operation = operation_of(app.routing.view_functions[rule.endpoint])
         if operation is None or not is_list(operation.responses.get(200)) or rule.rule in short:
             continue
         path = rule.rule.replace("<instance>", "loja1").replace("<name>", "dlv_1")

@@ -13,8 +13,7 @@ from hookgw import Right
 from hookgw.app import create_app
 from hookgw.kernel import StartError
 from hookgw.testing import GatewayKit, open_kit
-from hookgw.web import AppApplication as Application
-from hookgw.web import NotJson
+from hookgw.web import NotJson, Routing
 from hookgw.web.server import response_memory
 from tests.api.conftest import open_client, slow_request
 from tests.support.exceptions import stray_cancelled
@@ -78,7 +77,7 @@ class Plugin:
 
 
 def client_of(kit: GatewayKit) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(app=create_app(kit.gateway))  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app=create_app(kit.gateway))
     return httpx.AsyncClient(transport=transport, base_url="http://test", headers={"apikey": kit.key})
 
 
@@ -167,7 +166,7 @@ async def test_a_former_tenant_cannot_finish_a_request_to_a_plugin_for_a_later_i
 
     class Crm:
         @hookgw.hookimpl
-        def hookgw_routes(self, app: Application) -> None:
+        def hookgw_routes(self, app: Routing) -> None:
             app.add_url_rule("/crm/<instance>", view_func=take, methods=["POST"])
 
     form = "application/x-www-form-urlencoded"
@@ -193,7 +192,7 @@ async def test_a_route_that_reads_waits_for_memory(tmp_path: Path, monkeypatch: 
     async with open_kit(tmp_path, plugins={"mine": Plugin()}) as kit:
         app = create_app(kit.gateway)
         app.response_memory.change("others", 0, kit.gateway.settings.server.response_memory)
-        transport = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             response = await client.get("/public/text")
     assert (response.status_code, response.headers["retry-after"]) == (503, "5")

@@ -18,11 +18,11 @@ async def test_every_list_declares_its_parameters_and_refuses_others(
 ) -> None:
     await gateway.instances.create("loja1")
     app, lists = create_app(gateway), []
-    for rule in app.url_map.iter_rules():
+    for rule in app.routing.url_map.iter_rules():
         if not rule.rule.endswith(("/list", "/list/<instance>")):
             continue
         lists.append(rule.rule)
-        operation = operation_of(app.view_functions[rule.endpoint])
+        operation = operation_of(app.routing.view_functions[rule.endpoint])
         assert operation is not None, rule
         path = rule.rule.replace("<instance>", "loja1")
         if path == "/node/list" and gateway.fleet is None:

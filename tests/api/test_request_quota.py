@@ -86,7 +86,7 @@ async def test_bodies_that_never_end(server: Running, gateway: Gateway) -> None:
 async def test_requests_that_wait(server: Running, app: Application) -> None:
     go = trio.Event()
 
-    @app.get("/shared/waits")
+    @app.routing.get("/shared/waits")
     async def waits() -> str:
         await go.wait()
         return "done"

@@ -45,6 +45,7 @@ FILLED = {
     "below": "messages-upsert",
     "page": "start",
     "kind": "messages-upsert",
+    "problem": "0f3c5a7e9b1d",
     "language": "en",
 }
 """Values for the variables in paths other than the instance. Add every new variable here."""
@@ -127,9 +128,9 @@ def walk(app: Application, instance: str = "loja1") -> list[Route]:
             method,
             re.sub(r"<(?:\w+:)?(\w+)>", lambda found: filled[found[1]], rule.rule),
             rule.rule,
-            need_of_view(app, rule),
+            need_of_view(app.routing, rule),
         )
-        for rule in app.url_map.iter_rules()
+        for rule in app.routing.url_map.iter_rules()
         for method in sorted(rule.methods or ())
         if app.uses_fast_paths or rule.rule.startswith(FAST)
     ]
@@ -149,9 +150,9 @@ def told(response: httpx.Response) -> tuple[object, ...]:
 async def test_the_walk_sees_everything(app: Application) -> None:
     rules = {route.rule for route in walk(app)}
     if not app.uses_fast_paths:
-        assert rules == {rule.rule for rule in app.url_map.iter_rules() if rule.rule.startswith(FAST)}
+        assert rules == {rule.rule for rule in app.routing.url_map.iter_rules() if rule.rule.startswith(FAST)}
         return
-    assert rules == {rule.rule for rule in app.url_map.iter_rules()}
+    assert rules == {rule.rule for rule in app.routing.url_map.iter_rules()}
     assert len(scoped(walk(app))) >= 60
     assert rules >= {"/crm/export", "/key/delete/<instance>/<key_name>", "/mcp"}
     assert {route.need.right for route in walk(app)} == {*Right, None}
@@ -365,10 +366,10 @@ async def test_every_route_has_a_place_in_a_fleet(gateway: Gateway) -> None:
     """Which node answers it. A new route without an instance must be added to the table."""
     app = create_app(gateway, Dashboard(gateway).blueprint)
     # But for those of plugins.
-    own = {rule.rule for rule in app.url_map.iter_rules() if not rule.rule.startswith("/alerts/")}
+    own = {rule.rule for rule in app.routing.url_map.iter_rules() if not rule.rule.startswith("/alerts/")}
     assert {rule for rule in own if "<instance>" not in rule} <= PLACES.keys()
     assert PLACES.keys() <= own  # no route that is gone
-    for rule in app.url_map.iter_rules():
+    for rule in app.routing.url_map.iter_rules():
         place = place_of(rule.rule, rule.arguments)
         if rule.rule.startswith("/dashboard/live/instance/"):
             assert place is CallPlace.OWNER

@@ -27,7 +27,7 @@ async def test_a_burst_of_one_key_lets_others_in(
         await acquire(lock, holder)
         turns.append(holder)
 
-    @app.before_request
+    @app.routing.before_request
     def note() -> None:
         began.append(request.headers.get("apikey", ""))
 

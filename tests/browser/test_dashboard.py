@@ -32,7 +32,14 @@ def create(page: Page, name: str, integration: str = "", **options: str) -> str:
     return key
 
 
+def open_tab(page: Page, title: str) -> None:
+    """Open a tab of the page of an instance or a webhook."""
+    page.locator("nav.tabs").get_by_role("link", name=title).click()
+    expect(page.locator("nav.tabs [aria-current=page]")).to_have_text(title)
+
+
 def set_webhook(page: Page, url: str, *kinds: str) -> None:
+    open_tab(page, "Webhooks")
     page.get_by_label("URL").fill(url)
     for kind in kinds:
         page.get_by_label(kind, exact=True).check()
@@ -51,10 +58,10 @@ def test_from_the_login_to_the_first_delivery(
     page.get_by_role("button", name="Connect").click()
     expect(page.get_by_role("img", name="QR code")).to_be_visible()
     # The code goes away by itself once the connection is open.
-    expect(page.get_by_text("open", exact=True)).to_be_visible()
+    expect(page.get_by_text("open", exact=True).first).to_be_visible()
     expect(page.get_by_role("img", name="QR code")).to_have_count(0)
     set_webhook(page, receiver.url(f"/{name}"), "MESSAGES_UPSERT")
-    page.get_by_role("link", name="Deliveries").click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Deliveries").click()
     page.get_by_label("Instance").fill(name)
     page.get_by_role("button", name="Filter").click()
     expect(page.get_by_text("No delivery matches these filters")).to_be_visible()
@@ -89,7 +96,7 @@ def test_a_failing_webhook_appears_and_its_deliveries_are_cancelled(page: Page, 
     name = new_name()
     create(page, name)
     set_webhook(page, "http://127.0.0.1:9/hook")
-    page.get_by_role("link", name=f"Back to {name}").click()
+    page.locator("p.path").get_by_role("link", name=name).click()
     expect(page.get_by_text("active", exact=True)).to_be_visible()
     page.evaluate("window.notReloaded = true")
     server.emit(name, "CONNECTION_UPDATE", {"instance": name, "state": "open"})
@@ -97,7 +104,7 @@ def test_a_failing_webhook_appears_and_its_deliveries_are_cancelled(page: Page, 
     expect(page.get_by_text("of 127.0.0.1: Connection refused.").first).to_be_visible()
     expect(page.get_by_role("row").filter(has_text="CONNECTION_UPDATE")).to_contain_text("pending")
     assert page.evaluate("window.notReloaded") is True
-    page.get_by_role("link", name="default").click()
+    page.locator("#webhook-default").get_by_role("link", name="default").click()
     page.get_by_role("button", name="Cancel what is pending").click()
     expect(page.get_by_text("1 pending delivery becomes a dead letter")).to_be_visible()
     page.get_by_role("button", name="Cancel them").click()
@@ -138,8 +145,10 @@ def test_a_refused_address_is_understood_and_repaired(
     expect(problem.get_by_role("button", name="Skip this delivery")).to_have_count(0)
     problem.get_by_role("link", name=f"Webhook default of {name}").click()
     expect(page.get_by_text("3 deliveries")).to_be_visible()
+    open_tab(page, "Settings")
     page.get_by_label("URL").fill(receiver.url(f"/{name}"))
     page.get_by_role("button", name="Save").click()
+    open_tab(page, "Overview")
     expect(page.get_by_text("0 deliveries")).to_be_visible()
     assert [receiver.next(f"/{name}").headers["webhook-id"] for _ in ids] == ids
 
@@ -225,7 +234,7 @@ def test_what_comes_from_outside_is_text(page: Page, server: Server, receiver: R
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         assert page.locator("img[src=x]").count() == 0
     # A refused login shows nothing of the key.
-    page.goto(f"/dashboard/instances/{name}")
+    page.goto(f"/dashboard/instances/{name}/webhooks")
     page.get_by_label("URL").fill("http://x.example/" + EVIL)
     page.get_by_label("URL").evaluate("field => { field.form.noValidate = true }")
     page.get_by_role("button", name="Save").click()
@@ -337,7 +346,7 @@ def test_what_is_typed_outlives_the_session(page: Page, new_page: NewPage, serve
     key = create(page, name)
     tenant = new_page()
     log_in(tenant, key)
-    tenant.goto(f"/dashboard/instances/{name}")
+    tenant.goto(f"/dashboard/instances/{name}/webhooks")
     tenant.get_by_label("URL").fill("https://receiver.example/hook")
     assert server.http.delete(f"/key/delete/{name}/default").status_code == 200
     expect(tenant.get_by_text("Your session has ended")).to_be_visible()

@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from hookgw.kernel.language import LANGUAGES
+from hookgw.kernel import LANGUAGES
 from tests.browser.conftest import NewPage, log_in
 from tests.support.gateway_process import ReceiverProcess, Server, serving
 
@@ -18,6 +18,18 @@ PAGES = {
     "instances": "/dashboard/instances?integration=simulator",
     "instance": "/dashboard/instances/loja-centro",
     "webhook": "/dashboard/instances/loja-centro/webhooks/default",
+    "webhook-failing": "/dashboard/instances/loja-centro/webhooks/archive",
+    "webhook-backfill": "/dashboard/instances/loja-centro/webhooks/default?tab=backfill",
+    "webhook-settings": "/dashboard/instances/loja-centro/webhooks/default?tab=settings",
+    "figures": "/dashboard/figures",
+    "chats": "/dashboard/instances/loja-centro/chats",
+    "chat": "/dashboard/instances/loja-centro/chats?name=551198888777701",
+    "webhooks": "/dashboard/instances/loja-centro/webhooks",
+    "account-deliveries": "/dashboard/instances/loja-centro/deliveries",
+    "connection": "/dashboard/instances/loja-centro/connection",
+    "account-keys": "/dashboard/instances/loja-centro/keys",
+    "settings": "/dashboard/instances/loja-centro/settings",
+    "codes": "/dashboard/codes",
     "deliveries": "/dashboard/deliveries?instance=loja-centro",
     "delivery": "/dashboard/deliveries/loja-centro/evt-1",
     "lanes": "/dashboard/lanes",
@@ -28,7 +40,7 @@ PAGES = {
 RESULTS = {
     "cancel": ("/dashboard/instances/loja-centro/webhooks/archive", "Cancel what is pending"),
     "test": ("/dashboard/instances/loja-norte/webhooks/default", "Test now"),
-    "secret": ("/dashboard/instances/loja-norte/webhooks/default", "Show the secret"),
+    "secret": ("/dashboard/instances/loja-norte/webhooks/default?tab=settings", "Show the secret"),
 }
 """What forms show, by the page and its button."""
 OF_MANUAL = {
@@ -48,7 +60,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def world(server: Server, receiver: ReceiverProcess) -> None:
-    """A gateway in use: one webhook works, one fails, and a code is shown."""
+    fill(server, receiver)
+
+
+def fill(server: Server, receiver: ReceiverProcess) -> None:
+    """Bring a gateway into use: one webhook works, one fails, and a code is shown."""
     body = {"instanceName": "loja-centro", "integration": "simulator", "connect_delay": "600s"}
     server.post("/instance/create", body, status=201)
     for name in ("loja-norte", "loja-sul"):

@@ -32,6 +32,13 @@ def test_the_version_needs_no_heavy_import() -> None:
     assert done.stdout.splitlines() == [f"hookgw {__version__}", ""]
 
 
+def test_the_server_loads_quart_and_pages_after_it_listens() -> None:
+    late = {"quart", "werkzeug", "jinja2", "rich", "segno"}
+    script = f"import hookgw.app.serve, sys; print(*{late} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
 def test_it_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "hookgw", "--version"], capture_output=True, text=True, check=True

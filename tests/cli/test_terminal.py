@@ -51,6 +51,9 @@ ARGUMENTS = {
     "tail": ["loja1", "--interval", "100ms"],
     "lane list": [],
     "node list": [],
+    "problem list": [],
+    "problem mute": ["0f3c5a7e9b1d", "--reason", "Known."],
+    "problem unmute": ["0f3c5a7e9b1d"],
     "health": [],
 }
 """Of the commands that need other arguments than an instance."""

@@ -139,8 +139,8 @@ async def test_actions_that_name_an_instance_in_the_form_are_checked(
 def pages(app: Application) -> list[tuple[str, str, Need]]:
     """Return the method, the path and the need of every page and form."""
     found = []
-    for rule in app.url_map.iter_rules():
-        need = getattr(app.view_functions[rule.endpoint], NEED, None)
+    for rule in app.routing.url_map.iter_rules():
+        need = getattr(app.routing.view_functions[rule.endpoint], NEED, None)
         if need is not None:
             path = re.sub(
                 r"<(?:\w+:)?(\w+)>", lambda name: FILLED.get(name[1], "{instance}"), rule.rule

@@ -7,10 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-import hookgw.kernel.language as language_module
 from hookgw import Gateway, Right
 from hookgw.app import Dashboard
-from hookgw.records import told_sentences
+from hookgw.records import forget_translations
 from hookgw.web import AppApplication as Application
 from tests.api.test_route_walk import FILLED
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
@@ -38,7 +37,10 @@ async def test_a_page_has_the_language_of_its_reader(
     page = await visitor.get("/login", headers={"accept-language": header})
     assert f'<html lang="{language}"' in page.text
     assert page.headers["content-language"] == language
-    assert (page.headers["vary"], page.headers["cache-control"]) == ("cookie, accept-language", "no-store")
+    assert (page.headers["vary"], page.headers["cache-control"]) == (
+        "accept-encoding, cookie, accept-language",
+        "no-store",
+    )
     words = {"en": "Log in", "pt-BR": "Entrar", "es": "Entrar"}
     assert f"<h1>{words[language]}</h1>" in page.text
 
@@ -88,11 +90,11 @@ class Planted(NullTranslations):
 @pytest.fixture
 def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     translations = Planted(getattr(request, "param", ""))
-    monkeypatch.setattr(language_module, "catalogue", lambda _: translations)
+    monkeypatch.setattr("hookgw.kernel.language.catalogue", lambda _: translations)
     monkeypatch.setenv("HOOKGW_LANG", "es")
-    told_sentences.forget()
+    forget_translations()
     yield
-    told_sentences.forget()
+    forget_translations()
 
 
 @pytest.mark.usefixtures("planted")
@@ -207,7 +209,7 @@ async def test_each_text_of_each_page_is_marked(
     data = set(_LETTERS.findall(" ".join([*plugins, *kinds, *gateway.instances.connectors, *Right])))
     wrong: dict[str, list[str]] = {}
     seen = set()
-    for rule in app.url_map.iter_rules():
+    for rule in app.routing.url_map.iter_rules():
         if not rule.rule.startswith("/dashboard/") or "GET" not in (rule.methods or ()):
             continue
         if "/live/" in rule.rule or "/assets/" in rule.rule or "<plugin>" in rule.rule:

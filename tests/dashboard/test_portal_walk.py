@@ -166,7 +166,7 @@ def paths(app: Application, customer: Customer, world: World, method: str) -> It
         "path": "none",
         "version": "none",
     }
-    for rule in app.url_map.iter_rules():
+    for rule in app.routing.url_map.iter_rules():
         if method in (rule.methods or ()):
             yield rule.rule, re.sub(r"<(?:\w+:)?(\w+)>", lambda found: filled[found[1]], rule.rule)
 

@@ -103,7 +103,7 @@ async def test_no_form_works_without_its_token_or_from_another_site(
     names |= {"event_id": "x", "job_id": "x"}
     names |= {"language": "en", "plugin": "none", "path": "none"}
     tried = 0
-    for rule in app.url_map.iter_rules():
+    for rule in app.routing.url_map.iter_rules():
         # A plugin's page is looked for before its form is read.
         if (
             rule.rule.startswith("/dashboard/")

@@ -140,7 +140,7 @@ async def test_a_further_stream_of_a_session_replaces_its_oldest(browser: Browse
         await oldest.next()
         await second.next()
         async with watching(browser, "/dashboard/live/overview") as newest:
-            assert "Three steps" in (await newest.next())["data"]
+            assert "Five steps" in (await newest.next())["data"]
             assert (await oldest.next())["event"] == "replaced"
             with pytest.raises(EOFError):
                 await oldest.next()

@@ -126,3 +126,10 @@ async def test_instances_are_chosen_and_short() -> None:
     assert "secret" not in str(found)
     await run_tool(api, "list_instances", {"tags": {"tenant": "acme", "plan": "gold"}})
     assert api.calls[-1][1] == {"tag": ["tenant=acme", "plan=gold"]}
+
+
+async def test_problems_come_by_their_cause_with_a_few_of_each() -> None:
+    groups = [{"cause": "it refuses connections", "webhooks": 9, "problems": [{"why": "no"}] * 9}]
+    found = await run_tool(Answers(problem_list={"problems": groups, "others": 2}), "list_problems", {})
+    assert found["matching"] == 3
+    assert len(found["problems"][0]["problems"]) == 5

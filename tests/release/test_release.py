@@ -2,7 +2,9 @@
 
 import base64
 import configparser
+import gettext
 import hashlib
+import io
 import os
 import subprocess
 import sys
@@ -117,6 +119,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     wanted = files_of("hookgw")
     wanted |= {name.replace("plugins/", "hookgw/_first_party/", 1) for name in files_of("plugins")}
     wanted |= {"hookgw/app/compose.yaml", "hookgw/manual/manual.zip"}
+    wanted = {f"{name[:-3]}.mo" if name.endswith(".po") else name for name in wanted}  # compiled
     assert {name for name in names if not name.startswith(INFO)} == wanted
     assert f"{INFO}/licenses/LICENSE" in names
 
@@ -126,6 +129,13 @@ def test_the_wheel_has_the_manual_of_its_docs(wheel: Path) -> None:
         manual = Archive(archive.read("hookgw/manual/manual.zip"))
     made = make(ROOT, GATEWAY, __version__)
     assert {name: manual.read(name) for name in manual.names} == made
+
+
+def test_the_wheel_has_the_translations(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for language, words in (("pt_BR", "Salvar"), ("es", "Guardar")):
+            content = archive.read(f"hookgw/locale/{language}/LC_MESSAGES/hookgw.mo")
+            assert gettext.GNUTranslations(io.BytesIO(content)).gettext("Save") == words
 
 
 def test_every_file_of_the_wheel_is_recorded(wheel: Path) -> None:

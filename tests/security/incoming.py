@@ -125,7 +125,7 @@ def slow(live: Live) -> Iterator[Trial]:
 
 def _routes(live: Live, instance: str) -> Iterator[tuple[str, str, str]]:
     """Every route of the running application by every method, and its rule."""
-    for rule in live.app.url_map.iter_rules():
+    for rule in live.app.routing.url_map.iter_rules():
         path = re.sub(r"<instance>", instance, rule.rule)
         path = re.sub(r"<(?:\w+:)?\w+>", "x", path)
         for method in sorted(rule.methods or ()):

@@ -87,7 +87,7 @@ def errors_page() -> str:
     for id_, template, _ in declared_sentences():
         if id_.partition(".")[0] != group:
             group = id_.partition(".")[0]
-            lines += ["", f"## {group}", "", "| id | sentence |", "|---|---|"]
+            lines += ["", f"## Errors: {group}", "", "| id | sentence |", "|---|---|"]
         lines.append(f"| `{id_}` | {_cell(template)} |")
     return "\n".join(lines) + "\n"
 

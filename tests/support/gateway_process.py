@@ -141,7 +141,7 @@ class ReceiverProcess:
 
 
 @contextmanager
-def receiving(folder: Path) -> Iterator[ReceiverProcess]:
-    """Run a receiver's process until the end of the block."""
-    with started([Path(receiver_process.__file__)], cwd=folder) as process:
+def receiving(folder: Path, *port: int) -> Iterator[ReceiverProcess]:
+    """Run a receiver's process until the end of the block, perhaps on a port of its own."""
+    with started([Path(receiver_process.__file__), *map(str, port)], cwd=folder) as process:
         yield ReceiverProcess(process.line(), process)

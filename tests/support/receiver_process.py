@@ -3,7 +3,8 @@
 Run as a program. The first line is its URL; then one line a request, before the request is answered.
 A path ``/status/503`` is answered with that status, ``/wait/0.5`` after so many seconds, any other at
 once with 200. Below ``/proxy``, a body with the word "poison" is answered 502, as by a proxy that it
-upsets. It ends when its standard input does, so it never outlives who started it.
+upsets. An argument is the port to listen on. It ends when its standard input does, so it never outlives who
+started it.
 """
 
 import base64
@@ -42,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)

@@ -342,7 +342,7 @@ async def walk(world: World, receiver: Receiver) -> None:
     """Every route by every method, for things that exist and things that do not."""
     deliveries = (await world.call("GET", "/delivery/list/loja1?limit=100")).json()
     names = [delivery["id"] for delivery in find_list(deliveries)] or ["none"]
-    rules = sorted({rule.rule for rule in create_app(world.gateway).url_map.iter_rules()})
+    rules = sorted({rule.rule for rule in create_app(world.gateway).routing.url_map.iter_rules()})
     last = ("/webhook/delete", "/instance/delete", "/key/delete")
     for rule in sorted(rules, key=lambda rule: rule.startswith(last)):
         for instance, label in (("loja1", "crm"), ("loja1", "blocked"), ("loja2", "none")):
@@ -368,7 +368,7 @@ async def look_at_pages(world: World) -> None:
     session = {"cookie": cookies.set(SESSION, await sessions.begin(holder))}
     deliveries = find_list((await world.call("GET", "/delivery/list/loja1?limit=100")).json())
     app = create_app(world.gateway, Dashboard(world.gateway).blueprint)
-    for rule in sorted({rule.rule for rule in app.url_map.iter_rules()}):
+    for rule in sorted({rule.rule for rule in app.routing.url_map.iter_rules()}):
         if not rule.startswith("/dashboard") or rule.startswith("/dashboard/live"):
             continue
         for instance, rest in (("loja1", "crm"), ("loja1", deliveries[0]["id"]), ("loja2", "none")):

@@ -36,7 +36,7 @@ async def write(site: Path) -> None:
             reference = OpenApiRoutes(app, gateway, request_schemas)
             (site / "openapi.json").write_bytes(msgspec.json.encode(reference.document))
             (site / "http").mkdir(exist_ok=True)
-            async with app.app_context():
+            async with app.routing.app_context():
                 for name in ("", "schemas", *(group.slug for group in reference.groups)):
                     page = await reference.html(name, ADDRESS, assets, shown_example, is_site=True)
                     (site / (f"http/{name}.html" if name else "http.html")).write_text(page, "utf-8")

@@ -14,7 +14,6 @@ from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
-    counted,
     data_text,
     json_option,
     printable,
@@ -33,6 +32,8 @@ from hookgw.deliveries.commands.selection import (
     named,
     show_counts,
 )
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 from hookgw.webhooks.commands import show_attempt
 
 LISTED = {
@@ -131,7 +132,7 @@ def _list(
     as_json: bool,
 ) -> None:
     if instance is not None and (query["instances"] is not None or tags):
-        raise click.UsageError("Name an INSTANCE, or several with --instances or --tag.")
+        raise click.UsageError(_("Name an INSTANCE, or several with --instances or --tag."))
     if instance is None:
         columns = {"instance": Column("instance", least=8), **columns}
     page = client.page("deliveries", "delivery", "list", instance, query={**query, "tag": tags})
@@ -145,7 +146,7 @@ def _list(
     show_table(tuple(columns.values()), rows, wide=wide)
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
-        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
 
 
 def _answer(attempt: dict[str, Any] | None) -> str | None:
@@ -232,7 +233,7 @@ def resend(
     without the headers and the secret of the registration; exit code 0 if it is delivered.
     """
     if data is not None and url is not None:
-        raise click.UsageError("--data and --url cannot be given together.")
+        raise click.UsageError(_("--data and --url cannot be given together."))
     if url is not None:
         call = client.call("POST", "delivery", "resend", instance, delivery_id, body={"url": url})
         show_attempt(call, as_json=as_json)
@@ -243,7 +244,13 @@ def resend(
         show_json(queued)
     else:
         # With data, it is a new event, which has a delivery for each registration that wants it.
-        say(f"{queued.get('id', delivery_id)} will be sent again to {printable(queued['url'])}")
+        say(
+            _(
+                "{id} will be sent again to {url}",
+                id=queued.get("id", delivery_id),
+                url=printable(queued["url"]),
+            )
+        )
 
 
 @delivery.command()
@@ -290,12 +297,12 @@ def cancel(
     body = body_of(instance, instances, choice)
     if delivery_id is not None:
         if body or dry_run:
-            raise click.UsageError("With an ID, the options that select deliveries have no meaning.")
+            raise click.UsageError(_("With an ID, the options that select deliveries have no meaning."))
         found = client.call("POST", "delivery", "cancel", instance, delivery_id)
         if as_json:
             show_json(found)
         else:
-            say(f"Cancelled {found['id']}. To send it after all, use resend.")
+            say(_("Cancelled {state}. To send it after all, use resend.", state=found["id"]))
         return
     if dry_run or not yes:
         asked = client.call("POST", "delivery", "cancel", instance, body=body | {"dryRun": True})
@@ -306,10 +313,16 @@ def cancel(
                 show_counts(asked)
             return
         if not asked["matching"] and not as_json:
-            say("Nothing that is pending matches.")
+            say(_("Nothing that is pending matches."))
             return
         click.confirm(
-            f"Cancel {count_of(asked, 'pending ')} of {named(instance, body)}?", abort=True, err=True
+            _(
+                "Cancel {deliveries} of {of}?",
+                deliveries=count_of(asked, is_pending=True),
+                of=named(instance, body),
+            ),
+            abort=True,
+            err=True,
         )
     response = client.call("POST", "delivery", "cancel", instance, body=body)
     cancelled = response["cancelled"]
@@ -318,4 +331,4 @@ def cancel(
     if as_json:
         show_json({"cancelled": cancelled})
     else:
-        say(f"Cancelled {counted(cancelled, 'delivery', 'deliveries')}.")
+        say(_("Cancelled {things}.", things=ngettext("{n} delivery", "{n} deliveries", cancelled)))

@@ -20,9 +20,11 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.fields import read_time
 from hookgw.command.job import follow, follow_aloud
-from hookgw.command.output import counted, json_option, say, show_json
+from hookgw.command.output import json_option, say, show_json
 from hookgw.command.selection import selection_options
 from hookgw.deliveries.commands.selection import body_of, kinds_option, show_counts
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 
 WINDOWS = 50
@@ -76,7 +78,7 @@ def replay(
     """
     body = body_of(instance, instances, choice)
     if since is None and "failedSince" not in body:
-        raise click.UsageError("Say from when on, with --since or --failed-since.")
+        raise click.UsageError(_("Say from when on, with --since or --failed-since."))
     times = {name: value for name, value in (("since", since), ("until", until)) if value}
     if dry_run:
         found = client.call("POST", "delivery", "replay", instance, body=times | body | {"dryRun": True})
@@ -97,7 +99,7 @@ def replay(
     if as_json:
         show_json({"replayed": replayed})
     else:
-        say(f"Replayed {counted(replayed, 'delivery', 'deliveries')}.")
+        say(_("Replayed {things}.", things=ngettext("{n} delivery", "{n} deliveries", replayed)))
 
 
 def split_into_windows(since: str, until: str | None, now: float) -> list[dict[str, str]]:

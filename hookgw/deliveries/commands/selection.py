@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from hookgw.command.names import complete_kinds, tags_of
-from hookgw.command.output import Column, counted, say, show_table
+from hookgw.command.output import Column, say, show_table
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 from hookgw.records.tags import tag_texts
 
 MOST_COUNTED = 100_000
@@ -39,7 +41,7 @@ def body_of(instance: str | None, instances: str | None, choice: dict[str, Any])
     """
     tags = tags_of(choice.pop("tags"))
     if (instance is None) is (instances is None and not tags):
-        raise click.UsageError("Name an INSTANCE, or several with --instances ('*' for all) or --tag.")
+        raise click.UsageError(_("Name an INSTANCE, or several with --instances ('*' for all) or --tag."))
     body = {name: value for name, value in choice.items() if value} | ({"tags": tags} if tags else {})
     return body if instances is None else {"instances": instances.split(",")} | body
 
@@ -53,12 +55,18 @@ def named(instance: str | None, body: Mapping[str, Any]) -> str:
     return f"{which} with {tags}" if tags else which
 
 
-def count_of(found: dict[str, Any], what: str = "") -> str:
+def count_of(found: dict[str, Any], *, is_pending: bool = False) -> str:
     """Return how many deliveries a dry run has found, for a sentence."""
     count = found["matching"]
     if count >= MOST_COUNTED or found.get("complete") is False:
-        return f"{count:,} or more {what}deliveries"
-    return counted(count, f"{what}delivery", f"{what}deliveries")
+        return (
+            _("{count} or more pending deliveries", count=count)
+            if is_pending
+            else _("{count} or more deliveries", count=count)
+        )
+    if is_pending:
+        return ngettext("{n} pending delivery", "{n} pending deliveries", count)
+    return ngettext("{n} delivery", "{n} deliveries", count)
 
 
 def show_counts(found: dict[str, Any], *, wide: bool = False) -> None:
@@ -70,4 +78,4 @@ def show_counts(found: dict[str, Any], *, wide: bool = False) -> None:
     ]
     if rows:
         show_table(_COUNTED, rows, wide=wide)
-    say(f"{count_of(found)} would be selected.")
+    say(_("{deliveries} would be selected.", deliveries=count_of(found)))

@@ -15,6 +15,7 @@ from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.fields import read_interval
 from hookgw.command.names import RenamedOption, complete_kinds, complete_labels, instance_argument, tag_option
 from hookgw.command.output import EVERYTHING, available_width, cut, printable, say, show_json_line
+from hookgw.kernel.language import gettext as _
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.records.deliveries import parse_delivery_id
 
@@ -138,7 +139,7 @@ def tail(
     """
     wanted = Filters(**filters)
     if instances and tags:
-        raise click.UsageError("Name instances, or choose them with --tag, not both.")
+        raise click.UsageError(_("Name instances, or choose them with --tag, not both."))
     names = list(dict.fromkeys(instances)) or _all_instances(client, tags)
 
     def feed_of(instance: str) -> DeliveryFeed:
@@ -173,9 +174,15 @@ def tail(
 def _all_instances(client: Client, tags: tuple[str, ...]) -> list[str]:
     names = [one["name"] for one in client.call("GET", "instance", "fetchInstances", query={"tag": tags})]
     if not names:
-        raise Failed("There is no instance to follow.")
+        raise Failed(_("There is no instance to follow."))
     if len(names) > MAX_INSTANCES:
-        raise Failed(f"There are {len(names)} instances. Name the ones to follow, {MAX_INSTANCES} at most.")
+        raise Failed(
+            _(
+                "There are {count} instances. Name the ones to follow, {max_instances} at most.",
+                count=len(names),
+                max_instances=MAX_INSTANCES,
+            )
+        )
     return names
 
 
@@ -315,11 +322,11 @@ def follow(
                 changed = feed.poll()
             except ServerUnavailable as error:
                 if not is_down:
-                    say(*error.messages, "Waiting until hookgw responds …", err=True)
+                    say(*error.messages, _("Waiting until hookgw responds …"), err=True)
                 is_down = True
                 break  # the others would wait for the same gateway
             if is_down:
-                say("hookgw responds again.", err=True)
+                say(_("hookgw responds again."), err=True)
             is_down = False
             show(instance, changed)
 

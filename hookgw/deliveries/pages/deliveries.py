@@ -321,6 +321,7 @@ class DeliveriesPage:
             first=f"/deliveries?{filters.query()}" if cursor else None,
             is_filtered=bool(filters.query()),
             names_instances=not filters.instance and reader.principal.instance is None,
+            may_tick=reader.principal.rights.has(Right.REPLAY),
         )
 
     async def resend(self) -> Response:

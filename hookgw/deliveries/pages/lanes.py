@@ -115,6 +115,8 @@ class LanesPage:
             view=view,
             is_filtered=bool(only.state or only.search),
             silent=found.silent,
+            may_resume=principal.rights.has(Right.WEBHOOKS),
+            may_skip=principal.rights.has(Right.REPLAY),
         )
 
     def _row(self, reported: ReportedLane, node: str) -> Row:

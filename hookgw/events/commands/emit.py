@@ -11,6 +11,7 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.fields import read_json
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import json_option, say, show_json, show_warnings
+from hookgw.kernel.language import gettext as _
 
 NO_DATA = msgspec.Raw(b"{}")
 
@@ -51,14 +52,14 @@ def emit(
     id counts as a duplicate.
     """
     if (batch is None) == (event is None):
-        raise click.UsageError("Give either EVENT or --batch FILE.")
+        raise click.UsageError(_("Give either EVENT or --batch FILE."))
     if batch is None:
         fields = {"event": event, "data": data or NO_DATA} | ({"id": event_id} if event_id else {})
         # msgspec inserts the raw payload. httpx would have to decode it, which changes numbers.
         content, content_type = msgspec.json.encode(fields), "application/json"
     else:
         if data is not None or event_id is not None:
-            raise click.UsageError("--data and --id need EVENT. In a batch, each line has its own.")
+            raise click.UsageError(_("--data and --id need EVENT. In a batch, each line has its own."))
         with click.open_file(str(batch), "rb") as file:
             content, content_type = file.read(), "application/x-ndjson"
     result = client.call("POST", "event", "emit", instance, content=content, content_type=content_type)
@@ -67,5 +68,12 @@ def emit(
         return
     ids = result["ids"]
     suffix = f": {ids[0]}" if len(ids) == 1 else ""
-    say(f"Accepted {result['accepted']}, duplicates {result['duplicates']}{suffix}")
+    say(
+        _(
+            "Accepted {accepted}, duplicates {duplicates}{suffix}",
+            accepted=result["accepted"],
+            duplicates=result["duplicates"],
+            suffix=suffix,
+        )
+    )
     show_warnings(result)

@@ -10,7 +10,6 @@ from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
     Column,
-    counted,
     data_text,
     json_option,
     say,
@@ -21,6 +20,8 @@ from hookgw.command.output import (
     table_options,
 )
 from hookgw.command.selection import selection_options
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 
 _LISTED = {
     "acceptedAt": Column("accepted", least=None, is_time=True),
@@ -73,7 +74,13 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
         show_json({"events": events, "deliveries": deliveries} | ({"warnings": warnings} if warnings else {}))
     else:
         show_warnings({"warnings": warnings})
-        say(f"Erased {counted(events, 'event')} with {counted(deliveries, 'delivery', 'deliveries')}.")
+        say(
+            _(
+                "Erased {things} with {counted2}.",
+                things=ngettext("{n} event", "{n} events", events),
+                counted2=ngettext("{n} delivery", "{n} deliveries", deliveries),
+            )
+        )
 
 
 @event.command("list")
@@ -112,7 +119,7 @@ def list_(
     What is said of deliveries finds events with at least one such delivery.
     """
     if instance is not None and (query["instances"] is not None or tags):
-        raise click.UsageError("Name an INSTANCE, or several with --instances or --tag.")
+        raise click.UsageError(_("Name an INSTANCE, or several with --instances or --tag."))
     columns = _LISTED if instance is not None else {"instance": Column("instance", least=8), **_LISTED}
     page = client.page("events", "event", "list", instance, query={**query, "tag": tags})
     if as_json:
@@ -124,13 +131,16 @@ def list_(
     show_table(tuple(columns.values()), rows, wide=wide)
     # To standard error, so that a pipe gets only the table.
     if page.get("indexedUntil"):
-        say(f"Events accepted after {page['indexedUntil']} are not listed yet. Try again soon.", err=True)
+        say(
+            _("Events accepted after {page} are not listed yet. Try again soon.", page=page["indexedUntil"]),
+            err=True,
+        )
     if page.get("searchedUntil"):
-        say(f"The search came to events of {page['searchedUntil']}.", err=True)
+        say(_("The search came to events of {page}.", page=page["searchedUntil"]), err=True)
     if page["cursor"]:
-        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
     else:
-        say(f"The log is complete since {page['from']}.", err=True)
+        say(_("The log is complete since {page}.", page=page["from"]), err=True)
 
 
 @event.command()

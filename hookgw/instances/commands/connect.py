@@ -12,8 +12,10 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import instance_argument, tag_option
-from hookgw.command.output import counted, json_option, say, show_drawing, show_fields, show_json
+from hookgw.command.output import json_option, say, show_drawing, show_fields, show_json
 from hookgw.instances.commands.qr_code import qr_blocks
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 from hookgw.records.connectors import ConnectionState
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,9 +80,9 @@ def connect(
     """
     by_choice = state is not None or search is not None or bool(tags)
     if names and by_choice:
-        raise click.UsageError("Name instances, or choose them with --state, --tag or --search, not both.")
+        raise click.UsageError(_("Name instances, or choose them with --state, --tag or --search, not both."))
     if not names and not by_choice:
-        raise click.UsageError("Name an instance, or choose some with --state, --tag or --search.")
+        raise click.UsageError(_("Name an instance, or choose some with --state, --tag or --search."))
     if by_choice:
         listed = choose(client, state, tags, search)
         # Without a connector, there is nothing to start.
@@ -90,19 +92,28 @@ def connect(
         show_json(found) if as_json else _show(found)
         return
     if not names:
-        say("No instance with a connector matches.", err=True)
+        say(_("No instance with a connector matches."), err=True)
     results = _connect_all(client, names, as_json=as_json)
     if as_json:
         show_json(results)
     if failed := sum("error" in one for one in results):
-        raise Failed(f"{counted(failed, 'instance')} of {len(names)} could not be connected.")
+        raise Failed(
+            _(
+                "{things} of {count} could not be connected.",
+                things=ngettext("{n} instance", "{n} instances", failed),
+                count=len(names),
+            )
+        )
 
 
 def _connect_all(client: Client, names: tuple[str, ...], *, as_json: bool) -> list[dict[str, Any]]:
     results = []
     for number, name in enumerate(names, 1):
         if not as_json:
-            say("" if number > 1 else None, f"{name} ({number} of {len(names)})")
+            say(
+                "" if number > 1 else None,
+                _("{name} ({number} of {count})", name=name, number=str(number), count=len(names)),
+            )
         try:
             found = client.call("GET", "instance", "connect", name)
             if not as_json:
@@ -126,16 +137,16 @@ def _wait_for_scan(client: Client, name: str, found: dict[str, Any]) -> dict[str
             time.sleep(LOOK_EVERY)
             shown = client.call("GET", "instance", "connectionState", name)
             if shown["instance"]["state"] == ConnectionState.OPEN.value:
-                say("Connected.")
+                say(_("Connected."))
                 return {**found, **shown}
             found = client.call("GET", "instance", "connect", name)
             if found.get("code") not in (None, code):
                 code = found["code"]
                 _show(found)
     except KeyboardInterrupt:
-        say("Skipped.")
+        say(_("Skipped."))
         return found
-    say(f"Nobody scanned the code within {SCAN_WITHIN:.0f} s.")
+    say(_("Nobody scanned the code within {scan_within} s.", scan_within=f"{SCAN_WITHIN:.0f}"))
     return found
 
 

@@ -11,6 +11,7 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import complete_connectors
 from hookgw.command.output import Column, say, show_json, show_table, table_options
+from hookgw.kernel.language import gettext as _
 
 _CONNECTORS = (
     Column("name", least=None),
@@ -47,7 +48,7 @@ def connectors(client: Client, name: str | None, find: bool, wide: bool, as_json
     if name is not None:
         found = [one for one in found if one["name"] == name]
         if not found:
-            raise Failed(f"There is no connector {name!r}. `hookgw connectors` lists them.")
+            raise Failed(_("There is no connector {name!r}. `hookgw connectors` lists them.", name=name))
     if as_json:
         show_json(found if name is None else found[0])
     elif name is None:
@@ -66,7 +67,7 @@ def connectors(client: Client, name: str | None, find: bool, wide: bool, as_json
             wide=wide,
         )
     elif found[0]["optionsSchema"] is None:
-        say(f"The connector {name} describes no options: it takes any.", err=True)
+        say(_("The connector {name} describes no options: it takes any.", name=name), err=True)
     else:
         show_table(_OPTIONS, _options(found[0]["optionsSchema"]), wide=wide)
 
@@ -78,13 +79,13 @@ def _find(client: Client, name: str | None, as_json: bool) -> None:
         show_json(servers)
         return
     if not servers:
-        say("None of the usual places has a server of a connector. docs/networks says how to start one.")
+        say(_("None of the usual places has a server of a connector. docs/networks says how to start one."))
     for one in servers:
         say(f"{one['url']}: {one['connector']} {one['version'] or ''}".rstrip())
         if one["isListed"]:
-            say("  The configuration lists it already.", "")
+            say("  " + _("The configuration lists it already."), "")
         else:
-            say("  Add this to the configuration, and start hookgw again:", "")
+            say("  " + _("Add this to the configuration, and start hookgw again:"), "")
             say(*(f"    {line}" for line in one["configuration"].split("\n")), "")
 
 

@@ -27,6 +27,7 @@ from hookgw.command.output import (
 )
 from hookgw.instances.commands.connect import choice_options, choose, connect, number_of
 from hookgw.instances.fields import CREATION, OPTIONS
+from hookgw.kernel.language import gettext as _
 from hookgw.records.tags import tag_texts
 
 
@@ -39,14 +40,16 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
         name = name.removesuffix(":").strip()
         # The value is repeated in no message: it may be a secret.
         if not equals or not name:
-            raise click.BadParameter("this is not an option of a connector. Write NAME=TEXT or NAME:=JSON.")
+            raise click.BadParameter(
+                _("this is not an option of a connector. Write NAME=TEXT or NAME:=JSON.")
+            )
         if content == "-":
             content = sys.stdin.readline().rstrip("\r\n")
         try:
             options[name] = json.loads(content) if is_json else content
         except (ValueError, RecursionError):
             raise click.BadParameter(
-                f"the value of {name} is not JSON. For a text, write NAME=TEXT."
+                _("the value of {name} is not JSON. For a text, write NAME=TEXT.", name=name)
             ) from None
     return options
 
@@ -108,7 +111,13 @@ def create(
     """
     for option, place in _GIVEN_ELSEWHERE.items():
         if option in options:
-            raise click.UsageError(f"{option} is not an option of a connector. Use {place} instead.")
+            raise click.UsageError(
+                _(
+                    "{option} is not an option of a connector. Use {place} instead.",
+                    option=option,
+                    place=place,
+                )
+            )
     fields |= {"name": name, "webhook": {"url": webhook} if webhook else None, "tags": tags_of(tags) or None}
     body = {**options, **body_of(_CREATION, fields)}
     created = client.call("POST", "instance", "create", body=body)
@@ -206,18 +215,22 @@ def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
     else:
         listed = client.call("GET", "instance", "fetchInstances", query={"instanceName": name})
         if not listed:
-            raise Failed(f"The instance {name!r} does not exist.")
+            raise Failed(_("The instance {name!r} does not exist.", name=name))
         if listed[0].get("connector") is None:
-            raise Failed(f"The instance {name!r} has no connector, so no network calls hookgw for it.")
+            raise Failed(
+                _("The instance {name!r} has no connector, so no network calls hookgw for it.", name=name)
+            )
         if "ingestUrl" not in listed[0]:
-            raise Failed(f"The connector of the instance {name!r} takes no requests of its network.")
+            raise Failed(
+                _("The connector of the instance {name!r} takes no requests of its network.", name=name)
+            )
         found = {"ingestUrl": listed[0]["ingestUrl"]}
     if as_json:
         show_json(found)
         return
     say(found["ingestUrl"])
     if found["ingestUrl"].startswith("/"):
-        say("This is a path: set server.public_url to have the whole URL.", err=True)
+        say(_("This is a path: set server.public_url to have the whole URL."), err=True)
 
 
 @instance.command()
@@ -243,7 +256,7 @@ def options(
         show_json(found)
         return
     if not found["options"] and not change:
-        say("No options are set.", err=True)
+        say(_("No options are set."), err=True)
     show_fields(
         {
             option: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -268,18 +281,18 @@ def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool, as_jso
         hookgw instance tags loja1 --tag tenant=acme --tag plan=gold
     """
     if tags and removes:
-        raise click.UsageError("Use --tag or --none, not both.")
+        raise click.UsageError(_("Use --tag or --none, not both."))
     if tags or removes:
         found = client.call("PATCH", "instance", "tags", name, body={"tags": tags_of(tags)})["tags"]
     else:
         listed = client.call("GET", "instance", "fetchInstances", query={"instanceName": name})
         if not listed:
-            raise Failed(f"The instance {name!r} does not exist.")
+            raise Failed(_("The instance {name!r} does not exist.", name=name))
         found = listed[0].get("tags", {})
     if as_json:
         show_json(found)
     elif not found:
-        say("It has no tags.", err=True)
+        say(_("It has no tags."), err=True)
     else:
         show_fields(found)
 
@@ -294,7 +307,7 @@ def logout(client: Client, name: str, as_json: bool) -> None:
     if as_json:
         show_json(done)
     else:
-        say(f"Logged out {name!r}.")
+        say(_("Logged out {name!r}.", name=name))
 
 
 @instance.command()
@@ -349,4 +362,4 @@ def delete(client: Client, name: str) -> None:
     deleted = client.call("DELETE", "instance", "delete", name)
     if "job" in deleted:
         follow_aloud(client, deleted["job"], "Dead letters")
-    say(f"Deleted {name!r}.")
+    say(_("Deleted {name!r}.", name=name))

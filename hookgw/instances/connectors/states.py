@@ -13,7 +13,7 @@ from hookgw.records.events import Event
 from hookgw.records.instances import Disconnection
 
 # Other gateways report "refused" for a connection that the network rejected.
-_STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
+STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
 
 
 _LONGEST = 2048
@@ -84,6 +84,24 @@ class ConnectionStates:
         # Whatever its connector says, an instance that shows a code is connecting until the code is scanned:
         # clients ask for the state again and again meanwhile, and stop when it is closed.
         return ConnectionState.CONNECTING if session.qr_code is not None else session.state
+
+    def not_closed(self) -> dict[str, ConnectionState]:
+        """Return the state of every connection that is not closed, by instance: also of former ones."""
+        states = self._reported | {name: self.state(name) for name in self.sessions}
+        return {name: state for name, state in states.items() if state is not ConnectionState.CLOSE}
+
+    def ended(self) -> set[str]:
+        """Return the instances whose connection has ended at least once."""
+        return {*self._closings, *(name for name, one in self.sessions.items() if one.closed is not None)}
+
+    def with_number(self, digits: str) -> list[str]:
+        """Return the instances whose account has these digits in its number."""
+        found = [
+            name
+            for name, one in self._accounts.items()
+            if digits in (one.jid or "") and name not in self.sessions
+        ]
+        return found + [name for name, one in self.sessions.items() if digits in (one.sender or "")]
 
     def is_reported(self, instance: str) -> bool:
         """Return whether an event has reported a state since this process has the instance."""
@@ -170,7 +188,7 @@ class ConnectionStates:
         """Take the state from a CONNECTION_UPDATE, which any node may have accepted."""
         data = event.data if isinstance(event.data, dict) else {}
         value = data.get("state")
-        state = _STATES.get(value) if isinstance(value, str) else None
+        state = STATES.get(value) if isinstance(value, str) else None
         if state is None:
             return
         reason = data.get("statusReason")

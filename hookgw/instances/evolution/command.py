@@ -16,6 +16,8 @@ from hookgw.command.output import json_option, say, show_json
 from hookgw.command.target import check_key, read_secret_line
 from hookgw.instances.evolution.plan import Action, Existing, Planned, plan_import
 from hookgw.instances.evolution.source import SourceInstance, read_file, read_server, write_file
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 
 _MOST_WRONG_TOKENS = 10
 """hookgw locks out an address that shows 20 wrong keys in a minute (auth.failed_attempts)."""
@@ -26,7 +28,7 @@ def _read_names(_ctx: click.Context, _param: click.Parameter, values: tuple[str,
     for value in values:
         old, equals, new = value.rpartition("=")
         if not equals or not old:
-            raise click.BadParameter("write OLD=NEW.")
+            raise click.BadParameter(_("write OLD=NEW."))
         names[old] = new
     return names
 
@@ -95,7 +97,13 @@ def evolution(
     found = read_file(Path(source)) if key is None else read_server(source, key)
     if export is not None:
         write_file(export, found)
-        say(f"Wrote {_counted(len(found))} to {export}, with their keys. Keep the file secret.")
+        say(
+            _(
+                "Wrote {things} to {export}, with their keys. Keep the file secret.",
+                things=_counted(len(found)),
+                export=str(export),
+            )
+        )
         return
     kinds = {kind["name"] for kind in client.call("GET", "event", "kinds")}
     planned = plan_import(
@@ -127,15 +135,17 @@ def _staying(client: Client) -> set[str]:
 
 def _evolution_key(file: Path | None, given: str | None) -> str:
     if file is not None and given is not None:
-        raise click.UsageError("Give either --from-key or --from-key-file.")
+        raise click.UsageError(_("Give either --from-key or --from-key-file."))
     if given not in (None, "-"):
         # Other users of the machine would see it.
-        raise click.UsageError("--from-key takes no key: write --from-key -, and the key on standard input.")
+        raise click.UsageError(
+            _("--from-key takes no key: write --from-key -, and the key on standard input.")
+        )
     if file is not None:
         try:
             key = check_key(file.read_text("utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
-            raise Failed(f"The key cannot be read from {file}: {error}.") from error
+            raise Failed(_("The key cannot be read from {file}: {error}.", file=file, error=error)) from error
     else:
         of_environment = "" if given == "-" else os.environ.get("EVOLUTION_API_KEY", "")
         key = check_key(of_environment, "EVOLUTION_API_KEY")
@@ -143,8 +153,10 @@ def _evolution_key(file: Path | None, given: str | None) -> str:
             key = check_key(read_secret_line("Key of Evolution API"), "standard input")
     if not key:
         raise Failed(
-            "The key of Evolution API is missing. Give it with --from-key-file FILE, --from-key -, or as "
-            "EVOLUTION_API_KEY."
+            _(
+                "The key of Evolution API is missing. Give it with --from-key-file FILE, --from-key "
+                "-, or as EVOLUTION_API_KEY."
+            )
         )
     return key
 
@@ -225,13 +237,13 @@ class _Result:
         for note in planned.notes:
             say(f"  {note}")
         for conflict in planned.conflicts:
-            say(f"  Conflict: {conflict}")
+            say("  " + _("Conflict: {conflict}", conflict=conflict))
         for warning in self._warnings:
-            say(f"  Warning: {warning}")
+            say("  " + _("Warning: {warning}", warning=warning))
         if self._key is not None:
-            say(f"  Key (shown once, store it now): {self._key}")
+            say("  " + _("Key (shown once, store it now): {key}", key=self._key))
         if self.error is not None:
-            say(f"  Failed: {self.error}")
+            say("  " + _("Failed: {error}", error=self.error))
 
     def as_json(self) -> dict[str, Any]:
         planned = self.planned
@@ -256,14 +268,14 @@ def _finish(results: list[_Result], *, apply: bool) -> None:
     words += [f"{conflicts} with conflicts"] if conflicts else []
     say(f"{_counted(len(results))}: {', '.join(words) or 'nothing to do'}.", err=True)
     if not apply:
-        say("Nothing was changed. Add --apply to carry it out.", err=True)
+        say(_("Nothing was changed. Add --apply to carry it out."), err=True)
     elif failed:
-        raise Failed(f"{failed} of them failed: see above. Run the command again to retry.")
+        raise Failed(_("{failed} of them failed: see above. Run the command again to retry.", failed=failed))
     elif conflicts:
-        raise Failed("What conflicts was left as it is in hookgw. Add --replace to replace it.")
+        raise Failed(_("What conflicts was left as it is in hookgw. Add --replace to replace it."))
     elif counts[Action.LEAVE_OUT]:
-        raise Failed(f"{_counted(counts[Action.LEAVE_OUT])} left out: see above.")
+        raise Failed(_("{things} left out: see above.", things=_counted(counts[Action.LEAVE_OUT])))
 
 
 def _counted(count: int) -> str:
-    return f"{count} instance{'' if count == 1 else 's'}"
+    return ngettext("{n} instance", "{n} instances", count)

@@ -1,20 +1,35 @@
-"""The page of an instance: its connection, and the actions on it."""
+"""The pages of an instance: a tab each for what it is, what it hears and sends, and how it is set up."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from urllib.parse import quote
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+from urllib.parse import quote, urlencode
 
-import segno
-from quart import Response
+from quart import Response, request
 
-from hookgw.deliveries.pages.deliveries import row_of
+from hookgw.connectors.whatsapp_numbers import whatsapp_number_of
+from hookgw.deliveries.pages.deliveries import Row, row_of
 from hookgw.instances.connectors.calls import CALLS
+from hookgw.instances.connectors.state_history import StateChanges, read_changes
+from hookgw.instances.pages.codes import picture_of
+from hookgw.instances.pages.instance_settings import InstanceSettingsTab
+from hookgw.instances.pages.tabs import (
+    CONNECTION,
+    DELIVERIES,
+    KEYS,
+    OVERVIEW,
+    SETTINGS,
+    TABS,
+    WEBHOOKS,
+    Tab,
+)
 from hookgw.kernel.errors import (
     Conflict,
-    Forbidden,
     HookgwError,
     Invalid,
+    NotFound,
     StorageUnavailable,
     TooManyRequests,
 )
@@ -26,15 +41,28 @@ from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
 from hookgw.records.tags import tag_texts
 from hookgw.site.field_form import inputs_of
-from hookgw.site.option_form import option_fields, read_options
+from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryQuery
 from hookgw.webhooks.pages import WebhookForms
 
 NEWEST = 10
-"""Deliveries on the page."""
+"""Deliveries on the first tab."""
+DELIVERIES_SHOWN = 50
+"""Deliveries on their tab."""
 _USUAL_KIND = "MESSAGES_UPSERT"
+_PLACES = {
+    "connection": CONNECTION,
+    "webhook": WEBHOOKS,
+    "keys": KEYS,
+    "options": SETTINGS,
+    "settings": SETTINGS,
+    "tags": SETTINGS,
+    "delete": SETTINGS,
+}
+"""The tab with a form, by the form's place. All other forms are on the first tab."""
+Render = Callable[..., Awaitable[str]]
 
 
 class InstancePage:
@@ -42,119 +70,242 @@ class InstancePage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        self._webhooks = WebhookForms(site, streams, self.page)
+        self._webhooks = WebhookForms(site, streams, self.page, self._rows)
         self._keys = KeyForms(site, self.page)
+        self._settings = InstanceSettingsTab(site, self.page)
         path = "/instances/<instance>"
         site.add(path, self.show, Right.READ)
-        site.add("/live/instance/<instance>", self.live, Right.READ)
-        for name, view, right in (
-            ("connect", self.connect, Right.CONNECT),
-            ("restart", self.restart, Right.CONNECT),
-            ("end", self.end_connection, Right.CONNECT),
-            ("options", self.change_options, Right.CONNECT),
-            ("emit", self.emit, Right.SEND),
-            ("send", self.send, Right.SEND),
-            ("delete", self.delete, Right.INSTANCES),
+        for tab, show in (
+            (WEBHOOKS, self.show_webhooks),
+            (DELIVERIES, self.show_deliveries),
+            (CONNECTION, self.show_connection),
+            (KEYS, self.show_keys),
+            (SETTINGS, self.show_settings),
         ):
-            site.add(f"{path}/{name}", view, right, "POST", page="/instances/{instance}")
+            site.add(f"{path}/{tab.name}", show, tab.right)
+        site.add("/live/instance/<instance>", self.live, Right.READ)
+        for name, view, right, tab in (
+            ("connect", self.connect, Right.CONNECT, CONNECTION),
+            ("restart", self.restart, Right.CONNECT, CONNECTION),
+            ("end", self.end_connection, Right.CONNECT, CONNECTION),
+            ("emit", self.emit, Right.SEND, OVERVIEW),
+            ("send", self.send, Right.SEND, OVERVIEW),
+        ):
+            page = "/instances/{instance}" + (f"/{tab.name}" if tab.name else "")
+            site.add(f"{path}/{name}", view, right, "POST", page=page)
+        # What a tab shows that can change by itself.
+        self._live: dict[Tab, Render] = {
+            OVERVIEW: self._now,
+            WEBHOOKS: self._webhooks_now,
+            DELIVERIES: self._deliveries_now,
+            CONNECTION: self._connection_now,
+        }
 
     async def show(self, instance: str) -> Response:
-        return await self.page(instance)
+        return await self._page(instance, OVERVIEW)
+
+    async def show_webhooks(self, instance: str) -> Response:
+        return await self._page(instance, WEBHOOKS)
+
+    async def show_deliveries(self, instance: str) -> Response:
+        return await self._page(instance, DELIVERIES)
+
+    async def show_connection(self, instance: str) -> Response:
+        return await self._page(instance, CONNECTION)
+
+    async def show_keys(self, instance: str) -> Response:
+        return await self._page(instance, KEYS)
+
+    async def show_settings(self, instance: str) -> Response:
+        return await self._page(instance, SETTINGS)
 
     async def page(
         self, instance: str, *, form: Form | None = None, at: str = "", error: HookgwError | None = None
     ) -> Response:
-        """Return the page, perhaps with a form that was refused; ``at`` is its place in the template.
+        """Return the tab with a form that was refused; ``at`` is the form's place in the template.
 
         Raise ``NotFound`` if there is no such instance.
         """
+        return await self._page(instance, _PLACES.get(at, OVERVIEW), form=form, at=at, error=error)
+
+    async def _page(
+        self,
+        instance: str,
+        tab: Tab,
+        *,
+        form: Form | None = None,
+        at: str = "",
+        error: HookgwError | None = None,
+    ) -> Response:
+        instances = self._gateway.instances
+        found = instances.get(instance)
+        values: dict[str, Any] = {
+            "instance": found,
+            "path": f"/instances/{quote(instance)}",
+            "tab": tab,
+            "tabs": TABS,
+            "is_open": instances.connection_state(instance) is ConnectionState.OPEN,
+            "has_calls": bool(found.integration),
+            "form": form,
+            "at": at,
+            "alert": error.messages if error else None,
+        }
+        cursor = request.args.get("cursor") or None
+        if tab in self._live:
+            values["now"] = await self._renderer(tab, instance)(cursor=cursor)
+            query = "" if tab is OVERVIEW else "?" + urlencode({"tab": tab.name})
+            values["live"] = None if cursor else f"/live/instance/{quote(instance)}{query}"
+        if tab is OVERVIEW:
+            values |= self._overview(instance)
+            values["charts"] = await figure_part(
+                self._site,
+                await self._gateway.figures.of_instance(instance, asked_span()),
+                here=f"/instances/{quote(instance)}",
+                target=f"/deliveries?{urlencode({'instance': instance})}",
+            )
+        elif tab is WEBHOOKS:
+            values["has_webhooks"] = bool(self._gateway.registrations.of_instance(instance))
+            values["webhook"] = self._webhooks.values(instance, form if at == "webhook" else None)
+            values["kinds"] = self._kinds()
+        elif tab is KEYS:
+            values |= {"keys": self._keys.rows(instance), "key_inputs": [*inputs_of(FIELDS)]}
+        elif tab is SETTINGS:
+            values |= await self._settings.values(found, form, at)
+        name = f"instance_{tab.name}.html" if tab.name else "instance.html"
+        return await self._site.render(name, 200 if error is None else error.status, **values)
+
+    def _kinds(self) -> list[Any]:
+        return [kind for kind in self._gateway.catalog if not kind.operational]
+
+    def _overview(self, instance: str) -> dict[str, Any]:
         gateway = self._gateway
-        found = gateway.instances.get(instance)
-        calls = gateway.instances.capabilities(instance)
-        schema = gateway.instances.options_schema(found) if found.integration else None
-        options = option_fields(
-            schema, gateway.instances.masked_options(found), form if at == "options" else None
-        )
-        kinds = [kind for kind in gateway.catalog if not kind.operational]
-        return await self._site.render(
-            "instance.html",
-            200 if error is None else error.status,
-            instance=found,
-            path=f"/instances/{quote(instance)}",
-            now=await self._now(
-                instance,
-                without_global=not visitor().principal.is_global,
-                may_connect=visitor().has(Right.CONNECT),
-            ),
-            is_open=gateway.instances.connection_state(instance) is ConnectionState.OPEN,
-            has_calls=bool(found.integration),
-            may_send="sendText" in calls,
-            options=await self._site.fragment("option_fields.html", fields=options) if options else "",
-            has_webhooks=bool(gateway.registrations.of_instance(instance)),
-            webhook=self._webhooks.values(instance, form if at == "webhook" else None),
-            keys=self._keys.rows(instance),
-            key_inputs=[*inputs_of(FIELDS)],
-            kinds=kinds,
-            plugin_pages=[page for page in gateway.hooks.dashboard_pages() if page.of_instance],
-            usual_kind=_USUAL_KIND,
-            form=form,
-            at=at,
-            alert=error.messages if error else None,
-        )
+        return {
+            "may_send": "sendText" in gateway.instances.capabilities(instance),
+            "kinds": self._kinds(),
+            "usual_kind": _USUAL_KIND,
+            "plugin_pages": [page for page in gateway.hooks.dashboard_pages() if page.of_instance],
+        }
 
     async def live(self, instance: str) -> Response:
         self._gateway.instances.get(instance)
-        without_global = not visitor().principal.is_global
-        may_connect = visitor().has(Right.CONNECT)
-
-        async def render() -> str:
-            return await self._now(instance, without_global=without_global, may_connect=may_connect)
-
-        key = ("instance", instance, without_global, may_connect)
+        name = request.args.get("tab", "")
+        tab = next((one for one in self._live if one.name == name), None)
+        if tab is None:
+            raise NotFound.of("page.not_found", "There is no page {name!r}.", name=name[:64])
+        render = self._renderer(tab, instance)
+        key = ("instance", tab.name, *render.args, *render.keywords.values())
         return self._streams.open(visitor().signed_in, key, render, instance=instance)
 
-    async def _now(self, instance: str, *, without_global: bool, may_connect: bool) -> str:
-        instances = self._gateway.instances
-        found = instances.get(instance)
-        # Who scans the code connects an account, and who has the URL sends events as the network does.
-        code = instances.qr_code(instance) if may_connect else None
-        picture = None
-        if code is not None:
-            # White around and below the code, whatever the page's colours: scanners need the contrast.
-            picture = segno.make(code.code, micro=False).svg_data_uri(
-                scale=6, border=4, dark="#000", light="#fff"
-            )
-        calls = instances.capabilities(instance)
-        deliveries, size = self._gateway.backlog.of_instance(instance)
-        newest, unread = [], None
-        try:
-            query = DeliveryQuery(instance=instance, limit=NEWEST, without_global=without_global)
-            newest = (await self._gateway.history.list(query)).deliveries
-        except (TooManyRequests, StorageUnavailable) as error:
-            unread = " ".join(error.messages)  # the rest of the page needs no disk
+    def _renderer(self, tab: Tab, instance: str) -> partial[Awaitable[str]]:
+        """Return what renders the live part of a tab, as far as the visitor may see it."""
+        return partial(
+            self._live[tab],
+            instance,
+            without_global=not visitor().principal.is_global,
+            may_connect=visitor().has(Right.CONNECT),
+            may_set=visitor().has(Right.WEBHOOKS),
+            may_enable=visitor().has(Right.REPLAY),
+        )
+
+    async def _now(
+        self,
+        instance: str,
+        *,
+        without_global: bool,
+        may_connect: bool,
+        may_set: bool,
+        may_enable: bool,
+        **_: object,
+    ) -> str:
         return await self._site.fragment(
             "instance_now.html",
+            webhooks=self._webhooks.rows(instance),
+            sparks=await self._webhooks.sparks(instance),
+            may_enable=may_enable,
+            **self._connection(instance, may_connect, may_set),
+            **await self._newest(instance, NEWEST, without_global),
+        )
+
+    def _connection(self, instance: str, may_connect: bool, may_set: bool) -> dict[str, Any]:
+        instances = self._gateway.instances
+        found, calls = instances.get(instance), instances.capabilities(instance)
+        # Who scans the code connects an account, and who has the URL sends events as the network does.
+        code = instances.qr_code(instance) if may_connect else None
+        deliveries, size = self._gateway.backlog.of_instance(instance)
+        return {
+            "instance": instance,
+            "path": f"/instances/{quote(instance)}",
+            "account": instances.account(instance),
+            "ingest_url": instances.ingest_url(found) if may_connect else None,
+            "lacks": [call for call in CALLS if call not in calls] if found.integration else [],
+            "integration": found.integration,
+            "tags": tag_texts(found.tags),
+            "state": instances.connection_state(instance),
+            "reason": instances.close_reason(instance),
+            "picture": None if code is None else picture_of(code.code),
+            "pairing_code": code.pairing_code if code else None,
+            "lacks_webhook": may_set and not self._gateway.registrations.of_instance(instance),
+            "backlog": deliveries,
+            "size": size,
+        }
+
+    async def _newest(self, instance: str, most: int, without_global: bool) -> dict[str, Any]:
+        try:
+            query = DeliveryQuery(instance=instance, limit=most, without_global=without_global)
+            return {"rows": await self._rows(query), "unread": None}
+        except (TooManyRequests, StorageUnavailable) as error:
+            return {"rows": [], "unread": " ".join(error.messages)}  # the rest of the page needs no disk
+
+    async def _rows(self, query: DeliveryQuery) -> list[Row]:
+        page = await self._gateway.history.list(query)
+        return [row_of(self._gateway, one) for one in page.deliveries]
+
+    async def _webhooks_now(self, instance: str, *, may_enable: bool, **_: object) -> str:
+        return await self._site.fragment(
+            "instance_webhooks_now.html",
             instance=instance,
             path=f"/instances/{quote(instance)}",
-            account=instances.account(instance),
-            ingest_url=instances.ingest_url(found) if may_connect else None,
-            lacks=[call for call in CALLS if call not in calls] if found.integration else [],
             webhooks=self._webhooks.rows(instance),
-            rows=[row_of(self._gateway, one) for one in newest],
+            sparks=await self._webhooks.sparks(instance),
+            may_enable=may_enable,
+        )
+
+    async def _deliveries_now(self, instance: str, *, without_global: bool, **_: object) -> str:
+        shown = await self._newest(instance, DELIVERIES_SHOWN, without_global)
+        return await self._site.fragment(
+            "instance_deliveries_now.html", instance=instance, path=f"/instances/{quote(instance)}", **shown
+        )
+
+    async def _connection_now(
+        self, instance: str, *, may_connect: bool, may_set: bool, cursor: str | None = None, **_: object
+    ) -> str:
+        shown = self._connection(instance, may_connect, may_set)
+        found, unread = StateChanges([], None), None
+        try:
+            found = await read_changes(self._gateway.history, instance, cursor)
+        except (TooManyRequests, StorageUnavailable) as error:
+            unread = " ".join(error.messages)
+        newest = found.changes[0] if found.changes and cursor is None else None
+        return await self._site.fragment(
+            "instance_connection_now.html",
+            may_connect=may_connect,
+            since=newest.at if newest is not None and newest.state is shown["state"] else None,
+            changes=found.changes,
+            older=urlencode({"cursor": found.cursor}) if found.cursor else None,
+            is_older=cursor is not None,
             unread=unread,
-            integration=found.integration,
-            tags=tag_texts(found.tags),
-            state=instances.connection_state(instance),
-            reason=instances.close_reason(instance),
-            picture=picture,
-            pairing_code=code.pairing_code if code else None,
-            backlog=deliveries,
-            size=size,
+            **shown,
         )
 
     async def connect(self, instance: str) -> Response:
-        await self._site.form()
-        return await self._changed(instance, "connecting", self._gateway.instances.connect(instance))
+        form = await self._site.form()
+        number = form.get("pairing_number")
+        try:
+            pairing_number = whatsapp_number_of(number) if number else None
+        except Invalid as error:
+            return await self.page(instance, form=form, at="connection", error=error)
+        connected = self._gateway.instances.connect(instance, pairing_number=pairing_number)
+        return await self._changed(instance, "connecting", connected)
 
     async def restart(self, instance: str) -> Response:
         await self._site.form()
@@ -169,18 +320,7 @@ class InstancePage:
             await change
         except (Conflict, Invalid) as error:
             return await self.page(instance, at="connection", error=error)
-        return self._site.redirect(f"/instances/{quote(instance)}", done=notice)
-
-    async def change_options(self, instance: str) -> Response:
-        form = await self._site.form()
-        instances = self._gateway.instances
-        try:
-            schema = instances.options_schema(instances.get(instance))
-            change = read_options(form, schema, for_change=True)
-            await instances.change_options(instance, change, is_operator=visitor().principal.is_operator)
-        except (Conflict, Forbidden, Invalid) as error:
-            return await self.page(instance, form=form, at="options", error=error)
-        return self._site.redirect(f"/instances/{quote(instance)}", done="saved")
+        return self._site.redirect(CONNECTION.path(instance), done=notice)
 
     async def emit(self, instance: str) -> Response:
         form = await self._site.form()
@@ -210,17 +350,3 @@ class InstancePage:
         except HookgwError as error:
             return await self.page(instance, form=form, at="send", error=error)
         return self._site.redirect(f"/instances/{quote(instance)}", done="sent")
-
-    async def delete(self, instance: str) -> Response:
-        """Delete the instance, if its name was entered."""
-        form = await self._site.form()
-        self._gateway.instances.get(instance)
-        if form.get("confirmation") != instance:
-            error = Invalid.of(
-                "instance.deletion_unconfirmed",
-                "Nothing was deleted: enter {instance} to confirm.",
-                instance=instance,
-            )
-            return await self.page(instance, form=form, at="delete", error=error)
-        job = await self._gateway.instances.delete(instance)
-        return self._site.redirect("/instances", done="deleting" if job.is_running else "deleted")

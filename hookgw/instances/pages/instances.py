@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from quart import Response, request
 
-from hookgw.core.access import check_creation, may_create, tags_of_new, within
+from hookgw.core.access import check_creation, may_create, names_within, tags_of_new, within
 from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.language import N_
@@ -17,6 +17,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.instances import Instance, check_name
 from hookgw.records.tags import parse_tag
+from hookgw.site.figure_part import Spark, Sparks
 from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read_view
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, NavEntry, Site, visitor
@@ -47,6 +48,7 @@ class Row(NamedTuple):
     last_event: float | None
     account: str
     tags: str
+    spark: Spark | None
 
 
 _SORTS = ("name", "webhooks", "pending")
@@ -55,6 +57,7 @@ _COLUMNS = (
     Column("account", N_("Account"), is_usual=False, style="c-name"),
     Column("tags", N_("Tags"), is_usual=False, style="c-name"),
     Column("last", N_("Last event"), style="c-time"),
+    Column("day", N_("Last day"), style="c-spark"),
     Column("webhooks", N_("Webhooks"), sort="webhooks", style="c-event number"),
     Column("pending", N_("Pending"), sort="pending", style="c-count number"),
 )
@@ -69,6 +72,7 @@ class InstancesPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
+        self._sparks = Sparks(site.gateway)
         site.nav.append(NavEntry(N_("Instances"), "/instances"))
         site.add("/instances", self.list, within_reach(Right.READ))
         # Not below /instances/: every name there may be an instance's.
@@ -96,6 +100,10 @@ class InstancesPage:
         # What clients of Evolution API get for an account of WhatsApp is what people want here, too.
         usual = self._gateway.settings.instances.integrations.get("WHATSAPP-BAILEYS", "")
         chosen = form.get("integration") if form else request.args.get("integration", usual)
+        codes = 0
+        if visitor().has(Right.CONNECT):
+            found = await self._gateway.views.codes(names_within(self._gateway.registry, visitor().principal))
+            codes = len(found.codes)
         response = await self._site.render(
             "instances.html",
             200 if error is None else error.status,
@@ -110,6 +118,7 @@ class InstancesPage:
             name=form.get("name") if form else "",
             alert=error.messages if error else None,
             servers=servers,
+            codes=codes,
         )
         return keep_columns(response, view, self._site.root)
 
@@ -126,6 +135,7 @@ class InstancesPage:
         names = [one.name for one in shown]
         connections = await gateway.views.connections(names, counts_failing=True)
         newest = await gateway.history.newest(names) if view.has("last") else {}
+        sparks = await self._sparks.of_instances(names) if view.has("day") else {}
         rows = []
         for one in shown:
             connection = connections.of(one)
@@ -135,12 +145,13 @@ class InstancesPage:
                     one.integration,
                     connection.state,
                     connection.close_reason,
-                    len(gateway.registrations.of_instance(one.name)),
+                    gateway.registrations.count(one.name),
                     connection.failing,
                     gateway.backlog.of_instance(one.name)[0],
                     newest.get(one.name),
                     (connection.account.jid or "").partition("@")[0],
                     ", ".join(f"{name}={value}" for name, value in one.tags.items()),
+                    sparks.get(one.name),
                 )
             )
         return await self._site.fragment(
@@ -154,8 +165,9 @@ class InstancesPage:
         )
 
     async def _found(self, principal: Principal, view: ListView) -> Sequence[Instance]:
-        """Return the instances that match, in order. All but a state and a number cost 2 ms for 10,000."""
+        """Return the instances that match, in order: a few milliseconds for 10,000."""
         gateway, wanted, state = self._gateway, view.get("search").casefold(), view.get("state")
+        state = state if state in (*ConnectionState, _FAILING) else ""
         reached = within(gateway.registry, principal)
         tag = parse_tag(view.get("tag")) if view.get("tag") else None
         if tag is not None:
@@ -163,23 +175,19 @@ class InstancesPage:
         found = [one for one in reached if wanted in one.name.casefold()] if wanted else list(reached)
         digits = "".join(one for one in wanted if one.isdigit())
         by_number = not found and len(digits) >= _DIGITS
-        if by_number or state:
-            looked_at = list(reached) if by_number else found
-            names = None if principal.is_global else [one.name for one in looked_at]
-            connections = await gateway.views.connections(names, counts_failing=state == _FAILING)
-            found = []
-            for one in looked_at:
-                connection = connections.of(one)
-                if by_number and digits not in (connection.account.jid or ""):
-                    continue
-                if state and not (connection.failing if state == _FAILING else connection.state == state):
-                    continue
-                found.append(one)
+        if by_number:
+            found = await gateway.views.matching(reached, digits=digits)
+        if state == _FAILING:
+            found = await gateway.views.matching(found, is_failing=True)
+        elif state:
+            found = await gateway.views.matching(found, state=ConnectionState(state))
         name = view.sort.removeprefix("-")
         if name == "pending":
-            found.sort(key=lambda one: gateway.backlog.of_instance(one.name)[0])
+            pending = {instance: count for instance, (count, _) in gateway.backlog.instances()}
+            found.sort(key=lambda one: pending.get(one.name, 0))
         elif name == "webhooks":
-            found.sort(key=lambda one: len(gateway.registrations.of_instance(one.name)))
+            count = gateway.registry.count
+            found.sort(key=lambda one: count(one.name))
         if view.sort.startswith("-"):
             found.reverse()
         return found

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hookgw.core.ingest_url import INGEST_PATH
-from hookgw.instances.routes.ingest import IngestEndpoint
+from hookgw.instances.routes.ingest_endpoint import IngestEndpoint
 from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.web.server.errors import response_to
 from hookgw.web.server.exchange import Gone, RequestResponse

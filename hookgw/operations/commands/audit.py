@@ -10,6 +10,7 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.fields import PAGE, read_time
 from hookgw.command.names import instance_argument
 from hookgw.command.output import Column, say, show_json, show_table, table_options
+from hookgw.kernel.language import gettext as _
 
 COLUMNS = (
     Column("at", least=None, is_time=True),
@@ -53,7 +54,7 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **que
     show_table(COLUMNS, map(_row, page["entries"]), wide=wide)
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
-        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
 
 
 def _row(entry: dict[str, Any]) -> tuple[object, ...]:

@@ -11,7 +11,9 @@ import click
 
 from hookgw.command.configuration import config_option, read_settings
 from hookgw.command.failure import Failed
-from hookgw.command.output import counted, say
+from hookgw.command.output import say
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 from hookgw.operations.commands.data_file import data_file
 
 Progress = Callable[[int, int], None]
@@ -32,20 +34,26 @@ def backup(file: Path, check: bool, config: Path | None) -> None:
     from hookgw.store.sqlite.backup import back_up_file
     from hookgw.store.sqlite.maintenance import check_file
 
-    settings, _ = read_settings(config)
+    settings, __ = read_settings(config)
     data = data_file(settings.storage)
     try:
         with progress_bar("Copying") as show:
             size = back_up_file(data, file, show, min_free=settings.storage.min_free)
     except KeyboardInterrupt:
-        raise Failed(f"Stopped. Nothing of {file} remains.") from None
-    say(f"Copied {data} to {file} ({size / 2**20:,.1f} MiB).")
+        raise Failed(_("Stopped. Nothing of {file} remains.", file=file)) from None
+    say(_("Copied {data} to {file} ({size} MiB).", data=data, file=file, size=f"{size / 2**20:,.1f}"))
     if check:
         report = check_file(file)
         if report.problems:
-            raise Failed(f"The copy {file} is damaged:", *report.problems)
-        pending = counted(report.pending, "pending delivery", "pending deliveries")
-        say(f"It is whole: {counted(report.events, 'event')}, {pending}.")
+            raise Failed(_("The copy {file} is damaged:", file=file), *report.problems)
+        pending = ngettext("{n} pending delivery", "{n} pending deliveries", report.pending)
+        say(
+            _(
+                "It is whole: {things}, {pending}.",
+                things=ngettext("{n} event", "{n} events", report.events),
+                pending=pending,
+            )
+        )
 
 
 @click.command()
@@ -59,16 +67,16 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
     """
     from hookgw.store.sqlite.maintenance import restore_file
 
-    settings, _ = read_settings(config)
+    settings, __ = read_settings(config)
     data = data_file(settings.storage)
     try:
         with progress_bar("Copying") as show:
             aside = restore_file(file, data, force=force, on_progress=show)
     except KeyboardInterrupt:
-        raise Failed("Stopped. If a data file was there, it is still there.") from None
-    say(f"Restored {data} from {file}.")
+        raise Failed(_("Stopped. If a data file was there, it is still there.")) from None
+    say(_("Restored {data} from {file}.", data=data, file=file))
     if aside is not None:
-        say(f"The former data file is {aside}. Delete it once everything works.")
+        say(_("The former data file is {aside}. Delete it once everything works.", aside=aside))
 
 
 @contextmanager

@@ -6,12 +6,15 @@ from pathlib import Path
 
 from hookgw.command.failure import Failed
 from hookgw.config.settings import StorageSettings
+from hookgw.kernel.language import gettext as _
 
 
 def data_file(settings: StorageSettings) -> Path:
     if settings.engine == "postgresql":
         raise Failed(
-            "The data is in a database (storage.engine: postgresql): use its own tools, such as pg_dump and "
-            "VACUUM. docs/fleet.md says how."
+            _(
+                "The data is in a database (storage.engine: postgresql): use its own tools, such as "
+                "pg_dump and VACUUM. docs/fleet.md says how."
+            )
         )
     return Path(settings.path)

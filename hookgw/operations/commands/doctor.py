@@ -12,7 +12,9 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.names import instance_argument
-from hookgw.command.output import Column, counted, json_option, say, show_json, show_table
+from hookgw.command.output import Column, json_option, say, show_json, show_table
+from hookgw.kernel.language import gettext as _
+from hookgw.kernel.language import ngettext
 
 CLOCKS_APART = 60.0
 """Seconds. Receivers refuse signatures that are five minutes old."""
@@ -58,7 +60,7 @@ def doctor(client: Client, instance: str | None, no_test: bool, as_json: bool) -
         )
         _show_advice(checks)
     if failed:
-        raise Failed(f"{counted(len(failed), 'check')} failed.")
+        raise Failed(_("{things} failed.", things=ngettext("{n} check", "{n} checks", len(failed))))
 
 
 def _show_advice(checks: list[dict[str, Any]]) -> None:
@@ -66,7 +68,7 @@ def _show_advice(checks: list[dict[str, Any]]) -> None:
     for one in checks:
         if "advice" in one and one["advice"] not in told:
             if not told:
-                say("", "What to do:")
+                say("", _("What to do:"))
             told.add(one["advice"])
             where = one.get("label") or one.get("instance")
             say(f"  {one['check']}{f' ({where})' if where else ''}: {one['advice']}")

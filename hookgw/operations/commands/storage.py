@@ -13,6 +13,7 @@ import click
 from hookgw.command.configuration import config_option, read_settings
 from hookgw.command.failure import Failed
 from hookgw.command.output import Column, json_option, say, show_fields, show_json, show_table
+from hookgw.kernel.language import gettext as _
 from hookgw.operations.commands.backup import progress_bar
 from hookgw.operations.commands.data_file import data_file
 
@@ -30,8 +31,10 @@ def _read_place(_ctx: click.Context, _param: click.Parameter, value: str) -> str
     if _LIKE_A_URL.match(value):
         # The value is not repeated: it may contain a password.
         raise click.BadParameter(
-            "this looks like a URL, but not like one of PostgreSQL. Write postgresql://USER@HOST/DATABASE; "
-            "for a file of this name, write ./ before it."
+            _(
+                "this looks like a URL, but not like one of PostgreSQL. Write "
+                "postgresql://USER@HOST/DATABASE; for a file of this name, write ./ before it."
+            )
         )
     return value
 
@@ -109,7 +112,14 @@ def compact(config: Path | None) -> None:
 
     data = _data_file(config)
     compacted = compact_file(data)
-    say(f"Compacted {data}: {_size(compacted.before)} before, {_size(compacted.after)} now.")
+    say(
+        _(
+            "Compacted {data}: {size} before, {size2} now.",
+            data=data,
+            size=str(_size(compacted.before)),
+            size2=str(_size(compacted.after)),
+        )
+    )
 
 
 @storage.command()
@@ -136,13 +146,13 @@ def copy(source: str, target: str, schema: str, as_json: bool) -> None:
             copied = copy_rows(rows, others, lambda _what, done, total: show(done, total))
             where = (rows.place, others.place)
     except KeyboardInterrupt:
-        raise Failed("Stopped. The same command goes on with the copy.") from None
+        raise Failed(_("Stopped. The same command goes on with the copy.")) from None
     if as_json:
         show_json([part._asdict() for part in copied])
         return
     columns = ("part", Column("rows", right=True), "checksum (SHA-256)")
     show_table(columns, ([part.name, f"{part.rows:,}", part.checksum[:32]] for part in copied))
-    say(f"Copied {where[0]} to {where[1]}; both have the same content.")
+    say(_("Copied {source} to {target}; both have the same content.", source=where[0], target=where[1]))
 
 
 def _open_source(name: str, schema: str) -> AbstractContextManager[Rows]:
@@ -182,7 +192,7 @@ def _driver() -> Iterator[None]:
 
 
 def _data_file(config: Path | None) -> Path:
-    settings, _ = read_settings(config)
+    settings, __ = read_settings(config)
     return data_file(settings.storage)
 
 

@@ -11,10 +11,11 @@ from quart import Response, request
 from hookgw.kernel.errors import HookgwError, Invalid
 from hookgw.kernel.language import N_, ngettext
 from hookgw.kernel.language import gettext as _
-from hookgw.operations.present import shown_state, who
+from hookgw.operations.present import shown_state
 from hookgw.operations.responses import ShownJobState
 from hookgw.operations.visible_jobs import VisibleJobs, orders_for
 from hookgw.records.api_keys import Principal, Right
+from hookgw.records.audit import who
 from hookgw.records.jobs import Job, JobKind, JobOrder
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.site.site import NavEntry, Site, visitor

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import ip_address, ip_network
 from typing import NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import trio
 from quart import Response, request
@@ -15,13 +14,15 @@ from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
 from hookgw.kernel.language import gettext as _
 from hookgw.operations.activity import Counts, sum_of
+from hookgw.operations.pages.tour import TourPage
+from hookgw.operations.views import MOST_GROUPED
 from hookgw.records.api_keys import Principal, Right
-from hookgw.records.problems import REPAIRS, Loss, Mute, Problem, ProblemGroup, Repair
+from hookgw.records.problems import Loss, Mute, Problem, ProblemGroup, Repair
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.sentences import DONE_OF
 from hookgw.records.shards import SHARDS
 from hookgw.records.told_sentences import sentence_text
-from hookgw.site.chart import HEIGHT, WIDTH, bars
+from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
@@ -33,8 +34,6 @@ MOST_PROBLEMS = 20
 """The most groups of problems on the page, at first."""
 ALL_PROBLEMS = 500
 """The most on the page that shows more of them."""
-MOST_ASKED = 2_000
-"""Problems of webhooks, and of instances, that are looked at."""
 MOST_MEMBERS = 50
 """Problems of a group that are named."""
 MOST_MISSED = 20
@@ -62,10 +61,7 @@ _REPAIRED = {
 }
 MOST_COUNTED = 100
 """Instances whose deliveries are counted for a key that does not reach everything: each takes a search."""
-_PERIODS = (N_("minute"), N_("hour"), N_("day"))
-_MINUTES = 60
-_HOUR, _DAY = 3_600, 86_400
-_THIS_MACHINE = ip_address("127.0.0.1")
+_DAY = 86_400
 
 
 class ShownProblem(NamedTuple):
@@ -115,22 +111,24 @@ class ShownGroup(NamedTuple):
     mute: Mute | None
 
 
-class Period(NamedTuple):
-    name: str
-    counts: Counts
-
-
 class Figures(NamedTuple):
-    """The figures of the last minute, hour and day.
+    """The figures of the last day; ``is_complete`` unless only the newest deliveries were counted."""
+
+    day: Counts
+    is_complete: bool = True
+
+
+class Asked(NamedTuple):
+    """How a request wants the overview.
 
     Attributes:
-        minutes: delivered and dead deliveries, in each minute of the last hour.
-        is_complete: whether everything was counted; otherwise these are the newest.
+        most: how many groups of problems to show.
+        address: the URL of hookgw for the reader's programs.
     """
 
-    periods: list[Period]
-    minutes: list[tuple[int, int]]
-    is_complete: bool = True
+    most: int
+    address: str
+    hides_tour: bool
 
 
 class OverviewPage:
@@ -138,8 +136,7 @@ class OverviewPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        networks = map(ip_network, site.gateway.settings.delivery.allow_networks)
-        self._reaches_this_machine = any(_THIS_MACHINE in network for network in networks)
+        self._tour = TourPage(site)
         site.nav.append(NavEntry(N_("Overview"), ""))
         site.add("/", self.show, within_reach(Right.READ))
         site.add("/live/overview", self.live, within_reach(Right.READ))
@@ -149,47 +146,44 @@ class OverviewPage:
         self._missed: dict[str, tuple[float, Found | None]] = {}
 
     async def show(self) -> Response:
-        most, address = self._asked()
-        return await self._page(most, address)
+        asked = self._asked()
+        return await self._page(asked)
 
-    async def _page(self, most: int, address: str, error: HookgwError | None = None) -> Response:
+    async def _page(self, asked: Asked, error: HookgwError | None = None) -> Response:
         return await self._site.render(
             "overview.html",
             200 if error is None else error.status,
             alert=error.messages if error else None,
-            now=await self._now(visitor().principal, most, address),
-            live="/live/overview" + ("?problems=all" if most == ALL_PROBLEMS else ""),
+            now=await self._now(visitor().principal, asked),
+            charts=await self._charts(visitor().principal),
+            live="/live/overview" + ("?problems=all" if asked.most == ALL_PROBLEMS else ""),
         )
 
     async def live(self) -> Response:
         principal = visitor().principal
-        most, address = self._asked()
+        asked = self._asked()
 
         async def render() -> str:
-            return await self._now(principal, most, address)
+            return await self._now(principal, asked)
 
-        return self._streams.open(visitor().signed_in, ("overview", principal, most, address), render)
+        return self._streams.open(visitor().signed_in, ("overview", principal, asked), render)
 
-    def _asked(self) -> tuple[int, str]:
-        """Return how many problems to show, and the URL of hookgw for the reader's programs."""
-        most = ALL_PROBLEMS if request.args.get("problems") == "all" else MOST_PROBLEMS
-        settings = self._gateway.settings.server
-        public = settings.public_url
-        # A name without a dot is known in a network of containers, and not where the reader is.
-        if public is None or "." not in (urlsplit(public).hostname or ""):
-            return most, f"{request.scheme}://{request.host[:255]}{settings.base_path}"
-        return most, public
+    def _asked(self) -> Asked:
+        shows_all = request.args.get("problems") == "all"
+        return Asked(
+            ALL_PROBLEMS if shows_all else MOST_PROBLEMS, self._tour.address(), self._tour.is_hidden()
+        )
 
-    async def _now(self, principal: Principal, most: int, address: str) -> str:
-        gateway = self._gateway
+    async def _now(self, principal: Principal, asked: Asked) -> str:
+        gateway, most = self._gateway, asked.most
         names = names_within(gateway.registry, principal)
         instance = names[0] if names is not None and len(names) == 1 else None
-        found = await gateway.views.overview(names, MOST_ASKED)
-        groups = await gateway.views.grouped(found)
+        found = await gateway.views.overview(names, MOST_GROUPED)
+        groups = await gateway.views.grouped(found, with_mutes=principal.is_global)
         muted = [one for one in groups if one.mute is not None]
         groups = [one for one in groups if one.mute is None]
         if names is None:
-            figures = Figures(list(map(Period, _PERIODS, found.periods)), found.minutes)
+            figures = Figures(found.periods[2])
             backlog, instances = gateway.backlog.size, gateway.instances.count()
             pending = sum(count for _, (count, _) in gateway.backlog.instances())
             has_webhook = any(gateway.registrations.page(("", ""), 1))
@@ -206,13 +200,12 @@ class OverviewPage:
             pending=pending,
             backlog=backlog,
             figures=figures,
-            bars=bars(figures.minutes),
-            highest=max(map(sum, figures.minutes)),
-            chart=(WIDTH, HEIGHT),
             groups=[await self._shown_group(one, principal) for one in groups[:most]],
             muted=[await self._shown_group(one, principal) for one in muted[:most]],
             may_mute=principal.is_operator,
+            may_skip=principal.rights.has(Right.REPLAY),
             has_more=len(groups) > most,
+            codes=found.codes if principal.rights.has(Right.CONNECT) else 0,
             nodes=found.nodes,
             silent=found.silent,
             refusing=found.refusing,
@@ -220,15 +213,14 @@ class OverviewPage:
             shows_all=most == ALL_PROBLEMS,
             all_problems=ALL_PROBLEMS,
             is_empty=not has_webhook,
-            reaches_this_machine=self._reaches_this_machine,
-            address=address,
+            tour=None
+            if asked.hides_tour
+            else await self._tour.of_overview(principal, asked.address, figures.day.delivered),
         )
 
     async def _shown_group(self, group: ProblemGroup, principal: Principal) -> ShownGroup:
         members = [_shown(one) for one in group.problems[:MOST_MEMBERS]]
-        repairs = REPAIRS.get(group.kind, ())
-        if not any(one.instance != GLOBAL_INSTANCE for one in group.problems):
-            repairs = ()
+        repairs = group.repairs
         return ShownGroup(
             group.id,
             sentence_text(group.title) or members[0].title,
@@ -236,8 +228,8 @@ class OverviewPage:
             _LOSS_STATES[group.loss],
             group.since,
             group.pending,
-            sum(bool(one.label) for one in group.problems),
-            len({one.instance for one in group.problems if one.instance}),
+            group.webhooks,
+            group.instances,
             members,
             len(group.problems) - len(members),
             members[0].why if all(one.why == members[0].why for one in members) else "",
@@ -270,21 +262,18 @@ class OverviewPage:
 
     async def _group(self, name: str) -> ProblemGroup:
         principal, gateway = visitor().principal, self._gateway
-        found = await gateway.views.overview(names_within(gateway.registry, principal), MOST_ASKED)
-        for group in await gateway.views.grouped(found):
-            if group.id == name:
-                return group
-        raise NotFound.of("problem.over", "This problem is over.")
+        names = names_within(gateway.registry, principal)
+        return await gateway.views.problem_group(name, names, with_mutes=principal.is_global)
 
     async def repair(self) -> Response:
         """Do one thing about all problems of a group."""
         form = await self._site.form()
         word, _, name = form.get("repair").partition(":")
         principal, gateway = visitor().principal, self._gateway
-        most, address = self._asked()
+        asked = self._asked()
         try:
             group = await self._group(name)
-            repair = next((one for one in REPAIRS.get(group.kind, ()) if one == word), None)
+            repair = next((one for one in group.repairs if one == word), None)
             if repair is None:
                 raise Invalid.of("problem.no_order", "Choose what to do about it.")
             places = [(one.instance, one.label) for one in group.problems if one.instance != GLOBAL_INSTANCE]
@@ -295,18 +284,18 @@ class OverviewPage:
                 refused = [f"{place}: {' '.join(why)}" for place, why in part.refused[:MOST_MEMBERS]]
                 raise Conflict(DONE_OF(done=part.done, count=len(places)), *refused)
         except (Conflict, Invalid, NotFound) as error:
-            return await self._page(most, address, error)
+            return await self._page(asked, error)
         return self._site.redirect("/", done=_REPAIRED[repair])
 
     async def mute(self) -> Response:
         form = await self._site.form()
         name, now = form.get("mute"), self._gateway.clock.wall()
-        most, address = self._asked()
+        asked = self._asked()
         try:
             until = parse_moment(form.get(f"until-{name}"), "Until", now, reader_zone(), is_ahead=True)
             await self._gateway.views.mutes.mute(await self._group(name), form.get(f"reason-{name}"), until)
         except (Invalid, NotFound) as error:
-            return await self._page(most, address, error)
+            return await self._page(asked, error)
         return self._site.redirect("/", done="muted")
 
     async def unmute(self) -> Response:
@@ -316,22 +305,26 @@ class OverviewPage:
 
     async def _figures_of(self, names: Sequence[str]) -> Figures:
         """Count the deliveries of instances from the history: the counters are the gateway's."""
-        history, now = self._gateway.history, self._gateway.clock.wall()
-        this_minute, is_complete = int(now // 60), len(names) <= MOST_COUNTED
-        minutes, periods = [(0, 0)] * _MINUTES, [Counts(), Counts(), Counts()]
+        history, since = self._gateway.history, self._gateway.clock.wall() - _DAY
+        total, is_complete = Counts(), len(names) <= MOST_COUNTED
         for name in names[:MOST_COUNTED]:
-            day = await history.tally(name, since=now - _DAY, without_global=True)
-            minute = await history.tally(name, since=now - 60, without_global=True)
+            day = await history.tally(name, since=since, without_global=True)
             is_complete = is_complete and day.is_complete
-            for one in day.minutes:
-                place = _MINUTES - 1 - (this_minute - int(one.at // 60))
-                if 0 <= place < _MINUTES:
-                    delivered, dead = minutes[place]
-                    minutes[place] = delivered + one.delivered, dead + one.dead
-            hour = [one for one in day.minutes if one.at > now - _HOUR]
-            for number, found in enumerate((minute.minutes, hour, day.minutes)):
-                periods[number] = sum_of((periods[number], *(Counts(*one[1:]) for one in found)))
-        return Figures(list(map(Period, _PERIODS, periods)), minutes, is_complete)
+            total = sum_of((total, *(Counts(*one[1:]) for one in day.minutes)))
+        return Figures(total, is_complete)
+
+    async def _charts(self, principal: Principal) -> str:
+        """Return the charts of what a key reaches; empty if that is nothing yet, or too much to add up."""
+        registry = self._gateway.registry
+        names = names_within(registry, principal)
+        has_webhook = any(registry.page(("", ""), 1, names))
+        try:
+            series = await self._gateway.figures.within(principal, (), asked_span()) if has_webhook else None
+        except Invalid:
+            series = None
+        if series is None:
+            return ""
+        return await figure_part(self._site, series, here="/", target="/deliveries", more="/figures")
 
 
 def _right_of(repair: Repair) -> Right:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
-from hookgw.core.access import check_global, names_within
+from hookgw.core.access import check_global
 from hookgw.kernel.errors import Invalid
 from hookgw.operations import responses
 from hookgw.operations.present import present_series
-from hookgw.records.api_keys import Principal, Right
-from hookgw.records.figures import FigureSeries, Span
+from hookgw.records.api_keys import Right
+from hookgw.records.figures import Span
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.tags import TAG_PART, parse_tags
 from hookgw.web.auth import current_principal
@@ -21,9 +21,6 @@ from hookgw.web.request_body import json_response
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
-
-MOST_ADDED = 200
-"""The most instances whose figures are added up for a key that reaches no more than these."""
 
 _SPAN = Parameter(
     "span",
@@ -71,7 +68,7 @@ class FigureRoutes:
         if label := request.args.get("webhook"):
             check_global(principal)
             return await self._of_webhook(GLOBAL_INSTANCE, label, span)
-        return json_response(present_series(await self._sum(principal, tags, span)))
+        return json_response(present_series(await self._gateway.figures.within(principal, tags, span)))
 
     @describes("Operation", Right.READ, {200: responses.FigureSeries}, query=(_SPAN, _WEBHOOK), errors=(404,))
     async def of_instance(self, instance: str) -> Response:
@@ -85,23 +82,6 @@ class FigureRoutes:
     async def _of_webhook(self, instance: str, label: str, span: Span) -> Response:
         registration = self._gateway.registrations.get(instance, label)
         return json_response(present_series(await self._gateway.figures.of_webhook(registration.id, span)))
-
-    async def _sum(self, principal: Principal, tags: tuple[tuple[str, str], ...], span: Span) -> FigureSeries:
-        figures = self._gateway.figures
-        if principal.is_global and not tags:
-            return await figures.of_gateway(span)
-        # All instances with the tag are within reach, those of former times, too.
-        is_of_tag = principal.instance is None and principal.reach.instances is None
-        if is_of_tag and len({*tags, *principal.reach.tags}) == 1:
-            ((name, value),) = {*tags, *principal.reach.tags}
-            return await figures.of_tag(name, value, span)
-        names = names_within(self._gateway.registry, principal, tags) or ()
-        if len(names) > MOST_ADDED:
-            raise Invalid(
-                f"This key reaches {len(names):,} instances, and figures of at most {MOST_ADDED} are "
-                "added up. Ask for one instance."
-            )
-        return await figures.of_instances(names, span)
 
 
 def _span() -> Span:

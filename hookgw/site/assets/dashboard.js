@@ -1,6 +1,7 @@
 // Entry of every page. Each module works on its own, and no page needs any of them to be read.
 import { startCopying } from "./copy.js";
 import { addCalendars } from "./calendar.js";
+import { startCharts } from "./charts.js";
 import { sayZone, writeFormats } from "./formats.js";
 import { startFilling } from "./fill.js";
 import { startKeys } from "./keys.js";
@@ -20,6 +21,7 @@ startTicking();
 startFilling();
 takePortalLink();
 startSearch();
+startCharts();
 startKeys();
 // What was wrong, beside its form, may be far below.
 document.querySelector("main [role=alert]")?.scrollIntoView({ block: "center" });

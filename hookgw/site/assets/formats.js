@@ -36,7 +36,15 @@ export function sayZone() {
   }
 }
 
+const tick = {
+  clock: new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" }),
+  day: new Intl.DateTimeFormat(locale, { month: "short", day: "numeric" }),
+};
+
 export function writeFormats(root) {
+  for (const element of root.querySelectorAll("[data-time]")) {
+    element.textContent = (tick[element.dataset.style] ?? thisYear).format(new Date(element.dataset.time * 1000));
+  }
   for (const element of root.querySelectorAll("time[datetime]")) {
     const date = new Date(element.dateTime);
     if (Number.isNaN(date.valueOf())) continue;

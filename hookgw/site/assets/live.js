@@ -79,7 +79,12 @@ function holdRows(region, part) {
     const shown = region.querySelector(`#${CSS.escape(list.id)}`);
     if (!shown || !isAtWork(shown)) continue;
     const fresh = new Map([...list.children].map((row) => [row.id, row]));
-    const rows = [...shown.children].map((row) => fresh.get(row.id) ?? row.cloneNode(true));
+    const rows = [...shown.children].map((row) => {
+      const next = fresh.get(row.id) ?? row.cloneNode(true);
+      // Solved, or no longer one that matches: it stays under the pointer, and says so.
+      if (!fresh.has(row.id)) next.dataset.gone = "";
+      return next;
+    });
     for (const row of shown.children) fresh.delete(row.id);
     waiting.push(...fresh.keys());
     list.replaceChildren(...rows);

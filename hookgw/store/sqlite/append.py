@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hookgw.store.commits.jobs import AppendedEvent
-from hookgw.store.figure_news import ACCEPTED, WANTED
+from hookgw.store.figure_news import ACCEPTED, WANTED, Entry
 from hookgw.store.records import micros
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import of_instance
@@ -56,9 +56,11 @@ def append(
     wanted.update(instances.values())
     ids = transaction.names.ids(wanted)
     events, deliveries = [], []
+    heard: list[tuple[int, int]] = []
     for new in news:
         event, data = new.event, new.event.data_json
         instance, kind, at = ids[instances[event.instance]], ids[event.kind], micros(new.accepted_at)
+        heard.append((ids[new.deliveries[0].registration] if new.deliveries else 0, instance))
         # The size is stored with the delivery, so that bytes are counted without reading payloads.
         for one in new.deliveries:
             ours = ids[one.registration], ids[one.lane]
@@ -83,17 +85,16 @@ def append(
     if _ADD_EVENTS.run(connection, events) < len(news):
         stored = connection.execute(_STORED_EVENTS, (news[0].seq, news[-1].seq)).fetchone()[0]
         added.intersection_update(_numbers_of(stored))
+        heard = [pair for pair, row in zip(heard, events, strict=True) if row[0] in added]
         events = [row for row in events if row[0] in added]
         deliveries = [row for row in deliveries if row[1] in added]
     transaction.appended += events
     if events:
-        heard, wanted_by = Counter(row[1] for row in events), Counter((row[4], row[2]) for row in deliveries)
-        transaction.count_entries(
-            news[-1].accepted_at,
-            [
-                *((ACCEPTED, 0, one, count, -1, -1) for one, count in heard.items()),
-                *((WANTED, *one, count, -1, -1) for one, count in wanted_by.items()),
-            ],
-        )
+        first = Counter(heard)
+        entries: list[Entry] = [(ACCEPTED, *pair, count, -1, -1) for pair, count in first.items()]
+        if len(deliveries) > len(events):
+            others = Counter((row[4], row[2]) for row in deliveries) - first
+            entries += [(WANTED, *pair, count, -1, -1) for pair, count in others.items()]
+        transaction.count_entries(news[-1].accepted_at, entries)
     _ADD_DELIVERIES.run(connection, deliveries)
     return added

@@ -19,8 +19,6 @@ _TAKE_NEWS = """SELECT '[' || coalesce(group_concat(entries), '') || ']', max(nu
     FROM (SELECT number, entries FROM figure_news ORDER BY number LIMIT ?)"""
 _REMOVE_NEWS = "DELETE FROM figure_news WHERE number <= ?"
 _ADD_NEWS = "INSERT INTO figure_news (entries) VALUES (?)"
-_NAMES = """SELECT json_group_array(json_array(number, name)) FROM names
-    WHERE number IN (SELECT value FROM json_each(?))"""
 _NUMBERS = """SELECT json_group_object(name, number) FROM names
     WHERE name IN (SELECT value FROM json_each(?))"""
 _ROW = "json_array(f.step, f.at, f.holder, f.accepted, f.delivered, f.dead, f.dropped, f.more)"
@@ -83,7 +81,6 @@ DELETE FROM figures WHERE (step, at, holder) IN (
     SELECT places.step, places.at, one.value FROM places CROSS JOIN json_each(?) one WHERE at IS NOT NULL)"""
 
 _rows_of = msgspec.json.Decoder(list[FigureRow]).decode
-_pairs_of = msgspec.json.Decoder(list[tuple[int, str]]).decode
 _numbers_of = msgspec.json.Decoder(dict[str, int]).decode
 _parts_of = msgspec.json.Decoder(list[tuple[int, int, int, int]]).decode
 
@@ -112,7 +109,7 @@ def names_of(
     transaction: Transaction, registrations: Collection[int | str], instances: Collection[int]
 ) -> tuple[Mapping[int | str, str], Mapping[int, str]]:
     numbers = [*(one for one in registrations if isinstance(one, int)), *instances]
-    found = dict(_pairs_of(transaction.connection.execute(_NAMES, (_json(numbers),)).fetchone()[0]))
+    found = transaction.names.names(numbers)
     ids = {one: one if isinstance(one, str) else found.get(one) for one in registrations}
     known = {one: name for one, name in ids.items() if name is not None}
     return known, {one: found[one][1:] for one in instances if one in found}

@@ -101,7 +101,8 @@ _NEEDED = """SELECT
     (SELECT coalesce(sum(210 + iif(size < 4000, 4096 / max(1, 4060 / (size + 60)), size + 400)), 0)
         FROM deliveries INDEXED BY outbox WHERE state = 'pending')
     + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)
-    + (SELECT coalesce(sum(length(entry) + 120), 0) FROM audit)"""
+    + (SELECT coalesce(sum(length(entry) + 120), 0) FROM audit)
+    + (SELECT coalesce(sum(length(more) + 40), 0) FROM figures)"""
 
 SUMMARIES = f"""SELECT json_group_array(json(line)) FROM (SELECT {_SUMMARY} AS line
     FROM json_each(?) c CROSS JOIN deliveries d ON d.seq = c.value {_JOINS} ORDER BY d.seq DESC)"""  # noqa: S608

@@ -189,6 +189,9 @@ def measure_file(path: Path) -> list[Usage]:
         if version >= 6:
             entries, unwanted = row("SELECT count(*), coalesce(sum(unwanted), 0) FROM log")
             logged = entries, unwanted + entries * ENTRY_BYTES
+        figures = (0, 0)
+        if version >= 7:
+            figures = row("SELECT count(*), coalesce(sum(length(more) + 40), 0) FROM figures")
         records = row("SELECT count(*), coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves")
         names = row("SELECT count(*), coalesce(sum(2 * length(name) + 40), 0) FROM names")
         finished = row("SELECT count(*), 0 FROM deliveries WHERE state <> 'pending'")[0]
@@ -199,6 +202,7 @@ def measure_file(path: Path) -> list[Usage]:
             "records": records,
             "names": names,
             "audit": audit,
+            "figures": figures,
             "log": logged,
         }
         used = (pages - free) * PAGE_BYTES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -28,6 +28,11 @@ _ADD = Bulk(
 _FIND = """SELECT json_group_object(name, number) FROM names
     WHERE name IN (SELECT value FROM json_each(?))"""
 
+_NAMES = """SELECT json_group_array(json_array(number, name)) FROM names
+    WHERE number IN (SELECT value FROM json_each(?))"""
+
+_pairs_of = msgspec.json.Decoder(list[tuple[int, str]]).decode
+
 
 def of_instance(name: str) -> str:
     """Return the name under which an instance is stored in the table."""
@@ -50,6 +55,7 @@ class NameIds:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._ids: dict[str, int] = {}
+        self._names: dict[int, str] = {}
         # During a walk: what was known and is forgotten again. ``None`` at other times.
         self._used: set[int] | None = None
 
@@ -71,6 +77,16 @@ class NameIds:
             self._ids.update((name, found[name]) for name in unknown)
         return self._ids
 
+    def names(self, numbers: Collection[int]) -> Mapping[int, str]:
+        """Return a mapping that has at least the names of the given numbers."""
+        if unknown := [number for number in numbers if number not in self._names]:
+            if len(self._names) + len(unknown) > MAX_REMEMBERED:
+                self._names = {}
+                unknown = list(numbers)
+            rows = self._connection.execute(_NAMES, (msgspec.json.encode(unknown).decode(),)).fetchone()[0]
+            self._names.update(_pairs_of(rows))
+        return self._names
+
     def rename(self, old: str, new: str) -> None:
         """Give a number another name. All rows that refer to the number show the new name at once."""
         self._connection.execute("UPDATE names SET name = ? WHERE name = ?", (new, old))
@@ -80,7 +96,7 @@ class NameIds:
         """Empty the cache: names that were added may have been rolled back."""
         if self._used is not None:
             self._used.update(self._ids.values())
-        self._ids = {}
+        self._ids, self._names = {}, {}
 
     def begin_walk(self) -> None:
         """Remember from now on which numbers are used; see :mod:`hookgw.store.sqlite.name_pruning`."""

@@ -165,6 +165,7 @@ def remove_names(transaction: Transaction, numbers: list[int]) -> int:
     used = transaction.names.used_since_walk_began()
     free = msgspec.json.encode([number for number in numbers if number not in used]).decode()
     removed = transaction.connection.execute(_REMOVE, (free,)).rowcount
+    transaction.names.forget()  # a number may be given again
     transaction.connection.execute(_REMOVE_BEGINS, (free,))
     transaction.count_rows(removed)
     return removed

@@ -13,7 +13,7 @@ from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
-from hookgw.store.sqlite.name_ids import of_url
+from hookgw.store.sqlite.name_ids import NameIds, of_url
 from hookgw.store.sqlite.transaction import Transaction
 
 # One JSON array for any number of rows: the statement stays prepared, and SQLite's limit on parameters does
@@ -22,8 +22,6 @@ from hookgw.store.sqlite.transaction import Transaction
 _STILL_PENDING = """SELECT json_group_array(json_array(seq, registration, instance, size, queued_at))
     FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'"""
-_NAMES = """SELECT json_group_array(json_array(number, name)) FROM names
-    WHERE number IN (SELECT value FROM json_each(?))"""
 # Without an attempt (parked, expired) the count of attempts stays.
 _SETTLE = Bulk(
     """UPDATE deliveries SET state = column2, attempts = coalesce(column3, attempts),
@@ -82,7 +80,6 @@ _MAKE_DUE = """UPDATE deliveries INDEXED BY waiting SET next_at = 0
     WHERE state = 'pending' AND next_at > 0 AND registration = (SELECT number FROM names WHERE name = ?)"""
 
 _rows_of = msgspec.json.Decoder(list[tuple[int, int, int, int, int]]).decode
-_names_of = msgspec.json.Decoder(list[tuple[int, str]]).decode
 _weights_of = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
 
@@ -116,7 +113,7 @@ def settle(
                 former, former_bytes = counts.get((registration, instance), (0, 0))
                 counts[registration, instance] = former + 1, former_bytes + size
     transaction.count_entries(settlements[-1].at, entries)
-    gone = _named(connection, counts)
+    gone = _named(names, counts)
     if not keep_history and finished:
         seqs = msgspec.json.encode(finished).decode()
         remove(connection, seqs, connection.execute(_EVENTS_OF, (seqs,)).fetchone()[0])
@@ -167,16 +164,13 @@ def settle(
     return gone
 
 
-def _named(
-    connection: sqlite3.Connection, counts: Mapping[tuple[int, int], tuple[int, int]]
-) -> PendingChange:
+def _named(names: NameIds, counts: Mapping[tuple[int, int], tuple[int, int]]) -> PendingChange:
     if not counts:
         return {}
-    numbers = msgspec.json.encode(list({number for pair in counts for number in pair})).decode()
-    names = dict(_names_of(connection.execute(_NAMES, (numbers,)).fetchone()[0]))
+    found = names.names({number for pair in counts for number in pair})
     # The names of instances have a prefix; see name_ids.py.
     return {
-        (names[registration], names[instance][1:]): count
+        (found[registration], found[instance][1:]): count
         for (registration, instance), count in counts.items()
     }
 

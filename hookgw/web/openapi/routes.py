@@ -13,17 +13,19 @@ from quart_trio import QuartTrio
 from hookgw._version import __version__
 from hookgw.kernel.errors import NotFound
 from hookgw.kernel.schema_parts import Schema
-from hookgw.web.auth import is_dashboard, need_of_view
+from hookgw.web.auth import is_dashboard
 from hookgw.web.gzipped import Gzipped
 from hookgw.web.needs import OPEN
 from hookgw.web.openapi.describe import JSON, describes, operation_of, undeclared
 from hookgw.web.openapi.document import INTRODUCTION, Route, build_document
 from hookgw.web.openapi.page import Group, groups_of, shapes_of
 from hookgw.web.request_body import current_exchange
+from hookgw.web.route_auth import need_of_view
 from hookgw.web.templates import load_templates
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
+    from hookgw.web.app import Application
 
 _TAG = "Operation"
 CALL_LIST = "http"
@@ -41,7 +43,7 @@ class OpenApiRoutes:
     """
 
     def __init__(
-        self, app: QuartTrio, gateway: Gateway, bodies: Callable[[Gateway], Mapping[str, Schema]]
+        self, app: Application, gateway: Gateway, bodies: Callable[[Gateway], Mapping[str, Schema]]
     ) -> None:
         self._bodies = bodies
         self._app = app
@@ -137,7 +139,7 @@ class OpenApiRoutes:
     def document(self) -> dict[str, Any]:
         server = self._gateway.settings.server
         return build_document(
-            routes_of(self._app),
+            routes_of(self._app.routing),
             self._bodies(self._gateway),
             server.base_path,
             nests_messages=server.is_evolution,

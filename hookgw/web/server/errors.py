@@ -15,9 +15,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import structlog
-from quart import Response, request
-from quart_trio import QuartTrio
-from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw._version import __version__
 from hookgw.core.ingest_url import INGEST_PATH
@@ -33,7 +30,7 @@ from hookgw.kernel.errors import (
     UnsupportedContentEncoding,
     WrongFields,
 )
-from hookgw.kernel.sentences import Sentence, sentence_of
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.web.responses import ErrorId, NetworkError, Refusal
 
@@ -80,12 +77,6 @@ def error_body(
     return msgspec.json.encode(NetworkError(status, phrase, reasons))
 
 
-def error_response(
-    status: int, messages: Sequence[Sentence], headers: Mapping[str, str] | None = None
-) -> Response:
-    return Response(error_body(status, messages), status, dict(headers or {}), content_type=JSON)
-
-
 class JsonResponse(NamedTuple):
     status: int
     body: bytes
@@ -130,49 +121,6 @@ def shown_path(path: str) -> str:
         if found:
             return f"{before}{secret}…"
     return path
-
-
-def _asked_path() -> str:
-    """Return the current request's path, with the base path, for messages."""
-    scope: Any = request.scope
-    root: str = scope.get("root_path", "")
-    return root + shown_path(request.path)
-
-
-def install_error_handlers(app: QuartTrio, *, is_evolution: bool) -> None:
-    """Give the errors that routes, or the routing itself, raise the one shape; see :func:`response_to`."""
-
-    async def handle_route_error(error: Exception) -> Response:
-        path = shown_path(request.path)
-        status, body, headers = response_to(error, request.method, path, is_evolution=is_evolution)
-        return Response(body, status, dict(headers), content_type=JSON)
-
-    app.register_error_handler(HookgwError, handle_route_error)
-    app.register_error_handler(HTTPException, _handle_routing_error)
-    app.register_error_handler(Exception, handle_route_error)
-
-
-async def _handle_routing_error(error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 -- registered for this type only
-    status = error.code or 500
-    if isinstance(error, NotFound):
-        return error_response(
-            status, [Sentence("route.unknown", "No such route: {path}.", path=_asked_path())]
-        )
-    if isinstance(error, MethodNotAllowed):
-        allowed = ", ".join(sorted(error.valid_methods or ()))
-        message = Sentence(
-            "route.method",
-            "{path} accepts {allowed}, not {method}.",
-            path=_asked_path(),
-            allowed=allowed,
-            method=request.method,
-        )
-        return error_response(status, [message], {"allow": allowed})
-    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        return error_response(status, [BUG])
-    description = error.description or HTTPStatus(status).phrase
-    return error_response(status, [sentence_of(f"{description.removesuffix('.')}.")])
 
 
 def _log(error: Exception, method: str, path: str) -> None:

@@ -7,10 +7,9 @@ client has read it. The request counts among those in progress, and its status a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
-from quart import Response
 
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.request_quota import RequestQuota
@@ -23,6 +22,9 @@ from hookgw.web.server.errors import JSON, response_to, shown_path
 from hookgw.web.server.response_head import BODILESS
 from hookgw.web.server.response_memory import SMALL as SMALL_RESPONSE
 from hookgw.web.server.response_memory import ResponseMemory, holder_of
+
+if TYPE_CHECKING:
+    from quart import Response
 
 
 class Gone(Exception):

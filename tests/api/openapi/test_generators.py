@@ -15,7 +15,7 @@ import hookgw
 from hookgw import Gateway
 from hookgw.app import create_app, request_schemas
 from hookgw.web import AppApplication as Application
-from hookgw.web import OpenApiRoutes, plain
+from hookgw.web import OpenApiRoutes, Routing, plain
 
 MEDIA = {"application/json", "application/octet-stream", "multipart/form-data"}
 """The content types of requests that every generator knows."""
@@ -181,7 +181,7 @@ async def test_patterns_are_those_of_every_language(document: dict[str, Any]) ->
 async def test_routes_of_plugins_get_names_of_their_own(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add(app: Application, _: Gateway) -> None:
+    def add(app: Routing, _: Gateway) -> None:
         @app.get("/report/<instance>")
         @app.get("/report/<instance>/<day>")
         @app.post("/report/<instance>")

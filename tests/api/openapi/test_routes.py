@@ -15,7 +15,7 @@ from hookgw import Gateway, describes
 from hookgw.app import create_app, request_schemas
 from hookgw.config import Settings
 from hookgw.web import AppApplication as Application
-from hookgw.web import OpenApiRoutes, document_path, operation_of, routes_of
+from hookgw.web import OpenApiRoutes, Routing, document_path, operation_of, routes_of
 from tests.api.conftest import open_client
 from tests.support.contract import Contract
 
@@ -50,14 +50,14 @@ def refs(node: Any) -> Iterator[str]:
 async def test_every_route_declares_itself(app: Application) -> None:
     silent = [
         rule.rule
-        for rule in app.url_map.iter_rules()
-        if operation_of(app.view_functions[rule.endpoint]) is None
+        for rule in app.routing.url_map.iter_rules()
+        if operation_of(app.routing.view_functions[rule.endpoint]) is None
     ]
     assert silent == []
 
 
 async def test_every_route_is_in_the_document(app: Application, document: dict[str, Any]) -> None:
-    routes = {(document_path(route.path), route.method.lower()) for route in routes_of(app)}
+    routes = {(document_path(route.path), route.method.lower()) for route in routes_of(app.routing)}
     assert {(path, method) for path, method, _ in operations(document)} == routes
     assert len(routes) >= 30
     assert {method for _, method in routes} <= METHODS
@@ -134,6 +134,8 @@ async def test_every_example_is_accepted(
                     known = {404}  # there is no such delivery
                 if operation["operationId"] == "chatGetBase64FromMediaMessage":
                     known = {400}  # there is no such message
+                if operation["operationId"] == "problemMute":
+                    known = {404}  # there is no such problem
                 assert response.is_success or response.status_code in known, (path, title, response.text)
 
 
@@ -177,7 +179,7 @@ class Pong(msgspec.Struct):
 async def test_the_document_has_the_routes_of_plugins(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add(app: Application, _: Gateway) -> None:
+    def add(app: Routing, _: Gateway) -> None:
         @app.post("/public/ping/<int:number>")
         @describes("Ping", {200: Pong}, errors=(409,))
         async def ping(number: int) -> str:

@@ -54,7 +54,7 @@ async def test_a_series_tells_what_happened(
         assert sum(step["accepted"] for step in series["steps"]) == 1
         assert series["oldestPending"] is None
     assert series["span"] == "24h"
-    assert series["step"] == 300
+    assert series["step"] == 1800
 
 
 async def test_a_key_gets_the_sum_of_what_it_reaches(client: httpx.AsyncClient, gateway: Gateway) -> None:

@@ -46,7 +46,7 @@ EMIT = (
 async def test_responses_are_not_sniffed_or_cached(
     sent: bytes, status: int, server: Running, app: Application, gateway: Gateway
 ) -> None:
-    @app.get("/public/fails")
+    @app.routing.get("/public/fails")
     async def fails() -> str:
         raise RuntimeError("a bug")
 
@@ -62,7 +62,7 @@ async def test_responses_are_not_sniffed_or_cached(
 
 
 async def test_a_route_may_set_its_own_cache_control(server: Running, app: Application) -> None:
-    @app.get("/public/kept")
+    @app.routing.get("/public/kept")
     async def kept() -> Response:
         return Response("x", headers={"Cache-Control": "max-age=60"})
 
@@ -77,7 +77,7 @@ async def test_a_route_may_set_its_own_cache_control(server: Running, app: Appli
 async def test_a_body_that_looks_like_a_response_is_unchanged(
     body: bytes, server: Running, app: Application
 ) -> None:
-    @app.get("/public/like")
+    @app.routing.get("/public/like")
     async def like() -> bytes:
         return body
 

@@ -26,7 +26,7 @@ CHUNKED = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\
 
 @pytest.fixture
 def large(app: Application) -> None:
-    @app.route("/public/large", methods=["GET", "POST"])
+    @app.routing.route("/public/large", methods=["GET", "POST"])
     async def large() -> bytes:
         return bytes(LARGE)
 
@@ -82,7 +82,7 @@ async def test_surplus_bytes_that_come_late_cost_no_response(server: Running, la
 async def test_a_client_that_does_not_read_its_last_response_is_cut_off(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    @app.get("/public/held")
+    @app.routing.get("/public/held")
     async def held() -> bytes:
         return bytes(20_000)  # more than the client's system takes, and less than that of hookgw
 
@@ -158,11 +158,11 @@ async def test_a_short_body_that_nobody_wants_keeps_the_connection() -> None:
 async def test_a_refused_head_request_gets_no_body(
     sent: bytes, status: int, server: Running, app: Application
 ) -> None:
-    @app.get("/public/fails")
+    @app.routing.get("/public/fails")
     async def fails() -> str:
         raise RuntimeError("a bug")
 
-    @app.get("/public/reads")
+    @app.routing.get("/public/reads")
     async def reads() -> str:
         return str(await request.get_data())
 
@@ -214,17 +214,17 @@ async def test_a_half_close_after_the_request_gets_the_response(
 ) -> None:
     await gateway.instances.create("loja1")
 
-    @app.get("/public/slow")
+    @app.routing.get("/public/slow")
     async def slow() -> bytes:
         await trio.sleep(0.1)
         return bytes(LARGE)
 
-    @app.get("/public/fails")
+    @app.routing.get("/public/fails")
     async def fails() -> str:
         await trio.sleep(0.05)
         raise RuntimeError("a bug")
 
-    @app.get("/public/stream")
+    @app.routing.get("/public/stream")
     async def stream_parts() -> Response:
         async def parts() -> AsyncIterator[bytes]:
             for _ in range(3):
@@ -290,7 +290,7 @@ async def test_a_client_that_resets_its_connection_is_noticed_at_once(
 ) -> None:
     begun, left = trio.Event(), trio.Event()
 
-    @app.get("/public/hangs")
+    @app.routing.get("/public/hangs")
     async def hangs() -> str:
         begun.set()
         try:
@@ -314,7 +314,7 @@ async def test_a_client_that_resets_its_connection_is_noticed_at_once(
 async def test_an_absolute_target_names_the_host(
     target: bytes, version: bytes, server: Running, app: Application
 ) -> None:
-    @app.get("/public/who")
+    @app.routing.get("/public/who")
     async def who() -> dict[str, Any]:
         return {"host": request.host, "path": request.path, "query": request.query_string.decode()}
 

@@ -57,7 +57,7 @@ async def test_an_error_that_needs_no_body_is_the_only_response(
 async def test_a_route_that_reads_the_body_gets_it(
     path: bytes, server: Running, app: Application, instance: None
 ) -> None:
-    @app.post("/public/<way>")
+    @app.routing.post("/public/<way>")
     async def reads(way: str) -> str:
         if way == "get_data":
             await request.get_data()

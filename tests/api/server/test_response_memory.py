@@ -156,9 +156,9 @@ async def app(gateway: Gateway) -> Application:
 
         return Response(generate())
 
-    app.add_url_rule("/shared/static", view_func=static)
-    app.add_url_rule("/shared/parts", view_func=parts)
-    app.add_url_rule("/shared/<name>", view_func=respond)
+    app.routing.add_url_rule("/shared/static", view_func=static)
+    app.routing.add_url_rule("/shared/parts", view_func=parts)
+    app.routing.add_url_rule("/shared/<name>", view_func=respond)
     return app
 
 
@@ -251,7 +251,7 @@ async def test_a_request_that_is_answered_while_it_waits_for_more_gives_back_wha
             await reserve(LONG)
         return "done"
 
-    app.add_url_rule("/shared/more", view_func=more)
+    app.routing.add_url_rule("/shared/more", view_func=more)
     async with asked(server, "long", KEY, KEY) as unread, asked(server, "more", KEY) as (waiting,):
         assert await status_of(waiting) == 503
         await unread[0].aclose()

@@ -142,7 +142,7 @@ async def test_a_body_without_end_is_cut_off(
 async def test_a_body_that_a_route_of_a_plugin_reads_has_a_limit_too(
     server: Running, app: Application
 ) -> None:
-    @app.post("/crm")
+    @app.routing.post("/crm")
     async def crm() -> str:
         return str(len(await request.get_data()))
 
@@ -173,7 +173,7 @@ async def test_a_client_that_disconnects_breaks_nothing(
 ) -> None:
     arrived, left = trio.Event(), trio.Event()
 
-    @app.get("/waits")
+    @app.routing.get("/waits")
     async def waits() -> str:
         arrived.set()
         try:
@@ -267,7 +267,7 @@ async def test_shutdown_waits_for_open_requests(
 ) -> None:
     arrived, go = trio.Event(), trio.Event()
 
-    @app.get("/public/waits")
+    @app.routing.get("/public/waits")
     async def waits() -> str:
         arrived.set()
         await go.wait()
@@ -292,7 +292,7 @@ async def test_shutdown_waits_for_the_grace_period_at_most(
 ) -> None:
     arrived = trio.Event()
 
-    @app.get("/public/waits")
+    @app.routing.get("/public/waits")
     async def waits() -> str:
         arrived.set()
         await trio.sleep_forever()

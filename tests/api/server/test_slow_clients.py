@@ -92,7 +92,7 @@ async def test_half_a_head_waits_for_the_response_before_it(
 ) -> None:
     go = trio.Event()
 
-    @app.get("/public/waits")
+    @app.routing.get("/public/waits")
     async def waits() -> str:
         await go.wait()
         return "done"
@@ -146,7 +146,7 @@ async def test_a_body_that_arrives_in_time_has_no_timeout_left(
 async def test_the_body_of_a_plugin_route_has_the_same_deadline(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    @app.post("/public/crm")
+    @app.routing.post("/public/crm")
     async def crm() -> str:
         return str(await request.get_data())
 
@@ -160,7 +160,7 @@ async def test_the_body_of_a_plugin_route_has_the_same_deadline(
 async def test_a_client_that_does_not_read_is_cut_off(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    @app.get("/public/long")
+    @app.routing.get("/public/long")
     async def long() -> bytes:
         return bytes(50_000_000)
 
@@ -178,7 +178,7 @@ async def test_a_slow_response_of_hookgw_is_not_the_clients_timeout(
 ) -> None:
     go = trio.Event()
 
-    @app.get("/public/waits")
+    @app.routing.get("/public/waits")
     async def waits() -> str:
         await go.wait()
         return "done"
@@ -240,7 +240,7 @@ async def test_hundreds_of_slow_clients_do_not_delay_others(
 async def test_clients_that_never_read_do_not_delay_others(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    @app.get("/public/long")
+    @app.routing.get("/public/long")
     async def long() -> bytes:
         return bytes(20_000_000)
 
@@ -277,7 +277,7 @@ async def test_a_connection_with_a_request_in_progress_is_not_closed_for_a_new_o
 ) -> None:
     go = trio.Event()
 
-    @app.get("/public/waits")
+    @app.routing.get("/public/waits")
     async def waits() -> str:
         await go.wait()
         return "done"
@@ -295,7 +295,7 @@ async def test_a_connection_with_a_request_in_progress_is_not_closed_for_a_new_o
 async def test_requests_beyond_the_limit_get_503(server: Running, app: Application) -> None:
     go = trio.Event()
 
-    @app.route("/public/waits", methods=["GET", "POST"])
+    @app.routing.route("/public/waits", methods=["GET", "POST"])
     async def waits() -> str:
         await go.wait()
         return "done"
@@ -344,7 +344,7 @@ async def test_an_incomplete_body_does_not_count(
 async def test_the_client_address_from_a_trusted_proxy(
     source: str, forwarded: bytes, client: str, server: Running, app: Application
 ) -> None:
-    @app.get("/public/who")
+    @app.routing.get("/public/who")
     async def who() -> str:
         host, port = request.scope["client"] or ("", 0)
         return f"{host}:{port}"

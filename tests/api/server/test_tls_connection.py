@@ -60,7 +60,7 @@ async def connect(
 
 
 async def test_requests_share_a_tls_connection(secured: Running, app: Application) -> None:
-    @app.post("/public/echo")
+    @app.routing.post("/public/echo")
     async def echo() -> str:
         return f"{request.scheme} {request.scope['client']} {len(await request.get_data())}"
 

@@ -23,7 +23,7 @@ from tests.support.postgres import PostgresServer
 
 OF_NODE = {"/metrics", "/node/list", "/readyz", "/docs"}
 """What a node says of itself, and a page of many bytes."""
-VARIES = re.compile(r'"headAge":[0-9.]+|"backlog":{[^}]*}')
+VARIES = re.compile(r'"headAge":[0-9.]+|"backlog":{[^}]*}|"oldestPending":[^,}]*')
 """Ages, and what is pending of an instance: nodes tell each other after a moment what they count."""
 
 
@@ -248,3 +248,24 @@ async def test_what_a_browser_does_on_any_node(
             assert reasons[far] == "Its node does not answer, or it moves to another node."
             gone = await on_a.get(f"/instances/{far}")
             assert (gone.status_code, gone.headers["refresh"]) == (503, "1")
+
+
+async def test_the_codes_of_all_nodes_are_on_one_page(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    async with two_nodes(postgres, schema, tmp_path) as (a, b):
+        for name in (OF_A, OF_B):
+            code = {"integration": "simulator", "connect_delay": "1d", "qrcode": True}
+            await a.call("POST", "/instance/create", {"instanceName": name, **code}, status=201)
+        for asked in (a, b):
+            with trio.fail_after(10):
+                while len((await asked.gateway.views.codes(None)).codes) < 2:  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+            assert [one.instance for one in (await asked.gateway.views.codes((OF_B,))).codes] == [OF_B]
+            async with browser_of(asked) as browser:
+                await browser.log_in(KEY)
+                assert "2 accounts wait for a scan." in (await browser.get("/")).text
+                for name in (OF_A, OF_B):
+                    page = (await browser.get(f"/codes?at={name}")).text
+                    assert f">{name}</a></h2>" in page
+                    assert 'alt="QR code"' in page

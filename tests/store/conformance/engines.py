@@ -18,7 +18,6 @@ from hookgw.store import (
     Store,
     StoreObserver,
     audit_entries,
-    figures,
     history,
     log,
     new_lanes,
@@ -77,8 +76,6 @@ class _Sizes:
         self._monkeypatch.setattr(history, "PRUNE_STEP", size)
         self._monkeypatch.setattr(history, "FORGET_STEP", size)
         self._monkeypatch.setattr(audit_entries, "STEP", size)
-        self._monkeypatch.setattr(figures, "FOLD_STEP", size)
-        self._monkeypatch.setattr(figures, "ROLL_STEP", size)
         self._monkeypatch.setattr(log, "PRUNE_STEP", size)
         self._monkeypatch.setattr(log, "INDEX_ROWS", size)
         if payload is not None:

@@ -276,6 +276,19 @@ async def test_a_hash_that_two_chats_share(store: Store, state: str, monkeypatch
     assert await log_of(store, chat="b@same") == ["b"]
 
 
+async def test_a_chat_that_is_rare_is_found_behind_many_others(store: Store, state: str) -> None:
+    """A page of one event, too: without entries, each payload in between is looked at."""
+    others = [one for number in range(150) for one in unwanted(f"b{number}", data=message(BOB))]
+    await append(store, state, [*unwanted("a", data=message(ANA)), *others])
+    assert await log_of(store, chat=ANA, limit=1) == ["a"]
+
+
+async def test_several_names_of_one_chat(store: Store, state: str) -> None:
+    chats = {"a": ANA, "b": BOB, "c": "77@lid", "d": "88@lid"}
+    await append(store, state, [one for name in chats for one in unwanted(name, data=message(chats[name]))])
+    assert await log_of(store, chat=ANA, chat_names=("77@lid",)) == ["c", "a"]
+
+
 async def test_since_and_until_are_times_of_acceptance(store: Store, state: str) -> None:
     await append(store, state, unwanted("e1"))
     at = (await store.list_events(EventQuery(instance="shop"))).events[0].accepted_at

@@ -1,0 +1,153 @@
+"""What a page shows of a message: its words, or what kind of file it has. No I/O.
+
+A payload may hold anything, and megabytes of it. So its parts are cut out undecoded, and only small ones are
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookgw.kernel.json_decoding import decode_json
+from hookgw.messages.stored_messages import FILE_TYPES, WRAPPERS, Content, unwrapped
+from hookgw.records.chats import HIDDEN, NUMBER, jids_of
+
+MOST_TEXT = 4_000
+"""Characters of a message on a page."""
+MOST_PART = 64 * 1024
+"""A larger part of a message is not read."""
+_TEXTS = {
+    "extendedTextMessage": ("text",),
+    "reactionMessage": ("text",),
+    "locationMessage": ("name", "address"),
+    "liveLocationMessage": ("caption",),
+    "contactMessage": ("displayName",),
+    "pollCreationMessage": ("name",),
+    "buttonsResponseMessage": ("selectedDisplayText",),
+    "listResponseMessage": ("title",),
+    "templateButtonReplyMessage": ("selectedDisplayText",),
+}
+"""Where the words of a message are that is neither a plain text nor a file, by its kind."""
+_NAMES = ("conversation", *_TEXTS, *FILE_TYPES, *WRAPPERS)
+_NONE = msgspec.Raw(b"null")
+_Parts: Any = msgspec.defstruct("_Parts", [(name, msgspec.Raw, _NONE) for name in _NAMES])
+_parts_of = msgspec.json.Decoder(_Parts).decode
+
+
+class Words(NamedTuple):
+    """What a message says.
+
+    Attributes:
+        kind: such as ``imageMessage``; empty for a plain text.
+        text: its words, or the caption or the name of a file.
+        size: bytes of its file; ``None`` if it has none, or does not say.
+        is_cut: whether there is more of it than a page shows.
+    """
+
+    kind: str = ""
+    text: str = ""
+    size: int | None = None
+    is_cut: bool = False
+
+
+class Bubble(NamedTuple):
+    """A message in a chat.
+
+    Attributes:
+        id: the network's.
+        author: what whoever wrote it is called; empty for the account itself, or if it is unknown.
+        at: when, in seconds since the epoch.
+        names: all names of its chat.
+    """
+
+    id: str
+    from_me: bool
+    author: str
+    at: float
+    words: Words
+    names: tuple[str, ...]
+
+
+def words_of(message: bytes, message_type: Any = None) -> Words:
+    """Return the words of the ``message`` of a payload.
+
+    Args:
+        message_type: the payload's, for a message that is too large to be read or of an unknown kind.
+    """
+    named = message_type if isinstance(message_type, str) else ""
+    try:
+        parts = _parts_of(message)
+        small = {name: bytes(raw) for name in _NAMES if (raw := getattr(parts, name)) != _NONE}
+        is_cut = any(len(raw) > MOST_PART for raw in small.values())
+        found = {name: decode_json(raw) for name, raw in small.items() if len(raw) <= MOST_PART}
+    except (msgspec.MsgspecError, ValueError):
+        return Words(named[:64])
+    if isinstance(text := found.get("conversation"), str) and text:
+        return _cut("", text)
+    kind, file = unwrapped(found)
+    if kind is not None:
+        return _cut(kind, _first(file, ("caption", "fileName")), _size_of(file.get("fileLength")))
+    inner: Any = found
+    for _ in WRAPPERS:
+        wrapped = next((inner[name] for name in WRAPPERS if isinstance(inner.get(name), dict)), None)
+        if not isinstance(wrapped, dict) or not isinstance(wrapped.get("message"), dict):
+            break
+        inner = wrapped["message"]
+    if isinstance(text := inner.get("conversation"), str) and text:
+        return _cut("", text)
+    for kind, places in _TEXTS.items():
+        if isinstance(inner.get(kind), dict):
+            return _cut("" if kind == "extendedTextMessage" else kind, _first(inner[kind], places))
+    return Words(named[:64] if named != "conversation" else "", is_cut=is_cut)
+
+
+def bubbles_of(contents: Iterable[tuple[Content, float]]) -> list[Bubble]:
+    """Return the messages of a chat, the oldest first.
+
+    Args:
+        contents: the newest first, each with the time of its event. A message that hookgw has sent may be
+            there twice, because the network reports it, too.
+    """
+    found: dict[str, Bubble] = {}
+    for content, time in contents:
+        key, stamp = content.key, content.message_timestamp
+        names = jids_of(key)
+        if key["id"] in found or not names:
+            continue
+        from_me = key.get("fromMe") is True
+        pushed = content.push_name[:128] if isinstance(content.push_name, str) else ""
+        # In a group the name of who wrote may be missing; in a chat with a person it is the chat's.
+        members = () if names[0].endswith((NUMBER, HIDDEN)) else jids_of(key, "participant")
+        author = "" if from_me else pushed or (members[0].partition("@")[0] if members else "")
+        found[key["id"]] = Bubble(
+            key["id"],
+            from_me,
+            author,
+            # A network may report a message long after it was sent; a wrong clock must not move it far.
+            float(stamp) if type(stamp) is int and 0 < stamp <= time + 60 else time,
+            words_of(bytes(content.message), content.message_type),
+            names,
+        )
+    return [*found.values()][::-1]
+
+
+def _cut(kind: str, text: str, size: int | None = None) -> Words:
+    return Words(kind, text[:MOST_TEXT], size, is_cut=len(text) > MOST_TEXT)
+
+
+def _first(part: dict[str, Any], names: tuple[str, ...]) -> str:
+    return next((value for name in names if isinstance(value := part.get(name), str) and value), "")
+
+
+def _size_of(value: Any) -> int | None:
+    """Return a length of a file. JavaScript writes long numbers as a text, or in two halves."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16:
+        return int(value)
+    if isinstance(value, dict):
+        low, high = value.get("low"), value.get("high", 0)
+        if type(low) is int and type(high) is int and 0 <= high < 2**20:
+            return (high << 32) + (low & 0xFFFFFFFF)
+    return value if type(value) is int and 0 <= value < 2**53 else None

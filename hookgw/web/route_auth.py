@@ -1,0 +1,66 @@
+"""The one check in front of every route, so that no route can forget it; see :mod:`hookgw.web.auth`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quart import g, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import MethodNotAllowed
+from werkzeug.routing import Rule
+
+from hookgw.core.audit import act_as, holder_as_actor
+from hookgw.web.auth import VIA, authenticate, check_need, check_reach_again, is_dashboard, learn_key
+from hookgw.web.needs import ANY_KEY, OPEN, OPEN_PREFIX, Need, Scope, need_of
+from hookgw.web.openapi.describe import operation_of
+from hookgw.web.request_body import current_exchange
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+
+def need_of_view(app: QuartTrio, rule: Rule) -> Need:
+    """Return what a route needs; the dashboard's pages check their sessions themselves."""
+    if is_dashboard(rule.rule):
+        return OPEN
+    view = app.view_functions.get(rule.endpoint)
+    operation = None if view is None else operation_of(view)
+    return need_of(None if operation is None else operation.needs, rule.rule, rule.arguments)
+
+
+def is_open_otherwise(app: QuartTrio) -> bool:
+    """Return whether the current path, which has no such method, is open with another one: that is a 405."""
+    error = request.routing_exception
+    if not isinstance(error, MethodNotAllowed) or not error.valid_methods:
+        return False
+    adapter: Any = app.create_url_adapter(request)
+    rule, _ = adapter.match(method=next(iter(error.valid_methods)), return_rule=True)
+    return need_of_view(app, rule) is OPEN
+
+
+def install_auth(app: QuartTrio, gateway: Gateway) -> None:
+    """Check before every route what its declaration says that it needs."""
+
+    @app.before_request
+    async def check_key() -> None:
+        rule: Any = request.url_rule
+        scope: Any = request.scope
+        exchange = current_exchange()
+        # Before any refusal, so that refused requests are counted by route, too.
+        exchange.route = rule.rule if rule is not None else None
+        if rule is not None:
+            need = need_of_view(app, rule)
+        elif is_dashboard(request.path) or request.path.startswith(OPEN_PREFIX) or is_open_otherwise(app):
+            need = OPEN  # so that a plugin's path says no less when the plugin is off
+        else:
+            need = ANY_KEY  # any caller with a key may learn that a route does not exist
+        if need.scope is Scope.OPEN:
+            return
+        await learn_key(gateway, exchange)
+        holder = g.holder = authenticate(gateway, exchange)
+        client = scope["client"]
+        act_as(holder_as_actor(holder, client[0] if client else None, scope.get(VIA, "")))
+        # The names that the route matched, not the raw path: another spelling of it must not open anything.
+        variables = request.view_args or {}
+        check_need(gateway.registry, holder.principal, need, variables)
+        check_reach_again(gateway, exchange, holder, variables.get("instance"))

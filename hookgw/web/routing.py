@@ -1,0 +1,59 @@
+"""Quart's side of the application: routes, and what plugins add to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quart_trio import QuartTrio
+
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.web.app import Application
+from hookgw.web.plugin_routes import PluginRoutes
+from hookgw.web.request_body import CheckedRequest
+
+
+class Routing(QuartTrio):
+    """The routes of one application. Plugins get this object."""
+
+    request_class = CheckedRequest
+
+    def __init__(self, application: Application) -> None:
+        super().__init__("hookgw.web", static_folder=None)
+        self._application = application
+        # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
+        self.config["MAX_CONTENT_LENGTH"] = None
+        self.config["BODY_TIMEOUT"] = None  # ClientTimeouts does this without a cancel scope per request
+        self.url_map.strict_slashes = False
+        self.url_map.merge_slashes = False  # werkzeug would redirect, to a host that the client names
+
+    async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
+        """Respond to a request as the application does: middleware sees all requests, also of fast paths."""
+        await self._application.respond(scope, receive, send, has_middleware=self.has_middleware)
+
+    async def respond_by_route(self, scope: Any, receive: Any, send: Any) -> None:
+        """Let the route of a request respond."""
+        await super().asgi_app(scope, receive, send)
+
+    @property
+    def has_middleware(self) -> bool:
+        return "asgi_app" in vars(self)  # Quart's documentation has plugins put it there
+
+    def expect_plugins(self) -> None:
+        """Call this after hookgw's own routes were added, and before those of plugins are."""
+        self._plugin_routes = PluginRoutes(self)
+        self._own_checks = self._count_checks()
+
+    def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
+        self._plugin_routes.contain(added_by, boundary)
+
+    @property
+    def has_request_hooks(self) -> bool:
+        """Whether plugins added functions that run for every request."""
+        # Hooks of our own are there: the authentication check, and in a fleet the forwarding, which the fast
+        # paths do themselves; and the check of lists.
+        others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
+        return self._count_checks() > self._own_checks or any(others)
+
+    def _count_checks(self) -> int:
+        return sum(map(len, self.before_request_funcs.values()))

@@ -1,0 +1,56 @@
+"""Charts: the value under the pointer, and the span that somebody chooses in one."""
+
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Page, expect
+
+from tests.support.gateway_process import ReceiverProcess, Server
+
+
+def test_a_chart_says_its_values_and_filters_by_a_span(
+    page: Page, server: Server, receiver: ReceiverProcess
+) -> None:
+    server.post("/instance/create", {"instanceName": "charted"}, status=201)
+    server.set("charted", receiver.url("/charted"))
+    server.emit("charted", "CONNECTION_UPDATE", {"instance": "charted", "state": "open"})
+    receiver.next("/charted")
+    for _ in range(80):  # figures are up to ten seconds old
+        if server.get("/figures/find/charted?webhook=default")["total"]["delivered"]:
+            break
+        page.wait_for_timeout(250)
+    path = "/dashboard/instances/charted/webhooks/default"
+    page.goto(f"{path}?span=1h")
+    plot = page.locator(".plot").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    step = box["width"] / 12  # of five minutes
+    page.mouse.move(box["x"] + 11.5 * step, box["y"] + 20)
+    expect(plot.locator(".tip")).to_contain_text("delivered 1")
+    page.mouse.move(box["x"] + 9.5 * step, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 11.5 * step, box["y"] + 25, steps=3)
+    page.mouse.up()
+    expect(page.locator(".chosen").first).to_be_attached()
+    expect(page.locator("#rows tr")).to_have_count(1)
+    dragged = span_of(page)
+    # The same with keys: the last three bars.
+    page.goto(f"{path}?span=1h")
+    plot.focus()
+    for key in ("End", "Shift+ArrowLeft", "Shift+ArrowLeft"):
+        page.keyboard.press(key)
+    assert plot.get_attribute("role") == "slider"
+    page.keyboard.press("Enter")
+    expect(page.locator(".chosen").first).to_be_attached()
+    assert span_of(page) == dragged
+    page.goto(f"{path}?span=1h")
+    plot.focus()
+    page.keyboard.press("Home")
+    expect(plot.locator(".tip")).to_contain_text("delivered 0")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("No delivery in this time.")).to_be_visible()
+
+
+def span_of(page: Page) -> list[str]:
+    query = parse_qs(urlsplit(page.url).query)
+    return [query["since"][0], query["until"][0]]

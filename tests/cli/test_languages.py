@@ -1,0 +1,85 @@
+"""Tables, summaries and errors in the language of HOOKGW_LANG; JSON never changes."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from hookgw.command import HEADINGS, Client, Failed, printable, show_table
+from hookgw.kernel import Invalid, Sentence
+from hookgw.testing import answer, open_receiver
+from hookgw.web import response_to
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def portuguese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOKGW_LANG", "pt_BR.UTF-8")
+
+
+def test_headings_and_states_are_translated_and_data_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table(["instance", "state"], [["pending", "pending"], ["loja1", "delivered"]])
+    assert capsys.readouterr().out.split() == [
+        *("instância", "estado"),
+        *("pending", "pendente"),
+        *("loja1", "entregue"),
+    ]
+    assert printable(True) == "sim"
+
+
+def _headings() -> Iterator[str]:
+    """Yield the headings that commands write as literals."""
+    for file in sorted((ROOT / "hookgw").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            if name not in ("Column", "show_table", "show_fields") or not isinstance(node, ast.Call):
+                continue
+            first = node.args[0] if node.args else None
+            texts = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
+            texts = list(first.keys) if isinstance(first, ast.Dict) else texts
+            yield from (str(one.value) for one in texts if isinstance(one, ast.Constant) and one.value)
+
+
+def test_every_heading_is_one_of_the_translated_words() -> None:
+    assert set(_headings()) - HEADINGS == set(), "add it to hookgw/command/words.py"
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("pt", "events[1].data está faltando."),
+        ("es", "falta events[1].data."),
+        ("fr", "events[1].data is missing."),
+    ],
+)
+async def test_an_error_of_the_server_is_translated_by_its_id(
+    language: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOKGW_LANG", language)
+    error = Invalid(Sentence("field.missing", "{where} is missing.", where="data").at("events[1]."), "Own.")
+    body = response_to(error, "POST", "/").body
+    async with open_receiver(default=answer(400, body=body)) as receiver:
+
+        def call() -> None:
+            with Client(receiver.url, None) as client:
+                client.call("GET", "key", "list")
+
+        with pytest.raises(Failed) as failed:
+            await trio.to_thread.run_sync(call)
+    assert failed.value.messages == (said, "Own.")
+
+
+async def test_values_of_another_version_leave_a_sentence_english() -> None:
+    body = b'{"status":400,"error":"Bad Request","response":{"message":["x is missing."],"errors":[%b]}}'
+    for part in (b'{"id":"field.missing","values":{}}', b'{"id":"field.new","values":{}}', b"1"):
+        async with open_receiver(default=answer(400, body=body % part)) as receiver:
+
+            def call(url: str = receiver.url) -> None:
+                with Client(url, None) as client:
+                    client.call("GET", "key", "list")
+
+            with pytest.raises(Failed, match="x is missing"):
+                await trio.to_thread.run_sync(call)

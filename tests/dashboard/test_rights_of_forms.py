@@ -1,0 +1,105 @@
+"""Every page for every set of rights: no form leads to a route that would refuse the session."""
+
+import re
+
+import pytest
+
+from hookgw import Event, Gateway, Right
+from hookgw.app import Dashboard
+from hookgw.auth import new_key
+from hookgw.kernel import Forbidden
+from hookgw.records import Key, Reach
+from hookgw.site import NEED
+from hookgw.web import AppApplication as Application
+from hookgw.web import check_need
+from tests.api.test_route_walk import FILLED
+from tests.dashboard.conftest import Browser, emit, set_webhook
+
+_TAGS = re.compile(r"<(form|button|input|select|textarea)\b([^>]*)>")
+_ATTRIBUTE = re.compile(r'(\S+?)="([^"]*)"')
+
+
+def forms_of(page: str) -> tuple[set[str], set[str], set[str]]:
+    """Return the addresses to which a page posts, the ids of its forms, and those that controls name."""
+    posts, ids, named = set(), set(), set()
+    for tag, rest in _TAGS.findall(page):
+        found = dict(_ATTRIBUTE.findall(rest))
+        if tag == "form" and found.get("method") == "post":
+            posts.add(found["action"])
+            ids.add(found.get("id", ""))
+        if "formaction" in found:
+            posts.add(found["formaction"])
+        if "form" in found:
+            named.add(found["form"])
+    return posts, ids, named
+
+
+async def pages(app: Application, delivery: str) -> list[str]:
+    filled = FILLED | {"instance": "loja1", "label": "default", "name": delivery, "path": "none"}
+    found = []
+    for rule in app.routing.url_map.iter_rules():
+        is_page = rule.rule.startswith("/dashboard/") and "GET" in (rule.methods or ())
+        if is_page and not any(
+            part in rule.rule for part in ("/assets/", "/live/", "/enter/", "<path:rest>")
+        ):
+            found.append(re.sub(r"<(?:\w+:)?(\w+)>", lambda one: filled.get(one[1], "none"), rule.rule))
+    webhook = "/dashboard/instances/loja1/webhooks/default"
+    return found + [f"{webhook}?tab={tab}" for tab in ("test", "backfill", "settings", "changes")]
+
+
+@pytest.fixture
+async def delivery(gateway: Gateway) -> str:
+    """An instance with a webhook that fails, and a delivery that is done."""
+    await gateway.instances.create("loja1", integration="simulator", tags={"tenant": "acme"})
+    await set_webhook(gateway)
+    await emit(gateway)
+    await gateway.store.flush()
+    await gateway.deliveries.cancel_one("loja1", "evt")
+    data = Event.encode({"state": "open"})
+    event = Event(
+        id="evt2", kind="CONNECTION_UPDATE", instance="loja1", data_json=data, time=gateway.clock.wall()
+    )
+    await gateway.events.accept([event])
+    return "evt"
+
+
+SESSIONS = {
+    "everything": (Reach(), frozenset(Right)),
+    "within reach": (Reach(tags=(("tenant", "acme"),)), frozenset(Right)),
+    "only reads": (Reach(tags=(("tenant", "acme"),)), frozenset({Right.READ})),
+    **{f"not {right}": (Reach(), frozenset(Right) - {right}) for right in Right if right is not Right.READ},
+}
+
+
+async def test_no_form_leads_to_a_refusal(
+    app: Application, visitor: Browser, gateway: Gateway, delivery: str, dashboard: Dashboard
+) -> None:
+    match = app.routing.url_map.bind("localhost").match
+    wrong, seen = set(), set()
+    for title, (reach, rights) in SESSIONS.items():
+        key, ring = new_key(), gateway.authenticator.keyring
+        ring.add_global(Key(name=key[:8], hash=ring.hash(key), reach=reach, rights=tuple(map(str, rights))))
+        visitor.http.cookies.clear()
+        assert (await visitor.log_in(key)).status_code == 303
+        holder = ring.find(key)
+        assert holder is not None
+        for path in await pages(app, delivery):
+            page = await visitor.http.get(path)
+            if page.status_code != 200 or "text/html" not in page.headers["content-type"]:
+                continue
+            posts, ids, named = forms_of(page.text)
+            wrong |= {f"{title}: {path} has no form {one!r}" for one in named - ids}
+            for address in posts:
+                rule, values = match(address.partition("?")[0], method="POST", return_rule=True)
+                seen.add(rule.rule)
+                try:
+                    check_need(
+                        gateway.registry,
+                        holder.principal,
+                        getattr(app.routing.view_functions[rule.endpoint], NEED),
+                        values,
+                    )
+                except Forbidden:
+                    wrong.add(f"{title}: {path} posts to {rule.rule}")
+    assert sorted(wrong) == []
+    assert len(seen) > 30

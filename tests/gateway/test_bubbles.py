@@ -1,0 +1,46 @@
+"""What a page shows of a message, whatever the payload holds."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookgw.messages import MOST_PART, MOST_TEXT, Words, words_of
+
+IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"conversation": "hi"}, Words("", "hi")),
+        ({"extendedTextMessage": {"text": "hi"}}, Words("", "hi")),
+        (IMAGE, Words("imageMessage", "Look", 122880)),
+        ({"ephemeralMessage": {"message": IMAGE}}, Words("imageMessage", "Look", 122880)),
+        ({"viewOnceMessageV2": {"message": {"conversation": "hi"}}}, Words("", "hi")),
+        (
+            {"documentMessage": {"fileName": "a.pdf", "fileLength": {"low": -1, "high": 1}}},
+            Words("documentMessage", "a.pdf", 2**33 - 1),
+        ),
+        ({"audioMessage": {"fileLength": "9" * 20}}, Words("audioMessage")),
+        # The file itself is beside what describes it.
+        ({**IMAGE, "base64": "A" * 2 * MOST_PART}, Words("imageMessage", "Look", 122880)),
+        ({"reactionMessage": {"text": "👍", "key": {}}}, Words("reactionMessage", "👍")),
+        ({"locationMessage": {"name": None, "address": "Rua 1"}}, Words("locationMessage", "Rua 1")),
+        ({"conversation": "x" * 5000}, Words("", "x" * MOST_TEXT, is_cut=True)),
+        ({"conversation": "x" * MOST_PART}, Words("", is_cut=True)),
+        ({"imageMessage": "no object"}, Words("strange")),
+        ({"conversation": {"text": 1}, "extendedTextMessage": [1]}, Words("strange")),
+        ({"pollUpdateMessage": {}}, Words("strange")),
+        ([], Words("strange")),
+        (None, Words("strange")),
+    ],
+)
+def test_words(message: Any, words: Words) -> None:
+    kind = "conversation" if words.is_cut else "strange"
+    assert words_of(msgspec.json.encode(message), kind) == words
+
+
+def test_a_kind_that_is_no_text_is_none() -> None:
+    assert words_of(b"{}", 7) == Words()
+    assert words_of(b"{}", "k" * 100) == Words("k" * 64)
