@@ -402,8 +402,8 @@ class Site:
         )
         headers = {"content-language": html_language(current_language()), "vary": f"accept-encoding, {VARY}"}
         body = text.encode()
-        # Who guesses secrets by the length of compressed pages must make the browser ask for them. The session's
-        # cookie is SameSite=Strict, so what another site asks for has no session.
+        # Who guesses secrets by the length of compressed pages must make the browser ask for them. The cookie
+        # of the session is SameSite=Strict, so what another site asks for has no session.
         if request.accept_encodings["gzip"] > 0:
             headers["content-encoding"] = "gzip"
             body = gzip.compress(body, _COMPRESSION, mtime=0)
