@@ -87,12 +87,9 @@ class ConnectionStates:
 
     def not_closed(self) -> dict[str, ConnectionState]:
         """Return the state of every connection that is not closed, by instance: also of former ones."""
-        found = {name: one for name, one in self._reported.items() if one is not ConnectionState.CLOSE}
-        for name in self.sessions:
-            found[name] = self.state(name)
-            if found[name] is ConnectionState.CLOSE:
-                del found[name]
-        return found
+        found: dict[str, ConnectionState] = {**self._reported}
+        found.update((name, self.state(name)) for name in self.sessions)
+        return {name: one for name, one in found.items() if one != ConnectionState.CLOSE}
 
     def ended(self) -> set[str]:
         """Return the instances whose connection has ended at least once."""
