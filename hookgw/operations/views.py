@@ -76,8 +76,6 @@ RESEND_WITHIN = 30.0
 SEND_WITHIN = 60.0
 """Seconds that sending a message may take: longer than a network has."""
 
-_NOT_CLOSED = tuple(one for one in ConnectionState if one is not ConnectionState.CLOSE)
-
 MOST_GROUPED = 2_000
 """The most problems that are grouped."""
 
@@ -263,9 +261,9 @@ class Views:
             is_failing: whether a webhook of it must fail.
         """
         # Closed connections are most of them, or none: nodes name all others.
-        states: list[ConnectionState] | None = None
-        if state is not None:
-            states = [state] if state is not ConnectionState.CLOSE else [*_NOT_CLOSED]
+        states = None if state is None else [state]
+        if state is ConnectionState.CLOSE:
+            states = [ConnectionState.OPEN, ConnectionState.CONNECTING]
         gathered = await self.nodes.ask(MATCHING, MatchingAsked(states, digits, is_failing))
         names = {name for part in gathered.parts.values() for name in part.names}
         if state is None or state is ConnectionState.OPEN:

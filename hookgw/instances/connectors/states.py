@@ -87,8 +87,9 @@ class ConnectionStates:
 
     def not_closed(self) -> dict[str, ConnectionState]:
         """Return the state of every connection that is not closed, by instance: also of former ones."""
-        states = self._reported | {name: self.state(name) for name in self.sessions}
-        return {name: state for name, state in states.items() if state is not ConnectionState.CLOSE}
+        found: dict[str, ConnectionState] = {**self._reported}
+        found.update((name, self.state(name)) for name in self.sessions)
+        return {name: one for name, one in found.items() if one != ConnectionState.CLOSE}
 
     def ended(self) -> set[str]:
         """Return the instances whose connection has ended at least once."""
