@@ -28,11 +28,11 @@ class ManualHook(BuildHookInterface[Any]):
             make = importlib.import_module("hookgw.manual.make")
         finally:
             sys.path.remove(self.root)
-        for language, source in compiling.sources(root / "hookgw" / "locale"):
+        for language, source in catalogues.sources(root / "hookgw" / "locale"):
             if version == "editable":
                 catalogues.catalogue(language)
             else:
-                target = f"hookgw/locale/{language}/{compiling.FILE}.mo"
+                target = f"hookgw/locale/{language}/{catalogues.FILE}.mo"
                 build_data["force_include"][self._file(compiling.compiled(source.read_bytes()))] = target
         if version != "editable":
             manual = make.packed(root, self.metadata.version)

@@ -8,7 +8,16 @@ HEADINGS = frozenset(
     {
         *(N_("URL"), N_("accepted"), N_("account"), N_("action"), N_("age"), N_("answer"), N_("at")),
         *(N_("attempt"), N_("attempts"), N_("backlog"), N_("by"), N_("bytes"), N_("calls"), N_("can")),
-        *(N_("check"), N_("created"), N_("created with"), N_("data"), N_("default"), N_("deliveries")),
+        *(
+            N_("check"),
+            N_("by events"),
+            N_("created"),
+            N_("updated"),
+            N_("created with"),
+            N_("data"),
+            N_("default"),
+            N_("deliveries"),
+        ),
         *(N_("delivery"), N_("done"), N_("duration"), N_("enabled"), N_("error"), N_("event"), N_("events")),
         *(N_("expires"), N_("file"), N_("finished"), N_("found"), N_("from"), N_("happened"), N_("head")),
         *(N_("heartbeat"), N_("held back"), N_("hooks"), N_("id"), N_("ingest URL"), N_("instance")),
@@ -25,7 +34,7 @@ HEADINGS = frozenset(
 _STATES = frozenset(
     {
         *(N_("pending"), N_("delivered"), N_("dead"), N_("dropped")),
-        *(N_("idle"), N_("delivering"), N_("waiting"), N_("paused"), N_("disabled")),
+        *(N_("idle"), N_("delivering"), N_("waiting"), N_("paused"), N_("disabled"), N_("active")),
         *(N_("rejected"), N_("failed"), N_("unanswered"), N_("unreachable"), N_("gone"), N_("blocked")),
         *(N_("running"), N_("done"), N_("cancelled"), N_("open"), N_("connecting"), N_("close")),
         *(N_("ok"), N_("warning"), N_("skipped")),

@@ -14,6 +14,8 @@ from urllib.parse import unquote
 
 import idna
 
+from hookgw.kernel.sentences import Sentence
+
 # Underscores are not in RFC 1123 host names, but Docker and Kubernetes give services such names.
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -41,15 +43,23 @@ def parse_host(text: str) -> str:
         # A zone (fe80::1%eth0) names an interface of this machine, which a URL must not choose. Browsers
         # refuse zones too.
         if "%" in inner:
-            raise ValueError(f"{text!r} has a zone: use an address without one.")
+            raise ValueError(
+                Sentence("host.zone", "{host!r} has a zone: use an address without one.", host=text)
+            )
         try:
             return str(ipaddress.IPv6Address(inner if text.endswith("]") else text))
         except ValueError:
-            raise ValueError(f"{text!r} is not an IPv6 address.") from None
+            raise ValueError(
+                Sentence("host.not_ipv6", "{host!r} is not an IPv6 address.", host=text)
+            ) from None
     try:
         host = unquote(text, errors="strict")
     except UnicodeDecodeError:
-        raise ValueError(f"{text!r} is not a host name: its percent-encoding is not UTF-8.") from None
+        raise ValueError(
+            Sentence(
+                "host.not_utf8", "{host!r} is not a host name: its percent-encoding is not UTF-8.", host=text
+            )
+        ) from None
     if not host.isascii():
         # IDNA 2008 with the mapping of UTS 46. The standard library has IDNA 2003, which turns ß into ss and
         # would connect to another host than a browser does.
@@ -57,7 +67,9 @@ def parse_host(text: str) -> str:
             mapped = idna.uts46_remap(host, std3_rules=False)
             host = mapped if mapped.isascii() else idna.encode(mapped).decode("ascii")
         except idna.IDNAError as error:
-            raise ValueError(f"{text!r} is not a host name: {error}.") from None
+            raise ValueError(
+                Sentence("host.not_idna", "{host!r} is not a host name: {reason}.", host=text, reason=error)
+            ) from None
     host = host.lower()
     labels = host.removesuffix(".").split(".")
     # The last label decides (WHATWG, "ends in a number checker"): "1.2.3.0x4" must not reach the resolver as
@@ -66,10 +78,16 @@ def parse_host(text: str) -> str:
         try:
             return _parse_ipv4(labels)
         except ValueError:
-            raise ValueError(f"{text!r} ends in a number but is not an IPv4 address.") from None
+            raise ValueError(
+                Sentence("host.not_ipv4", "{host!r} ends in a number but is not an IPv4 address.", host=text)
+            ) from None
     if len(host) > _MAX_NAME + host.endswith(".") or not all(map(_LABEL.fullmatch, labels)):
         raise ValueError(
-            f"{text!r} is not a host name: use labels of 1 to 63 letters, digits and hyphens, with dots."
+            Sentence(
+                "host.form",
+                "{host!r} is not a host name: use labels of 1 to 63 letters, digits and hyphens, with dots.",
+                host=text,
+            )
         )
     return host
 

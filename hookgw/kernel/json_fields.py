@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from hookgw.kernel.errors import Invalid, WrongFields
-from hookgw.kernel.sentences import Sentence, sentence_of
+from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import DURATION_FORM, Duration, parse_duration
 
 T = TypeVar("T")
@@ -17,6 +17,7 @@ U = TypeVar("U")
 # sentence for each would make the response many times larger than the request.
 MAX_SENTENCES = 100
 
+REFUSED = Sentence.declared("field.refused", "{where}: {reason}.")
 MISSING = Sentence.declared("field.missing", "{where} is missing.")
 NOT_STRING = Sentence.declared("field.not_string", "{where} must be a string, not {kind}.")
 NOT_ONE_OF = Sentence.declared("field.not_one_of", "{where} must be one of {choices}.")
@@ -268,7 +269,7 @@ def duration(low: float, high: float) -> Check[float]:
         try:
             length = parse_duration(value)
         except ValueError as error:
-            raise Invalid(sentence_of(error).at(f"{where}: ")) from None
+            raise Invalid(REFUSED(where=where, reason=error)) from None
         if not low <= length <= high:
             raise Invalid.of(
                 "field.duration_range",

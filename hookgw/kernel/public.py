@@ -9,6 +9,8 @@ from hookgw.kernel.fields import *
 from hookgw.kernel.host_name import *
 from hookgw.kernel.json_fields import *
 from hookgw.kernel.json_text import *
+from hookgw.kernel.language import *
+from hookgw.kernel.local_formats import *
 from hookgw.kernel.long_json import finish as finish
 from hookgw.kernel.long_json import measure as measure
 from hookgw.kernel.masking import *

@@ -11,12 +11,13 @@ import msgspec
 from hookgw.kernel.host_name import parse_host
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.schemes import HTTP_PORTS, PULL_URL, SCHEME_PATTERN, standard_port
+from hookgw.kernel.sentences import Sentence
 
 MAX_URL = 2048
 """The maximum length of a URL, in characters."""
 
 _URL = re.compile(rf"({SCHEME_PATTERN})://([^/?]*)([^?]*)(\?.*)?", re.DOTALL)
-_FORM = "The URL must begin with http:// or https://, as in https://example.com/hook."
+_FORM = Sentence("url.form", "The URL must begin with http:// or https://, as in https://example.com/hook.")
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]*))?")
 # "%" is safe because the URL may already be percent-encoded, and encoding it twice would change it. "[]" and
 # "|" are not valid in RFC 3986 queries, but receivers' URLs contain them and browsers send them unencoded.
@@ -104,34 +105,58 @@ def parse_target(url: str) -> Target:
 
 def _parse(url: str, *, is_http: bool) -> Target:
     if len(url) > MAX_URL:
-        raise ValueError(f"The URL has {len(url)} characters; at most {MAX_URL} are allowed.")
+        raise ValueError(
+            Sentence(
+                "url.too_long_to_dial",
+                "The URL has {count} characters; at most {most} are allowed.",
+                count=len(url),
+                most=MAX_URL,
+            )
+        )
     # A line break in a URL could add headers to the request. No other space than " " is printable.
     if not url.isprintable() or " " in url:
-        raise ValueError("The URL must not contain spaces, line breaks or control characters.")
+        raise ValueError(
+            Sentence("url.spaces", "The URL must not contain spaces, line breaks or control characters.")
+        )
     match = _URL.fullmatch(url)
     scheme = match[1].lower() if match else ""
     if match is None or (is_http and scheme not in HTTP_PORTS):
         raise ValueError(_FORM)
     if "#" in url:
-        raise ValueError("The URL must not have a fragment: remove the # and what follows it.")
+        raise ValueError(
+            Sentence("url.fragment", "The URL must not have a fragment: remove the # and what follows it.")
+        )
     authority = match[2]
     # Browsers read "\" as "/", others as part of the user information: "http://a\@b/" has two hosts.
     if "\\" in authority:
-        raise ValueError("The URL must not have a backslash before its path.")
+        raise ValueError(Sentence("url.backslash", "The URL must not have a backslash before its path."))
     user_info, _, place = authority.rpartition("@")
     host_and_port = _HOST_AND_PORT.fullmatch(place)
     if host_and_port is None:
-        raise ValueError("The URL's host and port must be as in example.com:8080 or [2001:db8::1]:8080.")
+        raise ValueError(
+            Sentence(
+                "url.host_and_port",
+                "The URL's host and port must be as in example.com:8080 or [2001:db8::1]:8080.",
+            )
+        )
     if not host_and_port[1]:
-        raise ValueError("The URL has no host, as in https://example.com/hook.")
+        raise ValueError(Sentence("url.no_host", "The URL has no host, as in https://example.com/hook."))
     host, digits = parse_host(host_and_port[1]), host_and_port[2]
     default_port = standard_port(scheme)
     if default_port is None and not digits:
-        raise ValueError(f"{_FORM} A URL of another scheme must name the port.")
+        raise ValueError(
+            Sentence(
+                "url.port_missing",
+                "The URL must begin with http:// or https://, as in https://example.com/hook. A URL of another "
+                "scheme must name the port.",
+            )
+        )
     # An empty port is the default one (RFC 3986, section 3.2.3).
     port = (default_port or 0) if not digits else int(digits) if len(digits) <= 5 else 0
     if not 1 <= port <= 65535:
-        raise ValueError(f"The port {(digits or '')[:16]} is not between 1 and 65535.")
+        raise ValueError(
+            Sentence("url.port", "The port {port} is not between 1 and 65535.", port=(digits or "")[:16])
+        )
     shown_host = f"[{host}]" if ":" in host else host.removesuffix(".")
     return Target(
         url=url,

@@ -5,12 +5,20 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from collections.abc import Iterator
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from importlib.resources import files
 from pathlib import Path
 
-_FILE = "LC_MESSAGES/hookgw"
+FILE = "LC_MESSAGES/hookgw"
+"""The path of a catalogue below the folder of its language, without its suffix."""
+
+
+def sources(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield each language with its file for translators."""
+    for file in sorted(folder.glob(f"*/{FILE}.po")):
+        yield file.relative_to(folder).parts[0], file
 
 
 @cache
@@ -40,7 +48,7 @@ def by_context(language: str) -> dict[str, str]:
 def packaged(language: str) -> bytes | None:
     """Return the file of a catalogue. Call it at the start of a process: an upgrade replaces the files."""
     try:
-        return files("hookgw.locale").joinpath(f"{language}/{_FILE}.mo").read_bytes()
+        return files("hookgw.locale").joinpath(f"{language}/{FILE}.mo").read_bytes()
     except FileNotFoundError:
         return None
 
@@ -48,7 +56,7 @@ def packaged(language: str) -> bytes | None:
 def _of_checkout(language: str) -> bytes | None:
     """Compile a catalogue, and keep it in ``build`` until its source changes."""
     root = Path(__file__).parents[2]
-    source = Path(__file__).parent / language / f"{_FILE}.po"
+    source = Path(__file__).parent / language / f"{FILE}.po"
     if not source.is_file() or not (root / "pyproject.toml").is_file():
         return None
     text = source.read_bytes()

@@ -6,20 +6,9 @@ It imports nothing of hookgw, because a build has none of hookgw's dependencies.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from pathlib import Path
 
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
-
-FILE = "LC_MESSAGES/hookgw"
-"""The path of a catalogue below the folder of its language, without its suffix."""
-
-
-def sources(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each language with its file for translators."""
-    for file in sorted(folder.glob(f"*/{FILE}.po")):
-        yield file.relative_to(folder).parts[0], file
 
 
 def compiled(source: bytes) -> bytes:

@@ -30,3 +30,4 @@ from hookgw.records.shards import *
 from hookgw.records.stuck_lanes import *
 from hookgw.records.tags import *
 from hookgw.records.tls_identity import *
+from hookgw.records.told_sentences import *

@@ -211,6 +211,6 @@ def _pattern(template: str) -> str:
     return _PLACEHOLDER.sub(value, re.escape(template))
 
 
-def forget() -> None:
+def forget_translations() -> None:
     """Forget what was translated, for tests with another catalogue."""
     _retold.cache_clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hookgw.site.brand import *
 from hookgw.site.chart import *
 from hookgw.site.cookies import *
+from hookgw.site.field_form import *
 from hookgw.site.formats import *
 from hookgw.site.list_view import *
 from hookgw.site.moments import *

@@ -10,6 +10,7 @@ from hookgw.web.content_encoding import *
 from hookgw.web.cors import *
 from hookgw.web.first_headers import *
 from hookgw.web.gzipped import *
+from hookgw.web.languages import *
 from hookgw.web.lists import *
 from hookgw.web.needs import *
 from hookgw.web.openapi.components import *

@@ -20,7 +20,7 @@ class ErrorId(Struct, frozen=True):
     """
 
     id: str
-    values: dict[str, str | int | float | bool | None]
+    values: dict[str, Any]
 
 
 class Messages(Struct, frozen=True):

@@ -31,7 +31,16 @@ from hookgw.kernel.fields import (
     request_schema,
     write_length,
 )
-from hookgw.kernel.json_fields import as_list, as_object, as_text, checked_items, duration, list_of, place
+from hookgw.kernel.json_fields import (
+    REFUSED,
+    as_list,
+    as_object,
+    as_text,
+    checked_items,
+    duration,
+    list_of,
+    place,
+)
 from hookgw.kernel.masking import MASK, with_masked_user, without_user
 from hookgw.kernel.rates import RATE_PATTERN, Rate, parse_rate
 from hookgw.kernel.rules import (
@@ -43,7 +52,6 @@ from hookgw.kernel.rules import (
 )
 from hookgw.kernel.schema_parts import DESTINATION_SCHEMA, DURATION_SCHEMA, Length, Schema, Time, ref
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.kernel.sentences import sentence_of
 from hookgw.kernel.signing_keys import Secret, Signature
 from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.times import rfc3339
@@ -143,7 +151,7 @@ def _check_rate(value: Any, where: str) -> Rate | None:
     try:
         return None if value == "" else parse_rate(value)
     except ValueError as error:
-        raise Invalid(sentence_of(error).at(f"{where}: ")) from None
+        raise Invalid(REFUSED(where=where, reason=error)) from None
 
 
 def _check_plugins(value: Any, where: str) -> dict[str, Any]:

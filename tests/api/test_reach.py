@@ -375,7 +375,13 @@ async def test_a_long_poll_and_a_stream_end_when_the_instance_leaves_the_reach(
                 await client.post("/event/emit/acme1", json={**EVENT, "id": f"later-{wait.__name__}"})
     assert (answers[0].status_code, shape_of(answers[0])) == (403, [OUT_OF_REACH])
     assert "later-stream" not in streams[0]
-    assert streams[0].rstrip().endswith(f'data: {{"message":["{OUT_OF_REACH}"]}}')
+    assert (
+        streams[0]
+        .rstrip()
+        .endswith(
+            f'data: {{"message":["{OUT_OF_REACH}"],"errors":[{{"id":"key.out_of_reach","values":{{}}}}]}}'
+        )
+    )
 
 
 async def test_a_body_that_comes_slowly_changes_nothing_out_of_reach(

@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from hookgw.kernel.language import LANGUAGES
+from hookgw.kernel import LANGUAGES
 from tests.browser.conftest import NewPage, log_in
 from tests.support.gateway_process import ReceiverProcess, Server, serving
 

@@ -7,10 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-import hookgw.kernel.language as language_module
 from hookgw import Gateway, Right
 from hookgw.app import Dashboard
-from hookgw.records import told_sentences
+from hookgw.records import forget_translations
 from hookgw.web import AppApplication as Application
 from tests.api.test_route_walk import FILLED
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
@@ -88,11 +87,11 @@ class Planted(NullTranslations):
 @pytest.fixture
 def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     translations = Planted(getattr(request, "param", ""))
-    monkeypatch.setattr(language_module, "catalogue", lambda _: translations)
+    monkeypatch.setattr("hookgw.kernel.language.catalogue", lambda _: translations)
     monkeypatch.setenv("HOOKGW_LANG", "es")
-    told_sentences.forget()
+    forget_translations()
     yield
-    told_sentences.forget()
+    forget_translations()
 
 
 @pytest.mark.usefixtures("planted")
@@ -173,7 +172,7 @@ _DATA = {
         "acme",
     ),
     *("loja", "tenant", "YOUR", "KEY", "TLS", "PEM", "Bearer", "authorization", "configuration"),
-    "application",  # a media type
+    *("application", "json"),
 }
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _OF_DATA = re.compile(

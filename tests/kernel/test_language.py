@@ -1,6 +1,6 @@
 import pytest
 
-from hookgw.kernel.language import (
+from hookgw.kernel import (
     VARIABLE,
     current_language,
     gettext,

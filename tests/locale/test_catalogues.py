@@ -9,9 +9,8 @@ from functools import cache
 import pytest
 from babel.messages import Catalog, Message
 
-from hookgw.kernel.language import LANGUAGES, in_language, ngettext
-from hookgw.locale.catalogues import catalogue
-from hookgw.locale.compiling import sources
+from hookgw.kernel import LANGUAGES, in_language, ngettext
+from hookgw.locale import catalogue, sources
 from tests.support import texts
 
 languages = pytest.mark.parametrize("language", texts.translated_languages())

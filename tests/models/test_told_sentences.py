@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 import hookgw
-from hookgw.delivery.outcome import describe_status
-from hookgw.kernel.language import in_language
-from hookgw.kernel.sentences import Sentence
-from hookgw.operations.causes import cause_of_closing, cause_of_disabling
-from hookgw.records.told_sentences import TEMPLATES, sentence_text
+from hookgw.delivery import describe_status
+from hookgw.kernel import Sentence, in_language
+from hookgw.operations import cause_of_closing, cause_of_disabling
+from hookgw.records import TEMPLATES, sentence_text
 
 _HOLE = "\0"
 

@@ -20,15 +20,12 @@ from babel.messages import Catalog, Message
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
-from hookgw.kernel.fields import Choice, Field, Parts
-from hookgw.kernel.language import ENGLISH, LANGUAGES
+from hookgw.kernel import ENGLISH, LANGUAGES, Choice, Field, Parts
 from hookgw.keys import fields as key_fields
-from hookgw.locale.compiling import FILE
-from hookgw.records.api_keys import MEANINGS
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.operational_kinds import OPERATIONAL_KINDS
-from hookgw.site.field_form import inputs_of
-from hookgw.web.languages import marked_in
+from hookgw.locale import FILE
+from hookgw.records import BUILT_IN_KINDS, MEANINGS, OPERATIONAL_KINDS
+from hookgw.site import inputs_of
+from hookgw.web import marked_in
 from hookgw.webhooks import fields as webhook_fields
 
 ROOT = Path(__file__).parents[2]

@@ -601,7 +601,11 @@ async def test_the_networks_refusal_reaches_the_caller(
     for method, path, body in CHAT_CALLS:
         response = await client.request(method, f"{path}/loja1", json=body)
         assert (response.status_code, response.headers["retry-after"]) == (429, "62")
-        assert response.json()["response"] == {"message": ["Too fast."], "code": "M_LIMIT_EXCEEDED"}
+        assert response.json()["response"] == {
+            "message": ["Too fast."],
+            "errors": [{"id": "text", "values": {"text": "Too fast."}}],
+            "code": "M_LIMIT_EXCEEDED",
+        }
 
 
 async def test_a_number_that_the_network_does_not_know_is_named(
@@ -614,7 +618,11 @@ async def test_a_number_that_the_network_does_not_know_is_named(
     assert response.status_code == 400
     jid, number = "5511988887777@s.whatsapp.net", "5511988887777"
     assert response.json()["response"] == {
-        "message": [{"jid": jid, "number": number, "exists": False}, reason]
+        "message": [{"jid": jid, "number": number, "exists": False}, reason],
+        "errors": [
+            {"id": "number.not_on_network", "values": {"number": number, "jid": jid}},
+            {"id": "text", "values": {"text": reason}},
+        ],
     }
 
 

@@ -116,7 +116,9 @@ async def test_it_is_refused_and_nothing_after_it_is_processed(
     assert (headers["content-type"], headers["connection"]) == ("application/json", "close")
     assert headers["x-hookgw-version"] == __version__
     assert re.fullmatch(
-        r'\{"status":400,"error":"Bad Request","response":\{"message":\[".+\."\]\}\}', body.decode()
+        r'\{"status":400,"error":"Bad Request","response":\{"message":\[".+\."\],'
+        r'"errors":\[\{"id":"http\.\w+","values":\{.*\}\}\]\}\}',
+        body.decode(),
     )
     assert "smuggled" not in seen
     await assert_answers(server)
