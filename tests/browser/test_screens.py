@@ -14,7 +14,7 @@ import pytest
 import trio
 from playwright.sync_api import Browser
 
-from hookgw.kernel.language import LANGUAGES
+from hookgw.kernel import LANGUAGES
 from tests.bench.parts import gateway, register
 from tests.browser.conftest import LOCALE, TIME_ZONE, log_in
 from tests.browser.test_pages import fill

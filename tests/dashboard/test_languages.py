@@ -174,7 +174,19 @@ _DATA = {
         "GiB",
         "acme",
     ),
-    *("loja", "tenant", "YOUR", "KEY", "TLS", "PEM", "Bearer", "authorization", "configuration"),
+    *(
+        "loja",
+        "tenant",
+        "plan",
+        "gold",
+        "YOUR",
+        "KEY",
+        "TLS",
+        "PEM",
+        "Bearer",
+        "authorization",
+        "configuration",
+    ),
     *("application", "json"),  # a media type
 }
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
