@@ -205,7 +205,7 @@ def test_pictures_of_the_manual(new_page: NewPage, server: Server, screenshots: 
 
 def happened_before(data_file: Path, registration: str) -> None:
     """Count deliveries of the last day, as if the gateway had been there: charts have something to show."""
-    random = Random(7)  # noqa: S311
+    random = Random(7)
     now = time.time()
     with closing(sqlite3.connect(data_file, timeout=10)) as connection, connection:
         numbers = dict(connection.execute("SELECT name, number FROM names"))
