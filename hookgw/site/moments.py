@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import unicodedata
 from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
@@ -20,9 +21,16 @@ from hookgw.kernel.units import parse_duration
 ZONE = "hookgw_zone"
 """The cookie of the reader's zone: its name, and the minutes by which it is ahead of UTC now."""
 _COOKIE = re.compile(r"([A-Za-z0-9_+/-]{1,64}) ([+-]?\d{1,4})", re.ASCII)
+# In each language of the pages: an address with such a word may be opened in another one.
+_NOW = ("now", "agora", "ahora")
+_DAYS = {
+    **dict.fromkeys(("today", "hoje", "hoy"), 0),
+    **dict.fromkeys(("yesterday", "ontem", "ayer"), -1),
+    **dict.fromkeys(("tomorrow", "amanhã", "mañana"), 1),
+}
 _LOCAL = re.compile(
-    r"(?:(?P<day>today|yesterday|tomorrow|\d{4}-\d\d-\d\d)(?:[T ]|$))?(?P<time>\d?\d:\d\d(?::\d\d)?)?",
-    re.ASCII | re.IGNORECASE,
+    rf"(?:(?P<day>{'|'.join(_DAYS)}|\d{{4}}-\d\d-\d\d)(?:[t ]|$))?(?P<time>\d?\d:\d\d(?::\d\d)?)?",
+    re.ASCII,
 )
 EXAMPLES = "2h for two hours ago, today 14:00, or 2026-11-20 14:00"
 EXAMPLES_AHEAD = "2h for in two hours, tomorrow 9:00, or 2026-11-20 14:00"
@@ -55,22 +63,25 @@ def parse_moment(
     text = text.strip()
     if not text:
         return None
-    if text.casefold() == "now":
+    word = unicodedata.normalize("NFC", text).casefold()
+    if word in _NOW:
         return now
     try:
-        duration = parse_duration(text.casefold())
+        duration = parse_duration(word)
         return now + duration if is_ahead else now - duration
     except ValueError:
         pass
     try:
-        found = _LOCAL.fullmatch(text)
+        found = _LOCAL.fullmatch(word)
         if found is None:
             return parse_rfc3339(text)
         today = datetime.datetime.fromtimestamp(now, zone).date()
-        a_day = datetime.timedelta(days=1)
-        named = {None: today, "today": today, "yesterday": today - a_day, "tomorrow": today + a_day}
-        day = (found["day"] or "").casefold() or None
-        date = named[day] if day in named else datetime.date.fromisoformat(found["day"])
+        days = 0 if found["day"] is None else _DAYS.get(found["day"])
+        date = (
+            datetime.date.fromisoformat(found["day"])
+            if days is None
+            else today + datetime.timedelta(days=days)
+        )
         time = datetime.time.fromisoformat((found["time"] or "00:00").rjust(5, "0"))
         return datetime.datetime.combine(date, time, zone).timestamp()
     # OverflowError: an offset can move the first or last day of the calendar out of it.

@@ -125,11 +125,11 @@ def test_a_theme_is_chosen_and_kept(new_page: NewPage) -> None:
     page.goto("/docs")
     paper = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(paper)
-    page.get_by_label("Theme").select_option("Dark")
+    page.get_by_label("Theme").select_option("Dark theme")
     assert page.evaluate(paper) != light
     page.goto("/docs/http")
     assert page.evaluate(paper) != light
-    page.get_by_label("Theme").select_option("System")
+    page.get_by_label("Theme").select_option("System theme")
     assert page.evaluate(paper) == light
 
 

@@ -1,14 +1,21 @@
 """Every page: its accessibility by axe-core, its width, and the pictures of the manual."""
 
+import sqlite3
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from msgspec.structs import replace
 from playwright.sync_api import Page, expect
 
 from hookgw.kernel import LANGUAGES
+from hookgw.records import Attempt, DeliveryState, Outcome, Settlement
+from hookgw.store.figure_news import ACCEPTED, encode_news, entry_of
 from tests.browser.conftest import NewPage, log_in
 from tests.support.gateway_process import ReceiverProcess, Server, serving
 
@@ -44,10 +51,12 @@ RESULTS = {
 }
 """What forms show, by the page and its button."""
 OF_MANUAL = {
-    "overview": "/dashboard/",
-    "instance": "/dashboard/instances/loja-centro",
-    "deliveries": "/dashboard/deliveries",
+    "overview": ("/dashboard/", 900),
+    "deliveries": ("/dashboard/deliveries", 900),
+    "instance": ("/dashboard/instances/loja-centro", 900),
+    "webhook": ("/dashboard/instances/loja-centro/webhooks/default", 1180),
 }
+"""Pictures, by their name: of which page, and how high."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -178,12 +187,43 @@ def show(page: Page, path: str) -> None:
 
 
 @pytest.mark.usefixtures("world")
-def test_pictures_of_the_manual(new_page: NewPage, screenshots: Path | None) -> None:
+def test_pictures_of_the_manual(new_page: NewPage, server: Server, screenshots: Path | None) -> None:
     if screenshots is None:
         pytest.skip("The pictures are taken with nox -s browser -- --screenshots.")
     page = new_page(width=1120)
     log_in(page)
-    for name, path in OF_MANUAL.items():
+    page.get_by_role("button", name="Hide").click()
+    for name, (path, height) in OF_MANUAL.items():
+        if name == "instance":
+            happened_before(server.folder / "hookgw.db", server.get("/webhook/find/loja-centro")["id"])
+            page.wait_for_timeout(12_000)  # figures are up to ten seconds old
+        page.set_viewport_size({"width": 1120, "height": height})
         show(page, path)
         page.wait_for_timeout(1500)
         page.screenshot(path=ROOT / screenshots / f"{name}.png")
+
+
+def happened_before(data_file: Path, registration: str) -> None:
+    """Count deliveries of the last day, as if the gateway had been there: charts have something to show."""
+    random = Random(7)
+    now = time.time()
+    with closing(sqlite3.connect(data_file, timeout=10)) as connection, connection:
+        numbers = dict(connection.execute("SELECT name, number FROM names"))
+        instance, webhook = numbers["@loja-centro"], numbers[registration]
+        for minutes in range(30, 24 * 60, 10):
+            at = now - minutes * 60
+            hour = time.gmtime(at).tm_hour
+            events = random.randint(2, 6) + 3 * max(0, 9 - abs(hour - 14))
+            news = [(ACCEPTED, webhook, instance, events, -1, -1)]
+            # An hour and a half in which the receiver was slow, and refused some.
+            is_slow = 300 <= minutes < 390
+            for _ in range(events):
+                took = random.lognormvariate(-2.2, 0.35) * (4 if is_slow else 1)
+                attempt = Attempt(number=1, at=at, duration=took, outcome=Outcome.DELIVERED, status=200)
+                done = Settlement(seq=1, state=DeliveryState.DELIVERED, at=at + took, attempt=attempt)
+                news.append(entry_of(done, webhook, instance, int((at - 0.01) * 1_000_000)))
+                if is_slow and random.random() < 0.3:
+                    failed = replace(attempt, duration=0.05, outcome=Outcome.UNREACHABLE, status=503)
+                    retried = Settlement(seq=1, state=DeliveryState.PENDING, at=at, attempt=failed)
+                    news.append(entry_of(retried, webhook, instance, 0))
+            connection.execute("INSERT INTO figure_news (entries) VALUES (?)", [encode_news(at, news)])
