@@ -19,8 +19,7 @@ class FakeServices:
         self._note("resume", instance, label)
 
     async def update(self, instance: str, label: str, change: object, *, backfill: bool) -> None:
-        assert backfill
-        self._note("enable", instance, label)
+        self._note("enable" if backfill else "disable", instance, label)
 
     async def connect(self, name: str) -> None:
         self._note("connect", name)
@@ -56,4 +55,4 @@ async def test_each_repair_is_its_own_call() -> None:
     repairs = Repairs(services, services, lambda _: True)
     for repair in Repair:
         await repairs.answer(RepairAsked(repair, places("a"), HOOKGW))
-    assert [asked[0] for asked in services.asked] == ["resume", "pause", "enable", "connect"]
+    assert [asked[0] for asked in services.asked] == ["resume", "pause", "enable", "connect", "disable"]
