@@ -219,6 +219,14 @@ def short_time(value: object) -> str:
         return printable(value)
 
 
+def short_duration(seconds: float) -> str:
+    """Return a duration in one unit, for a column."""
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.1f} s"
+
+
 def show_fields(fields: Mapping[str, object]) -> None:
     """Print names and values, one pair per line. Leave out pairs whose value is ``None``."""
     from rich.table import Table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import structlog
 import trio
@@ -23,6 +23,8 @@ from hookgw.records.figures import (
     Span,
     Sparkline,
 )
+from hookgw.records.operational_kinds import OPERATIONS_ID
+from hookgw.records.registrations import Registration, is_global
 from hookgw.records.tags import tag_texts
 from hookgw.store import Store
 
@@ -32,12 +34,18 @@ FOLD_EVERY = 60.0
 """Seconds between two folds, if nobody looks."""
 MOST_ADDED = 200
 """The most instances whose figures are added up for a key that reaches no more than these."""
+AT_ONCE = 500
+"""Registrations whose oldest pending deliveries are looked up in one query."""
 FRESH = 10.0
 """Seconds for which a fold is new enough for whoever looks."""
 
 
 class FigureService:
-    """Reads figures. What happened is in them at most :data:`FRESH` seconds later."""
+    """Reads figures.
+
+    What happened is in them at most :data:`FRESH` seconds later; how old the oldest pending delivery was is
+    looked up every :data:`FOLD_EVERY` seconds.
+    """
 
     def __init__(
         self,
@@ -65,13 +73,31 @@ class FigureService:
                 await self._prune()
 
     async def fold(self) -> None:
-        """Bring the figures up to date, unless the storage refuses."""
+        """Bring the figures up to date, with the ages of what is pending, unless the storage refuses."""
+        await self._fold(with_ages=True)
+
+    async def _fold(self, *, with_ages: bool) -> None:
         self._folded_at = trio.current_time()
         tags = {one.name: tag_texts(one.tags) for one in self._registry.instances() if one.tags}
+        now = self._clock.steady()
         try:
-            await self._store.fold_figures(tags)
+            ages = await self._ages(tags, now) if with_ages else {}
+            await self._store.fold_figures(tags, ages, now)
         except StorageUnavailable as error:
             logger.warning("figures are not up to date; that is repeated later", reason=str(error))
+
+    async def _ages(self, tags: Mapping[str, Sequence[str]], now: float) -> dict[Holder, float]:
+        """Return the age of the oldest pending delivery of everyone who has some, of all nodes."""
+        # In memory it is known which have some, in a fleet, too: the many idle ones cost nothing.
+        waiting = [name for name, _ in self._backlog.registrations()]
+        ages: dict[Holder, float] = {}
+        for start in range(0, len(waiting), AT_ONCE):
+            some = waiting[start : start + AT_ONCE]
+            for name, since in (await self._store.oldest_pending(some)).items():
+                if (registration := self._registry.registration(name)) is not None:
+                    for holder in _holders_of(registration, tags):
+                        ages[holder] = max(ages.get(holder, 0.0), now - since)
+        return ages
 
     async def _prune(self) -> None:
         try:
@@ -106,7 +132,7 @@ class FigureService:
         return await self.of_instances(names, span)
 
     async def of_gateway(self, span: Span) -> FigureSeries:
-        waiting = [name for name, _ in self._backlog.registrations()]
+        waiting = [name for name, _ in self._backlog.registrations() if name != OPERATIONS_ID]
         return await self._series([GATEWAY], span, waiting)
 
     async def of_tag(self, name: str, value: str, span: Span) -> FigureSeries:
@@ -149,7 +175,8 @@ class FigureService:
 
     async def _refresh(self) -> None:
         if trio.current_time() >= self._folded_at + FRESH:
-            await self.fold()
+            # No page waits for the ages: they are a row for each webhook that is behind.
+            await self._fold(with_ages=False)
 
     async def _series(
         self, holders: Sequence[Holder], span: Span, registration_ids: Sequence[str]
@@ -162,7 +189,7 @@ class FigureService:
         total = FigureCounts()
         for counts in found.values():
             total.add(counts)
-        pending = await self._store.oldest_pending(registration_ids)
+        pending = min((await self._store.oldest_pending(registration_ids)).values(), default=None)
         # The store has times of the steady clock, which may be ahead of what people see.
         apart = self._clock.wall() - self._clock.steady()
         return FigureSeries(
@@ -174,3 +201,15 @@ class FigureService:
             total=total.figures(),
             oldest_pending=None if pending is None else pending + apart,
         )
+
+
+def _holders_of(registration: Registration, tags: Mapping[str, Sequence[str]]) -> Iterator[Holder]:
+    """Yield whose figures have the deliveries to a registration."""
+    yield Holder("webhook", registration.id)
+    if registration.id == OPERATIONS_ID:
+        return
+    yield GATEWAY
+    if not is_global(registration.id):
+        yield Holder("instance", registration.instance)
+        for tag in tags.get(registration.instance, ()):
+            yield Holder("tag", tag)

@@ -125,6 +125,7 @@ def _figures(figures: Figures) -> dict[str, Any]:
         "failed": dict(figures.failed),
         "receiver": _milliseconds(figures.receiver),
         "whole": _milliseconds(figures.whole),
+        "oldestPending": None if figures.oldest_pending is None else round(figures.oldest_pending, 3),
     }
 
 

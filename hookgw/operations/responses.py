@@ -340,6 +340,8 @@ class Figures(Struct, frozen=True, kw_only=True):
         failed: attempts that did not deliver, by the status of the response, or by their outcome without one.
         receiver: how long receivers took to respond; ``null`` without a response.
         whole: how long deliveries took, from acceptance to the response; ``null`` if nothing was delivered.
+        oldestPending: the age that the oldest pending delivery reached, in seconds, as looked at once a
+            minute; ``null`` if nothing was pending then.
     """
 
     accepted: Count
@@ -349,6 +351,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     failed: dict[str, int]
     receiver: Percentiles | None
     whole: Percentiles | None
+    oldestPending: float | None  # noqa: N815 - its name in JSON
 
 
 class FigureStep(Figures, frozen=True, kw_only=True):
@@ -369,7 +372,7 @@ class FigureSeries(Struct, frozen=True, kw_only=True):
         since: when it began.
         until: when its last step will have ended.
         step: the length of a step in seconds.
-        steps: the oldest first, without steps in which nothing happened.
+        steps: the oldest first, without steps in which nothing happened and nothing was pending.
         total: of the whole span.
         oldestPending: since when the oldest pending delivery is pending now; ``null`` if none is.
     """

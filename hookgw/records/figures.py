@@ -112,6 +112,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
             their outcome, such as ``unreachable``.
         receiver: how long receivers took to respond, or let an attempt wait in vain.
         whole: how long deliveries took from acceptance, or from when they were sent again, to a 2xx.
+        oldest_pending: the greatest age of a pending delivery, in seconds, as it was noted once a minute;
+            ``None`` if none was pending then.
     """
 
     accepted: int = 0
@@ -121,6 +123,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     failed: Mapping[str, int] = {}
     receiver: Percentiles | None = None
     whole: Percentiles | None = None
+    oldest_pending: float | None = None
 
     @property
     def failures(self) -> int:
@@ -142,7 +145,7 @@ class FigureSeries(msgspec.Struct, frozen=True, kw_only=True):
         since, until: the span, in seconds since the epoch; both are multiples of ``step``, and the last step
             has not ended.
         step: the length of a step in seconds.
-        points: in the order of time, without steps in which nothing happened.
+        points: in the order of time, without steps in which nothing happened and nothing was pending.
         total: of the whole span.
         oldest_pending: since when the oldest pending delivery is pending now; ``None`` if none is.
     """
@@ -164,7 +167,13 @@ class Sparkline(NamedTuple):
 
 
 class FigureCounts(msgspec.Struct):
-    """Figures that can be added up. ``failed`` is by :func:`failure_number`, the others by bucket."""
+    """Figures that can be added up.
+
+    Attributes:
+        failed: by :func:`failure_number`.
+        receiver, whole: by bucket.
+        oldest: the age of the oldest pending delivery in milliseconds, 0 for none: of two, the greater one.
+    """
 
     accepted: int = 0
     delivered: int = 0
@@ -173,12 +182,14 @@ class FigureCounts(msgspec.Struct):
     failed: dict[int, int] = {}
     receiver: dict[int, int] = {}
     whole: dict[int, int] = {}
+    oldest: int = 0
 
     def add(self, other: FigureCounts) -> None:
         self.accepted += other.accepted
         self.delivered += other.delivered
         self.dead += other.dead
         self.dropped += other.dropped
+        self.oldest = max(self.oldest, other.oldest)
         for mine, theirs in (
             (self.failed, other.failed),
             (self.receiver, other.receiver),
@@ -196,6 +207,7 @@ class FigureCounts(msgspec.Struct):
             failed={_failure_word(number): count for number, count in sorted(self.failed.items())},
             receiver=percentiles_of(self.receiver),
             whole=percentiles_of(self.whole),
+            oldest_pending=self.oldest / 1000 if self.oldest else None,
         )
 
 

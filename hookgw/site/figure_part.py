@@ -97,7 +97,7 @@ class Sparks:
 
 
 def charts_of(series: FigureSeries, axis: Axis) -> list[Shown]:
-    """Return the charts of a series: what became of deliveries, and how long they took."""
+    """Return the charts: what became of deliveries, how long they took, and how long some wait."""
     points = {round((one.at - axis.begin) / axis.step): one.figures for one in series.points}
     steps = [points.get(number) for number in range(axis.steps)]
 
@@ -116,11 +116,14 @@ def charts_of(series: FigureSeries, axis: Axis) -> list[Shown]:
         Series("failed", values(lambda one: one.failures)),
         Series("dead", values(lambda one: one.dead)),
     )
+    # Bars: between two steps with something pending, there may be one without.
+    oldest = Series("oldest", values(lambda one: one.oldest_pending))
     receiver, whole = lines(lambda one: one.receiver), lines(lambda one: one.whole)
     return [
         Shown("outcomes", bar_chart(axis, *outcomes), (2, 3, 4)),
         Shown("receiver", line_chart(axis, *receiver, unit=Unit.SECONDS), (5, 6, 7)),
         Shown("whole", line_chart(axis, *whole, unit=Unit.SECONDS), (8, 9, 10)),
+        Shown("waiting", bar_chart(axis, oldest, unit=Unit.SECONDS), (11,)),
     ]
 
 

@@ -10,6 +10,9 @@ concerns would be a page for each. A fold takes these rows together, adds them u
 row of ``figures`` once. These are ordered by time first, so a fold writes pages that lie together, and what
 is old goes by ranges. A series is read by one search for each of its steps.
 
+*The oldest pending.* Its age is no event that a commit could count: whoever folds brings it along, and a row
+keeps the greatest.
+
 *Summed.* Nodes insert news of their own, and one of them at a time folds those of all, also of a node that
 was killed.
 """
@@ -46,8 +49,18 @@ KEEP_HOURS = 31 * 24 * HOUR
 LEAST_FINE = 2 * HOUR
 """Seconds for which minutes stay minutes even if the figures have reached their limit."""
 
+
+class More(msgspec.Struct, array_like=True):
+    """What a row has in JSON: numbers and counts in turn, and the age of the oldest pending, if any."""
+
+    failed: list[int]
+    receiver: list[int]
+    whole: list[int]
+    oldest: int = 0
+
+
 _encode = msgspec.json.Encoder().encode
-_more_of = msgspec.json.Decoder(tuple[list[int], list[int], list[int]]).decode
+_more_of = msgspec.json.Decoder(More).decode
 
 
 class Place(NamedTuple):
@@ -115,8 +128,8 @@ class FigureStatements(Protocol[C_contra, Tx_contra]):
     def oldest_step(self, connection: C_contra, step: int) -> int | None:
         """Return when the oldest row with a length of steps begins."""
 
-    def oldest_pending(self, connection: C_contra, registrations: Collection[str]) -> float | None:
-        """Return since when the oldest pending delivery of registrations is pending."""
+    def oldest_pending(self, connection: C_contra, registrations: Collection[str]) -> Mapping[str, float]:
+        """Return since when the oldest pending delivery of each registration is pending."""
 
 
 class SteppedFigures(Generic[C, Tx]):
@@ -136,15 +149,21 @@ class SteppedFigures(Generic[C, Tx]):
         # Bytes written since the figures were last measured.
         self._unmeasured = math.inf
 
-    async def fold_figures(self, tags: Mapping[str, Collection[str]]) -> bool:
+    async def fold_figures(
+        self, tags: Mapping[str, Collection[str]], ages: Mapping[Holder, float] = {}, at: float = 0.0
+    ) -> bool:
+        left = list(ages.items())
         while True:
-            folded = await self._commits.call(partial(self._fold, tags=tags))
-            if folded is None or folded < steps.STEP:
+            some, left = dict(left[: steps.STEP]), left[steps.STEP :]
+            folded = await self._commits.call(partial(self._fold, tags=tags, ages=some, at=int(at)))
+            if folded is None or (folded < steps.STEP and not left):
                 return folded is not None
             await trio.sleep(REST)
 
-    def _fold(self, transaction: Tx, tags: Mapping[str, Collection[str]]) -> int | None:
-        folded = fold(self._sql, transaction, tags)
+    def _fold(
+        self, transaction: Tx, tags: Mapping[str, Collection[str]], ages: Mapping[Holder, float], at: int
+    ) -> int | None:
+        folded = fold(self._sql, transaction, tags, ages, at)
         if folded is None:
             return None
         self._unmeasured += folded.rows * ROW_BYTES
@@ -177,9 +196,9 @@ class SteppedFigures(Generic[C, Tx]):
                 found[name][number] = (former[0] + delivered, former[1] + dead)
         return found
 
-    async def oldest_pending(self, registrations: Collection[str]) -> float | None:
+    async def oldest_pending(self, registrations: Collection[str]) -> Mapping[str, float]:
         if not registrations:
-            return None
+            return {}
         return await self._lists.run(partial(self._sql.oldest_pending, registrations=registrations))
 
     async def prune_figures(self, *, now: float, limit: int) -> None:
@@ -234,19 +253,28 @@ class Folded(NamedTuple):
 
 
 def fold(
-    sql: FigureStatements[Any, Tx], transaction: Tx, tags: Mapping[str, Collection[str]]
+    sql: FigureStatements[Any, Tx],
+    transaction: Tx,
+    tags: Mapping[str, Collection[str]],
+    ages: Mapping[Holder, float] = {},
+    at: int = 0,
 ) -> Folded | None:
-    """Fold the next news; ``None`` if another node folds."""
+    """Fold the next news, and the ages of the oldest pending deliveries; ``None`` if another node folds."""
     text = sql.take_news(transaction, steps.STEP)
     if text is None:
         return None
     news = decode_news(text)
-    if not news:
+    if not news and not ages:
         return Folded(0, 0)
-    found = _by_holder(sql, transaction, news, tags)
+    found = _by_holder(sql, transaction, news, tags) if news else {}
+    for holder, age in ages.items():
+        row = found.setdefault((holder.step, at - at % holder.step, holder), FigureCounts())
+        # At least one: zero says that nothing is pending.
+        row.oldest = max(1, round(age * 1000))
     keys = sql.keys_of(transaction, {holder for _, _, holder in found})
-    places = {Place(step, at, keys[holder]): counts for (step, at, holder), counts in found.items()}
-    return Folded(len(news), merge(sql, transaction, places))
+    # An instance may have been renamed or removed since its age was looked up.
+    places = {Place(step, at, keys[one]): counts for (step, at, one), counts in found.items() if one in keys}
+    return Folded(len(news), merge(sql, transaction, places) if places else 0)
 
 
 def fold_rest(sql: FigureStatements[Any, Tx], transaction: Tx) -> None:
@@ -260,7 +288,7 @@ def _by_holder(  # noqa: C901 -- reads once from top to bottom
     transaction: Tx,
     news: Sequence[tuple[int, Sequence[Entry]]],
     tags: Mapping[str, Collection[str]],
-) -> Mapping[tuple[int, int, Holder], FigureCounts]:
+) -> dict[tuple[int, int, Holder], FigureCounts]:
     """Add up news by steps and holders."""
     # First by what the entries name, which are many, and then by those who have figures.
     minutes: dict[int, defaultdict[tuple[int | str, int], FigureCounts]] = {}
@@ -309,12 +337,23 @@ def merge(sql: FigureStatements[Any, Tx], transaction: Tx, found: Mapping[Place,
 
 
 def _counts_of(row: FigureRow) -> FigureCounts:
-    failed, receiver, whole = map(_pairs, _more_of(row.more))
-    return FigureCounts(row.accepted, row.delivered, row.dead, row.dropped, failed, receiver, whole)
+    more = _more_of(row.more)
+    return FigureCounts(
+        row.accepted,
+        row.delivered,
+        row.dead,
+        row.dropped,
+        _pairs(more.failed),
+        _pairs(more.receiver),
+        _pairs(more.whole),
+        more.oldest,
+    )
 
 
 def _row_of(place: Place, counts: FigureCounts) -> FigureRow:
-    more = (_flat(counts.failed), _flat(counts.receiver), _flat(counts.whole))
+    more: list[object] = [_flat(counts.failed), _flat(counts.receiver), _flat(counts.whole)]
+    if counts.oldest:
+        more.append(counts.oldest)
     return FigureRow(
         *place, counts.accepted, counts.delivered, counts.dead, counts.dropped, _encode(more).decode()
     )

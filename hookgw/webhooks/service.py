@@ -26,7 +26,14 @@ from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import Attempt, Delivery, LaneStatistics, Outcome
 from hookgw.records.events import Catalog, Event, new_event_id
 from hookgw.records.jobs import Job, JobKind
-from hookgw.records.registrations import DEFAULT_LABEL, Ordering, Registration, in_grace, new_secret
+from hookgw.records.registrations import (
+    DEFAULT_LABEL,
+    GLOBAL_INSTANCE,
+    Ordering,
+    Registration,
+    in_grace,
+    new_secret,
+)
 from hookgw.records.sentences import NO_WEBHOOK
 from hookgw.records.tls_identity import NO_IDENTITY, expired_part
 from hookgw.webhooks.backfills import Backfills, Found
@@ -112,6 +119,13 @@ class RegistrationService:
         registration = self._registry.find(instance, label)
         if registration is None:
             raise NotFound(NO_WEBHOOK(instance=instance, label=label))
+        return registration
+
+    def configured(self, label: str) -> Registration:
+        """Return a registration of ``global_webhooks``."""
+        registration = self._registry.configured(label)
+        if registration is None:
+            raise NotFound(NO_WEBHOOK(instance=GLOBAL_INSTANCE, label=label))
         return registration
 
     def by_id(self, registration_id: str) -> Registration | None:

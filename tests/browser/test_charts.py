@@ -49,6 +49,12 @@ def test_a_chart_says_its_values_and_filters_by_a_span(
     expect(plot.locator(".tip")).to_contain_text("delivered 0")
     page.keyboard.press("Enter")
     expect(page.get_by_text("No delivery in this time.")).to_be_visible()
+    # The table is wider than a phone: it scrolls alone.
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto(f"{path}?span=1h")
+    page.get_by_text("The same as a table").click()
+    expect(page.get_by_role("columnheader", name="Oldest pending")).to_be_attached()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def span_of(page: Page) -> list[str]:

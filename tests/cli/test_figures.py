@@ -14,6 +14,7 @@ COUNTS: dict[str, Any] = {
     "failed": {"500": 4, "unreachable": 1},
     "receiver": {"p50": 10.0, "p95": 20.5, "p99": 30.0},
     "whole": {"p50": 30.0, "p95": 40.0, "p99": 41.0},
+    "oldestPending": 7260.5,
 }
 SERIES: dict[str, Any] = {
     "span": "1h",
@@ -32,7 +33,19 @@ async def test_a_table_ends_with_the_sum(invoke: Invoke, server: Receiver) -> No
     assert result.exit_code == 0, result.output
     heading, line, last = result.stdout.splitlines()
     assert heading.lower().split()[:5] == ["since", "accepted", "delivered", "failed", "dead"]
-    assert line.split() == ["2026-11-20T12:05:00Z", "3", "2", "5", "1", "10.0", "20.5", "30.0", "40.0"]
+    assert line.split() == [
+        "2026-11-20T12:05:00Z",
+        "3",
+        "2",
+        "5",
+        "1",
+        "10.0",
+        "20.5",
+        "30.0",
+        "40.0",
+        "2",
+        "h",
+    ]
     assert last.split()[:5] == ["all", "3", "2", "5", "1"]
     assert "Failed with 500: 4" in result.stderr
     assert "waits since 2026-11-20T11:00:00Z" in result.stderr

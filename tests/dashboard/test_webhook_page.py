@@ -171,6 +171,20 @@ async def test_a_chosen_span_filters_the_deliveries_and_stays_in_links(
     assert (await browser.get(f"{PAGE}?since=never")).status_code == 400
 
 
+async def test_its_figures_show_how_old_the_oldest_pending_was(
+    browser: Browser, gateway: Gateway, webhook: None
+) -> None:
+    await emit(gateway)
+    await gateway.store.flush()
+    await gateway.figures.fold()
+    page = (await browser.get(PAGE)).text
+    assert re.search(r'<path class="oldest" d="M', page)
+    assert 'class="key oldest" data-column="11"' in page
+    cells = page.partition('<table class="values">')[2]
+    assert re.findall("<th>(.*?)</th>", cells)[11] == "Oldest pending"
+    assert re.search(r"<td>\d[^<]* m?s</tr>", cells)
+
+
 async def test_its_changes_are_those_of_the_audit(browser: Browser, gateway: Gateway, webhook: None) -> None:
     change, _ = parse_registration({"url": "http://127.0.0.1:9/other"}, gateway.catalog)
     await gateway.registrations.set("loja1", "other", change)

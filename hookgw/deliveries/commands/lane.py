@@ -8,7 +8,15 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.names import tag_option
-from hookgw.command.output import Column, say, show_json, show_silent_nodes, show_table, table_options
+from hookgw.command.output import (
+    Column,
+    say,
+    short_duration,
+    show_json,
+    show_silent_nodes,
+    show_table,
+    table_options,
+)
 
 COLUMNS = (
     Column("instance", least=10),
@@ -74,15 +82,8 @@ def _row(found: dict[str, Any]) -> tuple[object, ...]:
         found.get("partition"),
         f"{found['state']}, waits for {waits_for}" if waits_for else found["state"],
         f"{found['backlog']:,}",
-        None if age is None else _short_duration(age),
+        None if age is None else short_duration(age),
         found.get("head"),
         found["waitingUntil"],
         found["lastOutcome"] if found["lastError"] is None else found["lastError"],
     )
-
-
-def _short_duration(seconds: float) -> str:
-    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.1f} s"

@@ -9,7 +9,7 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.names import instance_argument
-from hookgw.command.output import Column, say, show_json, show_table, table_options
+from hookgw.command.output import Column, say, short_duration, show_json, show_table, table_options
 
 COLUMNS = (
     Column("since", least=None, is_time=True),
@@ -21,6 +21,7 @@ COLUMNS = (
     Column("p95", least=None, right=True),
     Column("p99", least=None, right=True, drop=1),
     Column("whole p95", least=None, right=True, drop=3),
+    Column("oldest", least=None, right=True, drop=4),
 )
 
 
@@ -50,7 +51,8 @@ def figures(
 
     With INSTANCE, the figures of that instance and its own webhooks; without it, those of all instances that
     the key reaches. `failed` counts attempts. The milliseconds of p50, p95 and p99 are the receivers', those
-    of `whole` are from acceptance to the response.
+    of `whole` are from acceptance to the response. `oldest` is the age that the oldest pending delivery
+    reached.
     """
     if instance is not None and tag is not None:
         raise click.UsageError("--tag is for all instances: leave INSTANCE out.")
@@ -79,4 +81,5 @@ def _rows(series: dict[str, Any]) -> Iterator[tuple[object, ...]]:
             receiver.get("p95"),
             receiver.get("p99"),
             whole.get("p95"),
+            None if one["oldestPending"] is None else short_duration(one["oldestPending"]),
         )

@@ -12,7 +12,7 @@ from hookgw.operations import responses
 from hookgw.operations.present import present_series
 from hookgw.records.api_keys import Right
 from hookgw.records.figures import Span
-from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.registrations import Registration
 from hookgw.records.tags import TAG_PART, parse_tags
 from hookgw.web.auth import current_principal
 from hookgw.web.needs import within_reach
@@ -68,7 +68,7 @@ class FigureRoutes:
         tags = parse_tags([request.args.get("tag", "")])
         if label := request.args.get("webhook"):
             check_global(principal)
-            return await self._of_webhook(GLOBAL_INSTANCE, label, span)
+            return await self._of_webhook(self._gateway.registrations.configured(label), span)
         return json_response(present_series(await self._gateway.figures.within(principal, tags, span)))
 
     @describes("Operation", Right.READ, {200: responses.FigureSeries}, query=(_SPAN, _WEBHOOK), errors=(404,))
@@ -76,12 +76,11 @@ class FigureRoutes:
         """Count what became of an instance's events, and of deliveries to its own webhooks, over time."""
         span = _span()
         if label := request.args.get("webhook"):
-            return await self._of_webhook(instance, label, span)
+            return await self._of_webhook(self._gateway.registrations.get(instance, label), span)
         self._gateway.instances.get(instance)
         return json_response(present_series(await self._gateway.figures.of_instance(instance, span)))
 
-    async def _of_webhook(self, instance: str, label: str, span: Span) -> Response:
-        registration = self._gateway.registrations.get(instance, label)
+    async def _of_webhook(self, registration: Registration, span: Span) -> Response:
         return json_response(present_series(await self._gateway.figures.of_webhook(registration.id, span)))
 
 

@@ -59,7 +59,7 @@ _OLDEST_PENDING = """WITH RECURSIVE found AS (
         WHERE d.state = 'pending' AND d.registration = found.registration AND d.lane > found.lane
         ORDER BY d.registration, d.lane, d.xid, d.position LIMIT 1) next
 )
-SELECT min(queued_at) FROM found"""
+SELECT registration, min(queued_at) FROM found GROUP BY registration"""
 _FORGET = """DELETE FROM figures f USING (
     SELECT step, at, holder FROM (
         WITH RECURSIVE places AS (
@@ -142,9 +142,9 @@ def oldest_step(connection: Connection, step: int) -> int | None:
     return row[0] if row else None
 
 
-def oldest_pending(connection: Connection, registrations: Collection[str]) -> float | None:
-    row = connection.execute(_OLDEST_PENDING, {"registrations": list(registrations)}).fetchone()
-    return None if row is None or row[0] is None else seconds(row[0])
+def oldest_pending(connection: Connection, registrations: Collection[str]) -> Mapping[str, float]:
+    found = connection.execute(_OLDEST_PENDING, {"registrations": list(registrations)})
+    return {name: seconds(at) for name, at in found}
 
 
 def forget_figures(transaction: Transaction, holders: Collection[Holder]) -> None:

@@ -15,11 +15,16 @@ class FigureStore(Protocol):
     the next fold on. A deleted instance or webhook has no figures.
     """
 
-    async def fold_figures(self, tags: Mapping[str, Collection[str]]) -> bool:
+    async def fold_figures(
+        self, tags: Mapping[str, Collection[str]], ages: Mapping[Holder, float] = {}, at: float = 0.0
+    ) -> bool:
         """Add what was counted since the last fold, by all processes, to the figures.
 
         Args:
             tags: the tags of instances that have some, as ``name=value``, by the instance's name.
+            ages: how old the oldest pending delivery of each holder that has some is, in seconds. A step
+                keeps the greatest.
+            at: when it was that, by the steady clock.
 
         Returns:
             ``False`` if another process folds at this moment.
@@ -44,8 +49,8 @@ class FigureStore(Protocol):
             part: the length of a part in seconds; the parts are numbered from 0.
         """
 
-    async def oldest_pending(self, registrations: Collection[str]) -> float | None:
-        """Return since when the oldest pending delivery of some registrations is pending."""
+    async def oldest_pending(self, registrations: Collection[str]) -> Mapping[str, float]:
+        """Return since when the oldest pending delivery of each registration that has some is pending."""
 
     async def prune_figures(self, *, now: float, limit: int) -> None:
         """Make hours of minutes after a day, and remove the oldest figures after a month.

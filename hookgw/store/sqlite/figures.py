@@ -54,8 +54,8 @@ _PARTS = f"""{_TIMES} SELECT json_group_array(json_array(holder, part, delivered
 _MEASURE = f"SELECT coalesce(sum(length(more) + {ROW_BYTES}), 0) FROM figures"  # noqa: S608
 _OLDEST_STEP = "SELECT min(at) FROM figures WHERE step = ?"
 # As in outbox.py, a loose index scan: one search for each lane.
-_OLDEST_PENDING = """WITH RECURSIVE wanted (registration) AS MATERIALIZED (
-    SELECT number FROM names WHERE name IN (SELECT value FROM json_each(?))),
+_OLDEST_PENDING = """WITH RECURSIVE wanted (registration, name) AS MATERIALIZED (
+    SELECT number, name FROM names WHERE name IN (SELECT value FROM json_each(?))),
 found (registration, lane) AS (
     SELECT registration, (SELECT min(d.lane) FROM deliveries d INDEXED BY outbox
         WHERE d.state = 'pending' AND d.registration = wanted.registration) FROM wanted
@@ -63,12 +63,16 @@ found (registration, lane) AS (
     SELECT registration, (SELECT min(d.lane) FROM deliveries d INDEXED BY outbox
         WHERE d.state = 'pending' AND d.registration = found.registration AND d.lane > found.lane)
     FROM found WHERE lane IS NOT NULL
-)
-SELECT min(d.queued_at) FROM found CROSS JOIN deliveries d INDEXED BY outbox ON d.state = 'pending'
+),
+oldest (registration, at) AS MATERIALIZED (
+    SELECT found.registration, min(d.queued_at)
+    FROM found CROSS JOIN deliveries d INDEXED BY outbox ON d.state = 'pending'
     AND d.registration = found.registration AND d.lane = found.lane AND d.position = (
         SELECT min(first.position) FROM deliveries first INDEXED BY outbox
         WHERE first.state = 'pending' AND first.registration = found.registration AND first.lane = found.lane)
-"""
+    GROUP BY 1
+)
+SELECT json_group_object(name, at) FROM wanted JOIN oldest USING (registration)"""
 # A search for each step that there is; the table is not in the order of holders.
 _FORGET = """WITH RECURSIVE places (step, at) AS (
     SELECT step, (SELECT min(at) FROM figures f WHERE f.step = one.step)
@@ -162,9 +166,9 @@ def oldest_step(connection: sqlite3.Connection, step: int) -> int | None:
     return found
 
 
-def oldest_pending(connection: sqlite3.Connection, registrations: Collection[str]) -> float | None:
+def oldest_pending(connection: sqlite3.Connection, registrations: Collection[str]) -> Mapping[str, float]:
     found = connection.execute(_OLDEST_PENDING, (_json(list(registrations)),)).fetchone()[0]
-    return None if found is None else seconds(found)
+    return {name: seconds(at) for name, at in _numbers_of(found).items()}
 
 
 def forget_figures(transaction: Transaction, holders: Collection[Holder]) -> None:

@@ -3,9 +3,11 @@
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from hookgw import Gateway
+from hookgw.config import OperationsSettings, Settings
 from hookgw.testing import Receiver
 from tests.api.routes.test_events import one
 
@@ -57,6 +59,31 @@ async def test_a_series_tells_what_happened(
     assert series["step"] == 1800
 
 
+async def test_the_age_of_the_oldest_pending_is_noted_at_each_fold(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    for name in ("shop", "lab"):
+        await client.post(f"/webhook/set/{name}", json={"url": "https://receiver.example/"})
+        await client.post(f"/webhook/pause/{name}/default")
+    emitted = gateway.clock.steady()
+    await client.post("/event/emit/shop", json=one())
+    await gateway.store.flush()
+    ages = []
+    for _ in range(2):
+        await gateway.figures.fold()
+        for query in ("", "?tag=tenant=acme", "/shop", "/shop?webhook=default"):
+            series = (await client.get(f"/figures/find{query}")).json()
+            age = series["total"]["oldestPending"]
+            assert 0 < age <= gateway.clock.steady() - emitted + 0.001, query
+            assert series["steps"][-1]["oldestPending"] == age
+            assert series["oldestPending"] is not None
+        ages.append(age)
+    assert ages[0] <= ages[1]
+    for query in ("/lab", "/lab?webhook=default", "?tag=tenant=b"):
+        series = (await client.get(f"/figures/find{query}")).json()
+        assert (series["steps"], series["total"]["oldestPending"]) == ([], None)
+
+
 async def test_a_key_gets_the_sum_of_what_it_reaches(client: httpx.AsyncClient, gateway: Gateway) -> None:
     for number, name in enumerate(("shop", "lab", "lab", "other", "other", "other")):
         await client.post(f"/event/emit/{name}", json={**one(), "id": f"e{number}"})
@@ -91,3 +118,35 @@ async def test_sparklines_have_every_part(client: httpx.AsyncClient, gateway: Ga
     await client.post("/webhook/set/shop", json={"url": "https://receiver.example/", "enabled": False})
     found = await gateway.figures.sparklines(["reg_x"])
     assert [len(line) for line in found["reg_x"]] == [24, 24]
+
+
+class TestOfAllInstances:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        refused = "http://127.0.0.1:9/"
+        return msgspec.structs.replace(
+            settings,
+            global_webhooks=({"url": refused, "label": "audit"},),
+            operations=OperationsSettings(url=refused),
+        )
+
+    async def test_what_waits_for_global_webhooks_is_no_instances(
+        self, client: httpx.AsyncClient, gateway: Gateway
+    ) -> None:
+        async def pending(path: str) -> tuple[bool, bool]:
+            series = (await client.get(f"/figures/find{path}")).json()
+            return series["total"]["oldestPending"] is not None, series["oldestPending"] is not None
+
+        gateway.operational.instance_quiet("shop", since=0.0, seconds=60.0, reason="none came")
+        await gateway.operational.drain()
+        await gateway.store.flush()
+        assert gateway.backlog.of("operations")[0] == 1
+        await gateway.figures.fold()
+        assert await pending("") == (False, False)
+        await client.post("/event/emit/shop", json=one())
+        await gateway.store.flush()
+        await gateway.figures.fold()
+        for path in ("", "?webhook=audit"):
+            assert await pending(path) == (True, True), path
+        for path in ("/shop", "?tag=tenant=acme"):
+            assert await pending(path) == (False, False), path

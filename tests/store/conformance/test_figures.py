@@ -164,15 +164,45 @@ async def test_a_page_of_webhooks_is_one_query(store: Store) -> None:
     assert {part for parts in found.values() for part in parts} <= {0, 1, 2}
 
 
-async def test_the_oldest_pending_delivery(store: Store) -> None:
-    assert await store.oldest_pending(["reg_1"]) is None
+async def test_the_oldest_pending_deliveries(store: Store) -> None:
+    assert await store.oldest_pending(["reg_1"]) == {}
     await store.append(to("e1"))
     await store.append(to("e2", registration="reg_2"))
-    first, second = [await store.oldest_pending([f"reg_{number}"]) for number in (1, 2)]
-    assert first is not None
-    assert second is not None
-    assert first < second
-    assert await store.oldest_pending(["reg_2", "reg_1", "reg_3"]) == first
+    await store.append(to("e3", lane="reg_1:1"))
+    found = await store.oldest_pending(["reg_2", "reg_1", "reg_3"])
+    assert list(found) in (["reg_1", "reg_2"], ["reg_2", "reg_1"])
+    assert found["reg_1"] < found["reg_2"]
+    assert await store.oldest_pending(["reg_2"]) == {"reg_2": found["reg_2"]}
+
+
+async def test_a_step_keeps_the_greatest_age_of_the_oldest_pending(store: Store, engine: Engine) -> None:
+    engine.set_step(2)  # these are more than one commit
+    hour = int(NOW) - int(NOW) % HOUR
+    await store.append(to("e1"))
+    holders = (GATEWAY, TAG, SHOP, HOOK)
+    for second, age in ((10, 5.0), (20, 90.25), (310, 7.0), (320, 0.0)):
+        assert await store.fold_figures({}, dict.fromkeys(holders, age), hour + second)
+    before = {hour: 90_250, hour + 300: 7_000}
+    for holder in holders:
+        found = await store.read_figures([holder], 300, hour, hour + 600)
+        assert {at: counts.oldest for at, counts in found.items() if counts.oldest} == before, holder
+    # Nothing else is in these rows, and where nothing was pending there is none.
+    assert counts_of(await sums(store, SHOP)) == (1, 0, 0, 0)
+    await store.prune_figures(now=NOW + 2 * DAY, limit=2**30)
+    for holder in holders:
+        found = await store.read_figures([holder], 300, hour - HOUR, hour + HOUR)
+        assert found[hour].oldest == 90_250
+    assert (await sums(store, *holders)).figures().oldest_pending == 90.25
+    assert await store.fold_figures({}, {HOOK: 0.0}, hour + 2 * DAY)
+    found = await store.read_figures([HOOK], 300, hour + 2 * DAY, hour + 2 * DAY + 300)
+    assert [counts.oldest for counts in found.values()] == [1]  # it is young, but pending
+
+
+async def test_the_age_of_an_instance_that_is_gone_stops_no_fold(store: Store) -> None:
+    nobody = Holder("instance", "gone")
+    assert await store.fold_figures({}, {nobody: 5.0}, NOW)
+    assert await store.fold_figures({}, {nobody: 5.0, GATEWAY: 5.0}, NOW)
+    assert (await sums(store, GATEWAY)).oldest == 5_000
 
 
 async def test_a_fold_of_many_commits(store: Store, engine: Engine) -> None:
