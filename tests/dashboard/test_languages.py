@@ -191,7 +191,7 @@ _DATA = {
 }
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _OF_DATA = re.compile(
-    r"https?://\S+|\b(?:dlv|reg|job|key|evt)_\w+|[\w.-]+\.[\w.-]+|\b[A-Z]+(?:_[A-Z]+)+\b|[a-z]+[A-Z]\w+"
+    r"https?://\S+|\b(?:dlv|reg|job|key|evt)_[\w…]+|[\w.-]+\.[\w.-]+|\b[A-Z]+(?:_[A-Z]+)+\b|[a-z]+[A-Z]\w+"
 )
 
 
