@@ -58,15 +58,11 @@ class FigureService:
 
     async def run(self) -> None:
         """Fold, and keep the figures within their limit, until cancelled."""
-        try:
-            while True:
-                await trio.sleep(FOLD_EVERY)
-                if self._is_responsible():
-                    await self.fold()
-                    await self._prune()
-        finally:
-            with trio.move_on_after(1, shield=True):
+        while True:
+            await trio.sleep(FOLD_EVERY)
+            if self._is_responsible():
                 await self.fold()
+                await self._prune()
 
     async def fold(self) -> None:
         """Bring the figures up to date, unless the storage refuses."""

@@ -16,7 +16,7 @@ from hookgw.config import AuthSettings, Settings
 from hookgw.core import run_in_slices
 from hookgw.kernel import TooManyRequests
 from hookgw.web import AppApplication as Application
-from hookgw.web import learn_key, request_body
+from hookgw.web import learn_key
 from tests.api.conftest import KEY, open_client, slow_request
 
 TWO_KEYS = "The request has more than one apikey header; send one."
@@ -152,7 +152,7 @@ async def test_a_former_tenant_cannot_act_after_the_turn_of_a_long_body(
 
     async with open_client(app, nursery, apikey=KEY) as client:
         key = await create(client)
-        monkeypatch.setattr(request_body, "run_in_slices", run)
+        monkeypatch.setattr("hookgw.web.body.run_in_slices", run)
         body = json.dumps(value) + " " * 10_000
         headers = {"apikey": key, "content-type": "application/json"}
         response = await client.post(path, content=body, headers=headers)

@@ -26,6 +26,7 @@ from hookgw.kernel import finish, random_source, verifying_key
 from hookgw.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
 from hookgw.store import CLOSE_GRACE, EventQuery, steps
 from hookgw.web import AppApplication as Application
+from hookgw.web import Routing
 from tests.simulation.api import Api
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock
@@ -599,7 +600,7 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     structlog.configure(processors=[partial(_hear, world)], cache_logger_on_first_use=False)
     try:
         with (
-            mock.patch.object(Application, "url_rule_class", CompiledOnce),
+            mock.patch.object(Routing, "url_rule_class", CompiledOnce),
             # Of replays and backfills: most of a run would be a single one.
             mock.patch.object(steps, "REPLAY_STEP", world.scenario.step),
             mock.patch.object(trio, "sleep", world.clock.sleep),

@@ -13,7 +13,6 @@ from hookgw.config import EventsSettings, LimitsSettings, Settings
 from hookgw.core import run_in_slices
 from hookgw.records import OPERATIONAL_KINDS
 from hookgw.testing import Receiver
-from hookgw.web import request_body
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 
@@ -215,7 +214,7 @@ async def test_a_batch_is_read_in_steps(client: httpx.AsyncClient, monkeypatch: 
         holders.append(holder)
         return await run_in_slices(holder, steps)
 
-    monkeypatch.setattr(request_body, "run_in_slices", run)
+    monkeypatch.setattr("hookgw.web.body.run_in_slices", run)
     assert (await client.post(EMIT, json=[one(), one()])).json()["accepted"] == 2
     assert (await client.post(EMIT, json=[one(), 5])).status_code == 400
     assert (await client.post(EMIT, json=one(data={"text": "x" * 5000}))).status_code == 202

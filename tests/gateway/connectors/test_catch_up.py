@@ -22,6 +22,7 @@ from hookgw.connectors.coverage import MOST_HELD, WINDOW
 from hookgw.records.events import Event
 from hookgw.records.instances import CatchUp
 from hookgw.testing import FakeConnector, GatewayKit, open_kit
+from tests.support.waits import asleep
 
 HOUR = 3600.0
 
@@ -195,6 +196,7 @@ async def test_a_gap_is_asked_for_again_after_a_failure(
     async with opened(tmp_path, network) as kit:
         await kit.settled()
         assert network.seen == []
+        await asleep("connector shop")
         await kit.advance(5)
         await caught_up(kit)
     assert network.seen == [f"at-{at:.0f}" for at in network.history]

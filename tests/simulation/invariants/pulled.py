@@ -53,8 +53,15 @@ def _overlaps(index: Index, registration: str, leases: list[Fetched]) -> Iterato
         for kind in (Cancelled, Changed, Erased, Removed, Requeued, Ended)
         for record in index.history.of(kind)
     ]
+    # So does a full backlog that drops its oldest deliveries.
+    dropped = {
+        exchange.arrived.at
+        for (_, name), exchanges in index.exchanges.items()
+        for exchange in exchanges
+        if index.rules.drops and name == registration and exchange.answered is None
+    }
     for before, after in pairwise(leases):
-        if before.consumer == after.consumer or before.life != after.life:
+        if before.consumer == after.consumer or before.life != after.life or before.at in dropped:
             continue
         is_over = after.at >= before.until - ROUNDING or left.get(before.lease, after.at + 1) <= after.at
         if not is_over and not any(before.at - TAKES <= at <= after.at for at in changes):

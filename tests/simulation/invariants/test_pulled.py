@@ -1,6 +1,6 @@
 from typing import Any
 
-from tests.simulation.history import Cancelled, Fetched, LeaseLeft, Requeued
+from tests.simulation.history import Cancelled, Fetched, LeaseLeft, Requeued, Rules
 from tests.simulation.invariants import pulled
 from tests.simulation.invariants.building import HOOK, accepted, answered, arrived, killed, troubles
 
@@ -21,6 +21,13 @@ def test_one_consumer_at_a_time() -> None:
     assert not troubles(pulled.check, fetched(1.0, "p1", 1), killed(1.5), fetched(2.0, "p2", 2, life=2))
     cancelled = Cancelled(at=0.9, life=1, instance="shop")  # it takes a moment
     assert not troubles(pulled.check, cancelled, fetched(1.0, "p1", 1), fetched(2.0, "p2", 2))
+
+
+def test_a_full_backlog_takes_the_oldest_from_their_consumer() -> None:
+    drops = Rules(at=0.0, life=1, drops=True)
+    had = [drops, accepted(0.0, "e1"), fetched(1.0, "p1", 1), arrived(1.0, 1)]
+    assert not troubles(pulled.check, *had, fetched(2.0, "p2", 2))
+    assert troubles(pulled.check, *had, answered(1.5, 1, "delivered"), fetched(2.0, "p2", 2))
 
 
 def test_what_is_acknowledged_does_not_come_again() -> None:
