@@ -121,11 +121,12 @@ class Problems:
         found = []
         for registration, since in heapq.nsmallest(most, failing, key=lambda one: one[1]):
             lane, advice = held_up.get(registration.id) or self._failing_lane(registration)
-            why = (lane and lane.last_error) or "Attempts fail."
-            failing_one = _of_webhook(
-                ProblemKind.WEBHOOK_FAILING, registration, f"{why} {advice}".rstrip(), since + wall
-            )
-            outcome, error = (None, None) if lane is None else (lane.last_outcome, lane.last_error)
+            # A receiver that rejects all leaves its lane idle, which is soon forgotten.
+            outcome, error = self._auto_disable.last_failure(registration.id)
+            if lane is not None:
+                outcome, error = lane.last_outcome, lane.last_error
+            why = f"{error or 'Attempts fail.'} {advice}".rstrip()
+            failing_one = _of_webhook(ProblemKind.WEBHOOK_FAILING, registration, why, since + wall)
             found.append(
                 msgspec.structs.replace(
                     failing_one,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -32,6 +33,15 @@ FEW = 100
 """Up to this many failing registrations, none is cleaned up."""
 
 
+class _Failing(NamedTuple):
+    """Since when a registration fails, and how it failed last: unknown until the first attempt of a start."""
+
+    registration: Registration
+    since: float
+    outcome: Outcome | None = None
+    error: str | None = None
+
+
 class AutoDisable:
     """Watches how long registrations have been failing, and disables them.
 
@@ -54,7 +64,7 @@ class AutoDisable:
         self._settings = settings
         # This decides. `failing_since` on disk only carries it over a restart: the disk may have refused its
         # last change.
-        self._failing: dict[str, tuple[Registration, float]] = {}
+        self._failing: dict[str, _Failing] = {}
         self._most = FEW
 
     def take_up(self, registrations: Iterable[Registration]) -> None:
@@ -64,7 +74,7 @@ class AutoDisable:
         """
         for found in registrations:
             if found.enabled and found.failing_since is not None:
-                self._failing[found.id] = found, found.failing_since
+                self._failing[found.id] = _Failing(found, found.failing_since)
         self._most = max(FEW, 2 * len(self._failing))
 
     def leave(self, registration_ids: Iterable[str]) -> None:
@@ -80,7 +90,7 @@ class AutoDisable:
 
         Finish the iteration before the next checkpoint.
         """
-        for name, (former, since) in self._failing.items():
+        for name, (former, since, *_) in self._failing.items():
             current = self._registry.registration(name)
             # An entry stays until the next attempt: the registration may have been disabled, or set again.
             if current is not None and current.enabled and not _begins_afresh(current, former):
@@ -90,9 +100,14 @@ class AutoDisable:
         """Return since when a registration fails (steady clock); ``None`` if it does not."""
         known = self._failing.get(registration_id)
         current = self._registry.registration(registration_id)
-        if known is None or current is None or not current.enabled or _begins_afresh(current, known[0]):
+        if known is None or current is None or not current.enabled:
             return None
-        return known[1]
+        return None if _begins_afresh(current, known.registration) else known.since
+
+    def last_failure(self, registration_id: str) -> tuple[Outcome | None, str | None]:
+        """Return how a failing registration failed last, also if its lane is idle and forgotten."""
+        known = self._failing.get(registration_id)
+        return (None, None) if known is None else (known.outcome, known.error)
 
     def is_failing(self, registration: Registration) -> bool:
         """Return whether a registration's next delivery ends a period of failure."""
@@ -115,13 +130,13 @@ class AutoDisable:
         if current is None or current.is_paused:
             return
         now = self._clock.steady()
-        known, since = self._failing.get(registration.id, (current, now))
+        known, since, *_ = self._failing.get(registration.id) or _Failing(current, now)
         # The time of failing begins anew with another target, and when the owner sets or enables the
         # registration again, perhaps after days of being disabled. Other changes do not matter. An attempt in
         # flight still has the former registration: ask the current one.
         if _begins_afresh(current, known):
             since = now
-        self._failing[registration.id] = current, since
+        self._failing[registration.id] = _Failing(current, since, attempt.outcome, attempt.error)
         if len(self._failing) > self._most:
             # Deletions are not reported here. The cleanup waits until there are twice as many entries as the
             # last one left, so that an attempt costs no more where many registrations fail.

@@ -399,3 +399,17 @@ async def test_changes_that_are_no_fresh_start_prolong_nothing(
             break
         await hookgw_gateway.gateway.registrations.update("shop", "default", change)
     assert "failed for 300 s" in (registration.disabled_reason or "")
+
+
+async def test_a_webhook_that_rejects_all_says_so_when_its_lane_is_forgotten(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(422)
+    registration = await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    await hookgw_gateway.advance(300)
+    assert not [*hookgw_gateway.gateway.dispatcher.lanes(registration.id)]
+    [problem] = (await hookgw_gateway.gateway.problems()).problems
+    assert problem.loses
+    assert "422" in problem.why
