@@ -56,7 +56,13 @@ OWN_LOGIC = (
     *("tests/first_party", "tests/models", "tests/auth", "tests/connectors", "tests/fair", "tests/deploy"),
     *("tests/parsing", "tests/delivery", "tests/isolation", "tests/test_bench_peers.py", "tests/mcp"),
     *("tests/manual", "tests/test_docs.py", "tests/test_private_names.py", "tests/test_internals.py"),
-    *("tests/api/test_route_walk.py", "tests/dashboard/test_portal_walk.py"),
+    *("tests/api/test_route_walk.py", "tests/dashboard/test_portal_walk.py", "tests/locale"),
+    *("tests/dashboard/test_languages.py", "tests/dashboard/test_rights_of_forms.py", "tests/kernel"),
+)
+# Tests that open a gateway or start a process for each case: CI runs two of the cases.
+LARGE = tuple(
+    f"--few-cases-of=tests/{folder}/"
+    for folder in ("api", "cli", "dashboard", "faults", "first_party", "gateway", "manual", "store")
 )
 DENDRITE = "v0.13.8"
 # Its xlsx is on no registry; nothing here reads tables. Of isolated-vm, see tests/clients/isolated_vm.
@@ -192,10 +198,14 @@ def networks(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST, tags=CI)
 def newest(session: nox.Session) -> None:
-    """Run all tests on the newest Python, those that start processes or PostgreSQL among them."""
+    """Run all tests on the newest Python, those that start processes or PostgreSQL among them.
+
+    CI runs two cases of each test that opens a gateway.
+    """
     find_postgresql(session)
     install(session, "test")
-    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or ON_ALL_CORES), env=FEW_EXAMPLES)
+    few = LARGE if os.environ.get("CI") else ()
+    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or (*ON_ALL_CORES, *few)), env=FEW_EXAMPLES)
 
 
 @nox.session(python=NEWEST, default=False)
@@ -239,9 +249,9 @@ def crash(session: nox.Session) -> None:
 def browser(session: nox.Session) -> None:
     """Use the dashboard in Chromium and Firefox, behind each proxy of the manual, and check it with axe-core.
 
-    Root installs what is missing from Debian's packages; others are told, and CI fails. CI runs two of the
-    pairs of browser and proxy. ``-- --screenshots`` also takes the pictures of the manual anew, and those of
-    every page at each width, in each theme and language, which ``build/screens`` has for people to look at.
+    Root installs what is missing from Debian's packages; others are told, and CI fails. CI runs two cases of
+    each test: themes, widths, pairs of browser and proxy. ``-- --screenshots`` also takes the pictures of the
+    manual anew, and those of every page that ``build/screens`` has for people to look at.
     """
     missing = [package for package, program in BROWSERS.items() if shutil.which(program, path=SBIN) is None]
     if missing and os.getuid() == 0 and shutil.which("apt-get"):
@@ -262,9 +272,10 @@ def browser(session: nox.Session) -> None:
     if rest:
         session.run("pytest", "tests/browser", *rest, env=env)
         return
-    session.run("pytest", "tests/browser", f"--ignore={FRONTS}", env=env)
+    few = ("--few-cases",) if os.environ.get("CI") else ()
+    session.run("pytest", "tests/browser", f"--ignore={FRONTS}", *few, env=env)
     # Each pair takes half a minute, and waits most of the time.
-    session.run("pytest", FRONTS, *(("--few-cases",) if os.environ.get("CI") else ()), "-n", "2")
+    session.run("pytest", FRONTS, *few, "-n", "2")
 
 
 @nox.session(python=PROCESS_PYTHON, tags=CI)

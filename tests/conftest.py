@@ -40,6 +40,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--few-cases", action="store_true", help="of each test, run the first and the last case")
+    parser.addoption(
+        "--few-cases-of", action="append", default=[], metavar="FOLDER", help="the same for tests of a folder"
+    )
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -55,11 +58,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
     for item in items:  # before pytest looks at the marks
         if "postgres" in item.fixturenames:
             item.add_marker("process")
-    if not config.getoption("--few-cases"):
+    folders = ("",) if config.getoption("--few-cases") else tuple(config.getoption("--few-cases-of"))
+    if not folders:
         return
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        name = item.nodeid.partition("[")[0] if item.nodeid.startswith(folders) else item.nodeid
+        cases.setdefault(name, []).append(item)
     chosen = {item for found in cases.values() for item in (found[0], found[-1])}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
