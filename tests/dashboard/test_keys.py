@@ -215,7 +215,7 @@ async def test_a_list_that_is_open_follows_the_tags_and_ends_with_its_key(
     holder = ring.find(KEY)
     assert holder is not None
     with trio.fail_after(20):
-        async with visitor.http.stream("GET", "/dashboard/live/instances") as stream:
+        async with visitor.http.stream("GET", "/dashboard/live/instances", timeout=20) as stream:
             async for text in stream.aiter_text():
                 seen += text
                 if "acme1" in text:

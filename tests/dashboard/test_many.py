@@ -57,12 +57,17 @@ async def calls_of(browser: Browser, path: str) -> int:
     return count
 
 
+async def fewest_calls_of(browser: Browser, path: str) -> int:
+    """Count three times: what else the gateway does meanwhile is counted, too."""
+    return min([await calls_of(browser, path) for _ in range(3)])
+
+
 async def test_a_page_looks_at_each_further_instance_only_briefly(browser: Browser, gateway: Gateway) -> None:
     await create(gateway, 0, FEW)
     for path in PAGES:
         await browser.get(path)  # templates are compiled once
-    few = {path: await calls_of(browser, path) for path in PAGES}
+    few = {path: await fewest_calls_of(browser, path) for path in PAGES}
     await create(gateway, FEW, MORE)
-    many = {path: await calls_of(browser, path) for path in PAGES}
+    many = {path: await fewest_calls_of(browser, path) for path in PAGES}
     each = {path: (many[path] - few[path]) / (MORE - FEW) for path in PAGES}
     assert {path: calls for path, calls in each.items() if calls > A_FURTHER_INSTANCE} == {}

@@ -279,7 +279,7 @@ SHOWN = {
     "/instance/create -> 201": {"instance key"},
     "GET /webhook/secret/": {"signing secret", "signing secret, raw"},
     "/instance/(create|connect/loja2|rotateIngest/loja2|fetchInstances.*) -> 20": {"token of an ingestUrl"},
-    "GET /dashboard/instances/loja2 -> 200": {"token of an ingestUrl"},
+    "GET /dashboard/instances/loja2(/connection)? -> 200": {"token of an ingestUrl"},
     "hookgw instance (list|ingest-url) -> 0": {"token of an ingestUrl"},
     # Where it belongs.
     "body sent to /hook": {"secret option of a registration"},
