@@ -184,7 +184,8 @@ class OverviewPart(msgspec.Struct, frozen=True):
 
     Attributes:
         periods: the counts of the last minute, hour and day.
-        minutes: delivered and dead deliveries, in each minute of the last hour.
+        minutes: delivered and dead deliveries, in each minute of the last hour. Nodes of an earlier version
+            cannot read a part without them.
         system, webhooks, instances: its problems.
         started: in seconds since the epoch.
         held: how many instances it has.
@@ -193,7 +194,6 @@ class OverviewPart(msgspec.Struct, frozen=True):
     """
 
     periods: list[Counts]
-    minutes: list[tuple[int, int]]
     system: list[Problem]
     webhooks: list[Problem]
     instances: list[Problem]
@@ -202,6 +202,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
     held: int = 0
     open: int = 0
     codes: int = 0
+    minutes: list[tuple[int, int]] = []
 
 
 class ResendAsked(msgspec.Struct, frozen=True):

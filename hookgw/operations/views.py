@@ -161,7 +161,6 @@ class Overview(NamedTuple):
 
     Attributes:
         periods: the counts of the last minute, hour and day.
-        minutes: delivered and dead deliveries, in each minute of the last hour.
         system: the problems of nodes, with the name of the node.
         problems: all others.
         nodes: none without a fleet.
@@ -171,7 +170,6 @@ class Overview(NamedTuple):
     """
 
     periods: list[Counts]
-    minutes: list[tuple[int, int]]
     system: list[tuple[str, Problem]]
     problems: list[Problem]
     nodes: list[NodeState]
@@ -309,12 +307,8 @@ class Views:
                 for one, shards in node.view.counted()
             ]
         return Overview(
-            # Of this node, at least: one for each period, and one for each minute.
+            # Of this node, at least: one for each period.
             [sum_of(periods) for periods in zip(*(part.periods for part in parts), strict=True)],
-            [
-                (sum(one[0] for one in minute), sum(one[1] for one in minute))
-                for minute in zip(*(part.minutes for part in parts), strict=True)
-            ],
             [
                 (name, problem)
                 for name, part in zip(gathered.parts, parts, strict=True)

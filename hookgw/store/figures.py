@@ -41,6 +41,8 @@ from hookgw.store.reader import C, C_contra, ConnectionReader
 
 ROW_BYTES = 100
 """What a row takes beside its ``more``, about; and that has as much."""
+FOLD_BYTES = 2**20
+"""The news of one commit of a fold, or one that is longer: all other writes wait while it is counted."""
 REST = 0.01
 """Seconds between two commits, in which others write."""
 KEEP_FINE = 25 * HOUR
@@ -90,8 +92,11 @@ class FigureStatements(Protocol[C_contra, Tx_contra]):
     A key of a holder is what the engine stores; an instance keeps its key when it is renamed.
     """
 
-    def take_news(self, transaction: Tx_contra, limit: int) -> str | None:
-        """Remove the oldest news, and return them as an array of JSON; ``None`` if another node has them."""
+    def take_news(self, transaction: Tx_contra, limit: int, size: int) -> str | None:
+        """Remove the oldest news, and return them as an array of JSON; ``None`` if another node has them.
+
+        They are so many rows at most, and end with the one that reaches so many bytes.
+        """
 
     def names_of(
         self, transaction: Tx_contra, registrations: Collection[int | str], instances: Collection[int]
@@ -156,18 +161,17 @@ class SteppedFigures(Generic[C, Tx]):
         while True:
             some, left = dict(left[: steps.STEP]), left[steps.STEP :]
             folded = await self._commits.call(partial(self._fold, tags=tags, ages=some, at=int(at)))
-            if folded is None or (folded < steps.STEP and not left):
+            if folded is None or (folded.is_all and not left):
                 return folded is not None
             await trio.sleep(REST)
 
     def _fold(
         self, transaction: Tx, tags: Mapping[str, Collection[str]], ages: Mapping[Holder, float], at: int
-    ) -> int | None:
+    ) -> Folded | None:
         folded = fold(self._sql, transaction, tags, ages, at)
-        if folded is None:
-            return None
-        self._unmeasured += folded.rows * ROW_BYTES
-        return folded.news
+        if folded is not None:
+            self._unmeasured += folded.rows * ROW_BYTES
+        return folded
 
     async def read_figures(
         self, holders: Collection[Holder], step: int, since: int, until: int
@@ -246,9 +250,9 @@ class SteppedFigures(Generic[C, Tx]):
 
 
 class Folded(NamedTuple):
-    """How many news were folded, and into how many rows."""
+    """Whether no news are left, and into how many rows some were folded."""
 
-    news: int
+    is_all: bool
     rows: int
 
 
@@ -260,12 +264,13 @@ def fold(
     at: int = 0,
 ) -> Folded | None:
     """Fold the next news, and the ages of the oldest pending deliveries; ``None`` if another node folds."""
-    text = sql.take_news(transaction, steps.STEP)
+    text = sql.take_news(transaction, steps.STEP, FOLD_BYTES)
     if text is None:
         return None
     news = decode_news(text)
+    is_all = len(news) < steps.STEP and len(text) < FOLD_BYTES
     if not news and not ages:
-        return Folded(0, 0)
+        return Folded(is_all, 0)
     found = _by_holder(sql, transaction, news, tags) if news else {}
     for holder, age in ages.items():
         row = found.setdefault((holder.step, at - at % holder.step, holder), FigureCounts())
@@ -274,12 +279,12 @@ def fold(
     keys = sql.keys_of(transaction, {holder for _, _, holder in found})
     # An instance may have been renamed or removed since its age was looked up.
     places = {Place(step, at, keys[one]): counts for (step, at, one), counts in found.items() if one in keys}
-    return Folded(len(news), merge(sql, transaction, places) if places else 0)
+    return Folded(is_all, merge(sql, transaction, places) if places else 0)
 
 
 def fold_rest(sql: FigureStatements[Any, Tx], transaction: Tx) -> None:
     """Fold all news of a storage that no gateway uses; the tags of instances are not known then."""
-    while (folded := fold(sql, transaction, {})) is not None and folded.news:
+    while (folded := fold(sql, transaction, {})) is not None and not folded.is_all:
         pass
 
 

@@ -46,8 +46,11 @@ def delivered(seq: int, number: int = 1) -> Settlement:
     return Settlement(seq=seq, state=DeliveryState.DELIVERED, at=AT, attempt=attempt(number))
 
 
-def failed(seq: int, number: int = 1, body: bytes | None = b"body", next_at: float = AT + 5) -> Settlement:
-    made = attempt(number, Outcome.FAILED, status=500, error="The receiver answered 500.")
+def failed(
+    seq: int, number: int = 1, body: bytes | None = b"body", next_at: float = AT + 5, head: str | None = None
+) -> Settlement:
+    error = "The receiver answered 500."
+    made = attempt(number, Outcome.FAILED, status=500, error=error, request_head=head, response_headers=head)
     return Settlement(
         seq=seq,
         state=DeliveryState.PENDING,

@@ -74,7 +74,7 @@ async def fill(store: Store) -> None:
     await store.append(to("e1", "e2", "e3", data='{"text": "é"}'))
     await store.append(to("foreign", instance="other", registration="reg_2"))
     first, second, _ = await seqs_of(store)
-    await settle(store, failed(first, body=b"fixed"), dead(second))
+    await settle(store, failed(first, body=b"fixed", head="x-head: é"), dead(second))
     # Behind the third one.
     await store.resend("shop", second, RULE)
     await finish(store, "done")

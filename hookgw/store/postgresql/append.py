@@ -9,6 +9,7 @@ from psycopg import Connection, Cursor
 
 from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.figure_news import ACCEPTED, WANTED
+from hookgw.store.postgresql.transaction import INSTANCES
 from hookgw.store.records import micros
 
 # One statement tells what the next one needs, because each costs a way to the server and back.
@@ -18,7 +19,6 @@ PREPARE = """SELECT
     (SELECT json_object_agg(name, number) FROM instance_numbers WHERE name = ANY(%s))"""
 _ADD_INSTANCES = """INSERT INTO instance_numbers (name) SELECT * FROM unnest(%s::text[])
     ON CONFLICT (name) DO NOTHING"""
-_INSTANCES = "SELECT name, number FROM instance_numbers WHERE name = ANY(%s)"
 # The unique index finds duplicates in the same statement, so no read is needed before the write. If another
 # node is about to store the same event, this waits for its commit.
 APPEND = f"""WITH given AS MATERIALIZED (
@@ -105,7 +105,7 @@ def send(
     if unknown:
         connection.execute(_ADD_INSTANCES, (unknown,))
         # Another statement: it sees what another node has added meanwhile.
-        instances.update(connection.execute(_INSTANCES, (unknown,)).fetchall())
+        instances.update(connection.execute(INSTANCES, (unknown,)).fetchall())
     targets: list[tuple[int, int, str, str]] = []
     for new in news:
         new.seq = next(event_numbers)

@@ -16,7 +16,7 @@ from hookgw.store.postgresql.database import Server, start_errors
 from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.schema import UNFINISHED, migrate
-from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.postgresql.transaction import INSTANCES, Transaction
 
 _EVENTS = Source(
     "t.seq, i.name, t.id, t.kind, t.time, t.accepted_at, t.data, t.sender, t.server_url, t.heard",
@@ -83,7 +83,6 @@ _COPY = {
 _COPY["ids"] = _COPY["events"]
 _ADD_INSTANCES = """INSERT INTO instance_numbers (name) SELECT * FROM unnest(%s::text[])
     ON CONFLICT (name) DO NOTHING"""
-_INSTANCES = "SELECT name, number FROM instance_numbers WHERE name = ANY(%s)"
 _NUMBERS = """SELECT (SELECT last_value FROM event_numbers), (SELECT last_value FROM delivery_numbers),
     coalesce((SELECT max(seq) FROM audit), 0)"""
 _SET_NUMBERS = """SELECT setval('event_numbers', greatest(1, %s)),
@@ -163,7 +162,7 @@ class DatabaseRows(TableRows):
         missing = sorted(sought(name) for name in names if sought(name) not in self._instances)
         if missing:
             self._connection.execute(_ADD_INSTANCES, (missing,))
-            self._instances.update(self._connection.execute(_INSTANCES, (missing,)).fetchall())
+            self._instances.update(self._connection.execute(INSTANCES, (missing,)).fetchall())
         return self._instances
 
 

@@ -15,7 +15,13 @@ from hookgw.store.records import seconds
 _LOCK = "SELECT pg_try_advisory_xact_lock(%s, hashtext(current_schema()))"
 _FOLDING = 0x686B6766
 _TAKE_NEWS = """WITH taken AS (
-    DELETE FROM figure_news WHERE number IN (SELECT number FROM figure_news ORDER BY number LIMIT %s)
+    DELETE FROM figure_news WHERE number IN (
+        SELECT number FROM (
+            SELECT number, sum(size) OVER (ORDER BY number) - size AS before_it FROM (
+                SELECT number, octet_length(entries) AS size FROM figure_news ORDER BY number LIMIT %s
+            ) oldest
+        ) summed WHERE before_it < %s
+    )
     RETURNING entries
 )
 SELECT '[' || coalesce(string_agg(entries, ','), '') || ']' FROM taken"""
@@ -80,11 +86,11 @@ def add_news(transaction: Transaction) -> None:
         transaction.connection.execute(_ADD_NEWS, (news,))
 
 
-def take_news(transaction: Transaction, limit: int) -> str | None:
+def take_news(transaction: Transaction, limit: int, size: int) -> str | None:
     connection = transaction.connection
     if connection.execute(_LOCK, (_FOLDING,)).fetchone() != (True,):
         return None
-    row = connection.execute(_TAKE_NEWS, (limit,)).fetchone()
+    row = connection.execute(_TAKE_NEWS, (limit, size)).fetchone()
     assert row is not None  # noqa: S101
     return str(row[0])
 

@@ -15,8 +15,16 @@ from hookgw.store.sqlite.name_ids import of_instance, of_tag
 from hookgw.store.sqlite.transaction import Transaction
 
 # One row with all of them: each step of a statement costs a wait for Python's lock.
-_TAKE_NEWS = """SELECT '[' || coalesce(group_concat(entries), '') || ']', max(number)
-    FROM (SELECT number, entries FROM figure_news ORDER BY number LIMIT ?)"""
+_TAKE_NEWS = """WITH RECURSIVE taken (number, entries, size) AS (
+    SELECT number, entries, length(entries) FROM figure_news
+        WHERE number = (SELECT min(number) FROM figure_news)
+    UNION ALL
+    SELECT n.number, n.entries, taken.size + length(n.entries) FROM taken CROSS JOIN figure_news n
+        ON n.number = (SELECT min(number) FROM figure_news WHERE number > taken.number)
+        WHERE taken.size < :size
+    LIMIT :rows
+)
+SELECT '[' || coalesce(group_concat(entries), '') || ']', max(number) FROM taken"""
 _REMOVE_NEWS = "DELETE FROM figure_news WHERE number <= ?"
 _ADD_NEWS = "INSERT INTO figure_news (entries) VALUES (?)"
 _NUMBERS = """SELECT json_group_object(name, number) FROM names
@@ -102,8 +110,8 @@ def add_news(transaction: Transaction) -> None:
         transaction.connection.execute(_ADD_NEWS, (news,))
 
 
-def take_news(transaction: Transaction, limit: int) -> str:
-    text, last = transaction.connection.execute(_TAKE_NEWS, (limit,)).fetchone()
+def take_news(transaction: Transaction, limit: int, size: int) -> str:
+    text, last = transaction.connection.execute(_TAKE_NEWS, {"rows": limit, "size": size}).fetchone()
     if last is not None:
         transaction.connection.execute(_REMOVE_NEWS, (last,))
     return str(text)

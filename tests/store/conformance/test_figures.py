@@ -2,14 +2,17 @@
 
 import time
 
+import pytest
+import trio
 from msgspec.structs import replace
 
 from hookgw import Outcome, Registration
 from hookgw.concurrency import Clock
-from hookgw.records import GATEWAY, FigureCounts, Holder, Instance, Settlement
+from hookgw.records import GATEWAY, HOOKGW, AuditEntry, FigureCounts, Holder, Instance, Settlement
 from hookgw.store import ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
+    Watch,
     attempt,
     dead,
     delivered,
@@ -122,6 +125,35 @@ async def test_the_deleted_have_no_figures(store: Store) -> None:
     assert counts_of(await sums(store, GATEWAY)) == (2, 1, 0, 0)
 
 
+async def test_what_was_not_yet_folded_when_an_instance_went_is_nobodys(store: Store) -> None:
+    await store.put_instance(Instance(name="shop", id="0b0c"))
+    await store.append(to("e1", "e2"))
+    first, second = await seqs_of(store)
+    await settle(store, delivered(first))
+    assert counts_of(await sums(store, SHOP)) == (2, 1, 0, 0)  # the engine has its name in memory
+    await settle(store, delivered(second))
+    await store.remove_instance("shop", retired_as="shop 0b0c", registrations=["reg_1"])
+    retired = Holder("instance", "shop 0b0c")
+    assert counts_of(await sums(store, SHOP, HOOK, retired)) == (0, 0, 0, 0)
+    assert counts_of(await sums(store, GATEWAY)) == (2, 2, 0, 0)
+
+
+async def test_a_call_that_failed_is_not_counted(store: Store) -> None:
+    await store.append(to("e1", "e2"))
+    first, second = await seqs_of(store)
+    unstorable = AuditEntry(at=NOW, action="delivery.cancel", actor=HOOKGW, instance="\udcff")
+
+    async def expect_failure() -> None:
+        with pytest.raises(ValueError, match="surrogates"):
+            await store.cancel_one(first, "unwanted", audit=[unstorable])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(expect_failure)
+        nursery.start_soon(store.cancel_one, second, "unwanted")
+    assert await seqs_of(store) == [first]
+    assert counts_of(await sums(store, HOOK)) == (2, 0, 1, 0)
+
+
 async def test_minutes_become_hours_and_hours_go(store: Store) -> None:
     await store.append(to("e1", "e2"))
     seqs = await seqs_of(store)
@@ -205,8 +237,17 @@ async def test_the_age_of_an_instance_that_is_gone_stops_no_fold(store: Store) -
     assert (await sums(store, GATEWAY)).oldest == 5_000
 
 
-async def test_a_fold_of_many_commits(store: Store, engine: Engine) -> None:
-    engine.set_step(2)
-    for number in range(7):
-        await store.append(to(f"e{number}"))
-    assert counts_of(await sums(store, HOOK)) == (7, 0, 0, 0)
+@pytest.mark.parametrize("bound", ["rows", "bytes"])
+async def test_a_fold_of_many_commits(engine: Engine, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if bound == "rows":
+        engine.set_step(2)
+    else:
+        monkeypatch.setattr("hookgw.store.figures.FOLD_BYTES", 60)
+    watch = Watch()
+    async with engine.open(watch) as store:
+        for number in range(7):
+            await store.append(to(f"e{number}"))
+        before = watch.commits
+        assert counts_of(await sums(store, HOOK)) == (7, 0, 0, 0)
+        # Others write in between.
+        assert 4 <= watch.commits - before <= 8

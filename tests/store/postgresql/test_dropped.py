@@ -4,10 +4,12 @@ from psycopg import Connection
 
 from hookgw import DeliveryState
 from hookgw.concurrency import Clock
-from hookgw.records import FIRST
+from hookgw.records import FIRST, FigureCounts, Holder
 from hookgw.store import DROPPED_AS_OLDEST, DeliveryQuery
 from hookgw.store.postgresql import PostgresqlStore, Server, open_store
 from tests.store.support import LANE, RULE, dead, delivered, failed, park, to
+
+DAY = 86400
 
 
 async def states(store: PostgresqlStore) -> dict[str, tuple[DeliveryState, int, str | None]]:
@@ -42,6 +44,12 @@ async def test_what_has_arrived_although_it_was_dropped_is_delivered(
         owner.settle_nowait(delivered(second.seq))
         await owner.flush()
         assert (await states(owner))["e2"] == (DeliveryState.DELIVERED, 1, None)
+        # Figures over time count them as delivered, and no longer as dead.
+        assert await owner.fold_figures({})
+        total = FigureCounts()
+        for counts in (await owner.read_figures([Holder("webhook", "reg_1")], DAY, 0, 2**33)).values():
+            total.add(counts)
+        assert (total.accepted, total.delivered, total.dead) == (4, 3, 1)
 
 
 async def test_what_was_parked_stays_a_dead_letter(database: Server) -> None:

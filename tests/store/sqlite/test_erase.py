@@ -32,7 +32,7 @@ async def test_no_byte_stays_in_the_files(tmp_path: Path, size: int) -> None:
             await store.append(to(f"other{number}", data=json.dumps({"text": "x" * size})))
         assert files_with(tmp_path, PERSON.encode())
         for seq in (await seqs_of(store))[::2]:
-            await settle(store, failed(seq, body=text.encode()), delivered(seq, number=2))
+            await settle(store, failed(seq, body=text.encode(), head=text), delivered(seq, number=2))
         cursor: str | None = await store.cancel_cursor()
         while cursor is not None:
             page = await store.find_concerned("shop", jid, cursor)
@@ -70,7 +70,7 @@ async def test_nothing_stays_of_what_retention_removed(tmp_path: Path, size: int
         for number in range(50):
             await store.append(to(f"e{number}", data=json.dumps({"text": text})))
         seqs = await seqs_of(store)
-        await settle(store, *(failed(seq, body=text.encode()) for seq in seqs[::2]))
+        await settle(store, *(failed(seq, body=text.encode(), head=text) for seq in seqs[::2]))
         await settle(store, *(delivered(seq, number=2) for seq in seqs))
         assert files_with(tmp_path, b"secret ")
         await store.enforce_retention(before=LATE, limit=2**40)
