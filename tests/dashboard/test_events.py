@@ -147,7 +147,8 @@ async def test_without_the_right_to_see_data_the_monitor_shows_none(
     await visitor.log_in(made.json()["key"])
     for path in ("/events", f"/events/{shop}/evt_1", f"/events/{shop}/evt_1/row"):
         page = await visitor.get(path)
-        assert (page.status_code, "Olá" in page.text, "/send" in page.text) == (200, False, False), path
+        assert page.status_code == 200
+        assert not any(one in page.text for one in ("Olá", "/send", 'name="text"')), path
     assert shown((await visitor.get("/events")).text) == ["evt_3", "evt_2", "evt_1"]
     for path in ("/events?text=Ol", "/live/events?text=Ol", f"/events/{shop}/evt_1/data.json"):
         assert (await visitor.get(path)).status_code == 403, path
