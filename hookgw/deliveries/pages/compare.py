@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import quote
 
 from quart import Response, request
 
 from hookgw.core.access import check_reach
+from hookgw.deliveries.pages.deliveries import path_of
 from hookgw.deliveries.pages.delivery import envelope_of
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.language import gettext as _
@@ -42,7 +42,8 @@ class ComparePage:
         await reserve(LIST)
         asked, error = request.args.get("with", "").strip()[:LONGEST], None
         report = await self._find(instance, name)
-        left, right = self._as_accepted(report), self._as_sent(report)
+        left = self._as_accepted(report)
+        right = Payload(_("The body as it was sent"), left.path, report.body or left.content)
         if asked:
             try:
                 other_instance, slash, other_name = asked.rpartition("/")
@@ -63,7 +64,7 @@ class ComparePage:
             instance=instance,
             has_body=report.body is not None,
             asked=asked,
-            path=_path(report),
+            path=path_of(report.summary),
             alert=error.messages if error else None,
         )
 
@@ -76,16 +77,8 @@ class ComparePage:
     def _as_accepted(self, report: DeliveryReport) -> Payload:
         registration = self._gateway.registrations.by_id(report.summary.registration)
         content = envelope_of(self._gateway, registration, report)
-        return Payload(_("The event as it was accepted"), _path(report), content)
-
-    def _as_sent(self, report: DeliveryReport) -> Payload:
-        accepted = self._as_accepted(report)
-        return Payload(_("The body as it was sent"), _path(report), report.body or accepted.content)
+        return Payload(_("The event as it was accepted"), path_of(report.summary), content)
 
 
 def _event_of(report: DeliveryReport) -> Payload:
-    return Payload(report.summary.id, _path(report), report.event.data_json)
-
-
-def _path(report: DeliveryReport) -> str:
-    return f"/deliveries/{quote(report.summary.instance)}/{quote(report.summary.id)}"
+    return Payload(report.summary.id, path_of(report.summary), report.event.data_json)
