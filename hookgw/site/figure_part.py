@@ -137,6 +137,7 @@ async def figure_part(
     here: str,
     target: str,
     deliveries: str = "",
+    search: str = "",
     chosen: tuple[float | None, float | None] = (None, None),
     more: str = "",
 ) -> str:
@@ -146,6 +147,7 @@ async def figure_part(
         here: the address of the page below the dashboard, to which other spans are added.
         target: the address of the list that a chosen part of a chart filters, by ``since`` and ``until``.
         deliveries: the address of the list of deliveries, if it is another one.
+        search: words that a search of that list needs beside others; an address has one search.
         chosen: what the page shows now, in seconds since the epoch.
         more: the address of a page with more figures.
     """
@@ -169,6 +171,7 @@ async def figure_part(
         spans=[(one, _with(here, span=one), one is series.span) for one in Span],
         target=_open(target),
         list=_open(deliveries or target),
+        search=f"{search} " if search else "",
         more=more,
     )
 

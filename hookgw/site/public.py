@@ -16,3 +16,4 @@ from hookgw.site.option_form import *
 from hookgw.site.origin import *
 from hookgw.site.payloads import *
 from hookgw.site.site import *
+from hookgw.site.words import WAITS as WAITS
