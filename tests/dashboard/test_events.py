@@ -139,6 +139,20 @@ async def test_an_event_that_nobody_wanted_is_sent_once_to_a_url(
     assert (wrong.status_code, "has no webhook" in wrong.text) == (404, True)
 
 
+async def test_the_copy_of_an_event_that_nobody_wanted_leads_to_it(
+    shop: str, browser: Browser, gateway: Gateway
+) -> None:
+    page = f"/events/{shop}/evt_2"
+    sent = await browser.submit(page, f"{page}/send", {"label": "crm"})
+    await gateway.store.flush()
+    copy = (await browser.http.get(sent.headers["location"])).text
+    assert "This is an edited copy of the event evt_2." in copy
+    for title in ("Open the original", "Compare both"):
+        [address] = re.findall(rf'<a href="/dashboard([^"]*)">{title}</a>', copy)
+        assert (await browser.get(address)).status_code == 200, title
+    assert "Both are the same." in (await browser.get(address)).text
+
+
 async def test_without_the_right_to_see_data_the_monitor_shows_none(
     shop: str, visitor: Browser, gateway: Gateway, url: str
 ) -> None:

@@ -176,7 +176,7 @@ class EventsPage:
             logged.accepted_at,
             f"{event.instance}.{event.id}",
             name_before_retirement(event.instance),
-            f"/events/{quote(event.instance)}/{quote(event.id)}" if exists else "",
+            path_of_event(event.instance, event.id) if exists else "",
             preview + ("…" if len(event.data_json) > PREVIEW else "") if shows_data else "",
         )
 
@@ -192,7 +192,7 @@ class EventsPage:
             data=shown_json(event.data_json, MOST_OPENED) if shows_data else None,
             curl=_curl(self._gateway, event, MOST_OPENED) if shows_data else None,
             withheld=WITHHELD,
-            path=_path(instance, event_id),
+            path=path_of_event(instance, event_id),
         )
         return Response(text, content_type="text/html; charset=utf-8")
 
@@ -217,7 +217,7 @@ class EventsPage:
             withheld=WITHHELD,
             rows=[row_of(gateway, one) for one in report.deliveries],
             webhooks=[one for one in gateway.registrations.of_instance(instance) if one.enabled],
-            path=_path(instance, event_id),
+            path=path_of_event(instance, event_id),
             alert=error.messages if error else None,
             **shown,
         )
@@ -260,7 +260,8 @@ def _asked() -> Filters:
     return Filters(**{name: request.args.get(name, "").strip()[:LONGEST] for name in Filters._fields})
 
 
-def _path(instance: str, event_id: str) -> str:
+def path_of_event(instance: str, event_id: str) -> str:
+    """Return the path of an event's page below the dashboard."""
     return f"/events/{quote(instance)}/{quote(event_id)}"
 
 
