@@ -6,7 +6,6 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 import msgspec
-from msgspec import UNSET
 
 from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import Audit, acting_as, current_actor
@@ -15,7 +14,7 @@ from hookgw.kernel.errors import HookgwError, Invalid
 from hookgw.records.audit import Actor, AuditAction
 from hookgw.records.problems import Mute, ProblemGroup, Repair
 from hookgw.store import Store
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks.change import RegistrationChange, enabling
 
 LONGEST_REASON = 500
 """Characters."""
@@ -97,8 +96,7 @@ class Repairs:
             await self._webhooks.pause(instance, label)
         elif repair in (Repair.ENABLE, Repair.DISABLE):
             is_enabled = repair is Repair.ENABLE
-            change = RegistrationChange(is_set=False, url=UNSET, enabled=is_enabled, events=UNSET)
-            await self._webhooks.update(instance, label, change, backfill=is_enabled)
+            await self._webhooks.update(instance, label, enabling(is_enabled), backfill=is_enabled)
         else:
             await self._instances.connect(instance)
 

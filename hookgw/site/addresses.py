@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from quart import request
+
+from hookgw.config import ServerSettings
 
 
 def local_path(path: str, *but: str) -> str:
@@ -25,3 +27,12 @@ def page_address(prefix: str, status: int, *, is_open: bool) -> str:
     page = "/portal" if request.path.endswith("/portal") else "/login"
     after = local_path(request.args.get("next", ""))
     return f"{page}?{urlencode({'next': after})}" if after and page == "/login" else page
+
+
+def address_for_programs(server: ServerSettings) -> str:
+    """Return the URL of hookgw for programs of the current request's reader."""
+    public = server.public_url
+    # A name without a dot is known in a network of containers, and not where the reader is.
+    if public is None or "." not in (urlsplit(public).hostname or ""):
+        return f"{request.scheme}://{request.host[:255]}{server.base_path}"
+    return public

@@ -86,14 +86,17 @@ class Sparks:
 
     async def _read(self, registration_ids: Sequence[str]) -> dict[str, Sparkline]:
         now = self._gateway.clock.steady()
-        self._lines = {name: one for name, one in self._lines.items() if now - one[0] < SPARK_SECONDS}
-        lacking = [name for name in registration_ids if name not in self._lines]
+        # A later call, while this one waits, may put away what this one needs.
+        self._lines = lines = {name: one for name, one in self._lines.items() if now - one[0] < SPARK_SECONDS}
+        lacking = [name for name in registration_ids if name not in lines]
         for start in range(0, len(lacking), MOST_AT_ONCE):
             some = lacking[start : start + MOST_AT_ONCE]
             found = await self._gateway.figures.sparklines(some)
             empty = Sparkline((), ())
-            self._lines |= {name: (now, found.get(name, empty)) for name in some}
-        return {name: self._lines[name][1] for name in registration_ids}
+            read = {name: (now, found.get(name, empty)) for name in some}
+            lines |= read
+            self._lines |= read
+        return {name: lines[name][1] for name in registration_ids}
 
 
 def charts_of(series: FigureSeries, axis: Axis) -> list[Shown]:
@@ -134,6 +137,7 @@ async def figure_part(
     here: str,
     target: str,
     deliveries: str = "",
+    search: str = "",
     chosen: tuple[float | None, float | None] = (None, None),
     more: str = "",
 ) -> str:
@@ -143,6 +147,7 @@ async def figure_part(
         here: the address of the page below the dashboard, to which other spans are added.
         target: the address of the list that a chosen part of a chart filters, by ``since`` and ``until``.
         deliveries: the address of the list of deliveries, if it is another one.
+        search: words that a search of that list needs beside others; an address has one search.
         chosen: what the page shows now, in seconds since the epoch.
         more: the address of a page with more figures.
     """
@@ -166,6 +171,7 @@ async def figure_part(
         spans=[(one, _with(here, span=one), one is series.span) for one in Span],
         target=_open(target),
         list=_open(deliveries or target),
+        search=f"{search} " if search else "",
         more=more,
     )
 

@@ -6,6 +6,8 @@ Indenting and escaping make many bytes of few: a nested event of 198 KB was a pa
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from markupsafe import escape
@@ -77,6 +79,14 @@ def shown_body(data: bytes, most: int = MOST) -> Shown:
     """Return as much of a body as a page shows: JSON is indented, anything else is left as it is."""
     is_json = data.lstrip()[:1] in (b"{", b"[")
     return shown_json(data, most) if is_json else shown_text(data.decode(errors="replace"), most)
+
+
+def shown_curl(words: Sequence[str], body: bytes, file: str, most: int = MOST) -> Shown:
+    """Return a command of curl with a body; a long body comes from a downloaded file."""
+    # Only then quoted: that may make five bytes of one.
+    content = f"-d {shlex.quote(body.decode(errors='replace'))}" if len(body) <= most else ""
+    is_whole = bool(content) and html_size(content) <= most
+    return Shown(" \\\n  ".join([*words, content if is_whole else f"--data-binary @{file}"]), is_whole)
 
 
 def _new_line(depth: int) -> str:

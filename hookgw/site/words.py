@@ -7,6 +7,7 @@ in Portuguese and Spanish, so a translation of ``dead`` is.
 from __future__ import annotations
 
 from hookgw.kernel.language import N_
+from hookgw.kernel.language import gettext as _
 
 STATES = (
     *(N_("pending"), N_("delivered"), N_("dead"), N_("dropped")),  # deliveries
@@ -42,3 +43,17 @@ PHRASES = (
     N_("Service Unavailable"),
     N_("Gateway Timeout"),
 )
+WAITS = {
+    "rate": N_("its rate"),
+    "memory": N_("memory to read it"),
+    "connection": N_("a connection to this host"),
+    "descriptor": N_("a file descriptor"),
+    "order": N_("its order with other lanes"),
+    "backfill": N_("the backfill that comes before it"),
+    "fetch": N_("its receiver to fetch it"),
+}
+"""What a lane waits for, by the words of the API."""
+
+
+def wait_in_words(waits_for: str | None) -> str | None:
+    return None if waits_for is None else _(WAITS.get(waits_for, waits_for))

@@ -111,6 +111,12 @@ else:
         kw_only=True,
     )
 
+
+def enabling(is_enabled: bool) -> RegistrationChange:
+    """Return the change that enables a registration, or disables it, and nothing else."""
+    return RegistrationChange(is_set=False, url=UNSET, enabled=is_enabled, events=UNSET)
+
+
 REGISTRATION = request_schema(
     FIELDS, "A missing field keeps its stored value; url, enabled and events are always replaced."
 )

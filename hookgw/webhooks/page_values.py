@@ -15,6 +15,7 @@ from hookgw.records.deliveries import Attempt, LaneStatistics
 from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.site.field_form import form_values, inputs_of, into_form
+from hookgw.site.words import wait_in_words
 from hookgw.webhooks.fields import FIELDS, Showing
 from hookgw.webhooks.responses import present_registration
 
@@ -74,6 +75,7 @@ class Head(NamedTuple):
     Attributes:
         path: of the delivery's page below the dashboard; empty if the lane has not read it, as while paused.
         since, waiting_until: seconds since the epoch.
+        waits_for: the reason of its wait beside a time, in words.
         answer: its newest attempt; ``None`` before the first.
         skips: as ``<instance>/<id>``, if the lane tries it in vain.
         advice: why the lane is held up, and the remedy, in sentences.
@@ -83,6 +85,7 @@ class Head(NamedTuple):
     path: str
     since: float | None
     waiting_until: float | None
+    waits_for: str | None
     answer: Attempt | None
     skips: str
     advice: str | None
@@ -154,6 +157,7 @@ async def heads_of(gateway: Gateway, registration: Registration) -> list[Head]:
                 f"/deliveries/{lane.head_instance}/dlv_{lane.head}" if lane.head_instance else "",
                 None if lane.head_since is None else lane.head_since + wall,
                 None if lane.waiting_until is None else lane.waiting_until + wall,
+                wait_in_words(lane.waits_for),
                 answer,
                 skippable(lane),
                 advice_for(lane, steady),

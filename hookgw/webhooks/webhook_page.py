@@ -8,7 +8,6 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 import trio
-from msgspec import UNSET
 from quart import Response, request
 
 from hookgw.core.access import check_right
@@ -28,7 +27,7 @@ from hookgw.site.payloads import json_of, shown_json
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import AuditQuery, DeliveryQuery
-from hookgw.webhooks.change import RegistrationChange, parse_grace
+from hookgw.webhooks.change import enabling, parse_grace
 from hookgw.webhooks.fields import GRACE
 from hookgw.webhooks.page_values import heads_of, row_of, values_of
 from hookgw.webhooks.requests import BackfillRequest
@@ -235,14 +234,12 @@ class WebhookPage:
 
     async def enable(self, instance: str, label: str) -> Response:
         await self._site.form()
-        change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
-        update = self._gateway.registrations.update(instance, label, change)
+        update = self._gateway.registrations.update(instance, label, enabling(True))
         return await self._done(instance, label, "enabled", update)
 
     async def disable(self, instance: str, label: str) -> Response:
         await self._site.form()
-        change = RegistrationChange(is_set=False, url=UNSET, enabled=False, events=UNSET)
-        update = self._gateway.registrations.update(instance, label, change)
+        update = self._gateway.registrations.update(instance, label, enabling(False))
         return await self._done(instance, label, "disabled", update)
 
     async def cancel(self, instance: str, label: str) -> Response:
@@ -275,8 +272,7 @@ class WebhookPage:
                 is_running = (await gateway.backfills.backfill_missed(instance, label)).is_running
             else:
                 check_right(visitor().principal, Right.WEBHOOKS)
-                change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
-                stored = await gateway.registrations.update(instance, label, change, backfill=True)
+                stored = await gateway.registrations.update(instance, label, enabling(True), backfill=True)
                 is_running = stored.job is not None
         except HookgwError as error:
             return await self.page(instance, label, error=error)

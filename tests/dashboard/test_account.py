@@ -255,6 +255,19 @@ async def test_an_answer_is_sent_once_and_appears(browser: Browser, gateway: Gat
     assert bubbles((await browser.http.get(sent.headers["location"])).text) == [("from-me", "hi")]
 
 
+async def test_a_text_of_the_first_tab_is_sent_once(browser: Browser, gateway: Gateway, loja1: str) -> None:
+    await connect(gateway)
+    [form] = re.findall(
+        rf'action="/dashboard{PAGE}/send".*?</form>', (await browser.get(PAGE)).text, re.DOTALL
+    )
+    fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+    given = {**fields, "number": ANA, "text": "two"}
+    for _ in range(2):  # a second click
+        assert (await browser.http.post(f"/dashboard{PAGE}/send", data=given)).status_code == 303
+    page = (await browser.get(f"{PAGE}/chats?name={quote(ANA, safe='')}")).text
+    assert bubbles(page) == [("from-me", "two")]
+
+
 async def test_a_list_of_chats_reads_no_more_than_its_part_of_a_log(
     gateway: Gateway, loja1: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,7 @@ async def test_nobody_compares_with_what_they_may_not_see(
     await gateway.registrations.set("loja2", "default", change)
     event = Event(id="mine", kind="CALL", instance="loja2", data_json=b"{}", time=now)
     await gateway.events.accept([event])
-    for name in ("loja1/dlv_1", "nobody/dlv_1"):
+    for name in ("loja1/dlv_1", "nobody/dlv_1", "loja1/evt_1"):
         refused = await visitor.get(f"/deliveries/loja2/mine/compare?with={name}")
         assert (refused.status_code, "does not reach that instance" in refused.text) == (403, True)
     assert (await visitor.get(f"{delivery}/compare")).status_code == 403

@@ -7,12 +7,14 @@ import msgspec
 import pytest
 import trio
 
-from hookgw import DeliveryState, Event, Gateway
+from hookgw import DeliveryState, Event, Gateway, Right
+from hookgw.records import Reach
 from hookgw.testing import Receiver, answer, open_receiver
 from hookgw.web import PAGE
 from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from hookgw.webhooks import parse_registration
+from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import Browser, set_webhook
 
 LIST = "/deliveries"
@@ -180,6 +182,9 @@ async def test_a_search_is_completed_from_what_there_is(
     await visitor.log_in("key-of-mine")
     for query in ("lo", "tag:a", "webhook:", "host:"):
         assert (await visitor.get("/search/words", params={"q": query})).json() == []
+    await visitor.log_in(add_key(gateway, Reach(), [Right.READ]))
+    for query, words in (("pay", []), ("per", []), ("kin", ["kind:"])):
+        assert (await visitor.get("/search/words", params={"q": query})).json() == words
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,20 @@
 import re
 
 import pytest
+import trio
 
 from hookgw import Event, Gateway, Right
 from hookgw.app import Dashboard
-from hookgw.auth import new_key
 from hookgw.kernel import Forbidden
-from hookgw.records import Key, Reach
+from hookgw.records import DeliverySelection, JobKind, Reach
 from hookgw.site import NEED
 from hookgw.web import AppApplication as Application
 from hookgw.web import check_need
-from tests.api.test_route_walk import FILLED
+from tests.api.conftest import KEY
+from tests.api.test_route_walk import FILLED, add_key
 from tests.dashboard.conftest import Browser, emit, set_webhook
+
+WEBHOOK = "/instances/loja1/webhooks/default"
 
 _TAGS = re.compile(r"<(form|button|input|select|textarea)\b([^>]*)>")
 _ATTRIBUTE = re.compile(r'(\S+?)="([^"]*)"')
@@ -34,8 +37,9 @@ def forms_of(page: str) -> tuple[set[str], set[str], set[str]]:
     return posts, ids, named
 
 
-async def pages(app: Application, delivery: str) -> list[str]:
-    filled = FILLED | {"instance": "loja1", "label": "default", "name": delivery, "path": "none"}
+async def pages(app: Application, delivery: str, job_id: str) -> list[str]:
+    filled = FILLED | {"instance": "loja1", "label": "default", "path": "none"}
+    filled |= {"name": delivery, "event_id": delivery, "job_id": job_id}
     found = []
     for rule in app.routing.url_map.iter_rules():
         is_page = rule.rule.startswith("/dashboard/") and "GET" in (rule.methods or ())
@@ -43,8 +47,7 @@ async def pages(app: Application, delivery: str) -> list[str]:
             part in rule.rule for part in ("/assets/", "/live/", "/enter/", "<path:rest>")
         ):
             found.append(re.sub(r"<(?:\w+:)?(\w+)>", lambda one: filled.get(one[1], "none"), rule.rule))
-    webhook = "/dashboard/instances/loja1/webhooks/default"
-    return found + [f"{webhook}?tab={tab}" for tab in ("test", "backfill", "settings", "changes")]
+    return found + [f"/dashboard{WEBHOOK}?tab={tab}" for tab in ("test", "backfill", "settings", "changes")]
 
 
 @pytest.fixture
@@ -74,17 +77,21 @@ SESSIONS = {
 async def test_no_form_leads_to_a_refusal(
     app: Application, visitor: Browser, gateway: Gateway, delivery: str, dashboard: Dashboard
 ) -> None:
+    loja1 = gateway.instances.get("loja1")
+    job = gateway.jobs.new(JobKind.REPLAY, "loja1", instance_id=loja1.id, replay=DeliverySelection())
+    gateway.jobs.start(job, lambda _: trio.sleep_forever, is_stored=False)
     match = app.routing.url_map.bind("localhost").match
-    wrong, seen = set(), set()
+    wrong, seen, lacking = set(), set(), set()
     for title, (reach, rights) in SESSIONS.items():
-        key, ring = new_key(), gateway.authenticator.keyring
-        ring.add_global(Key(name=key[:8], hash=ring.hash(key), reach=reach, rights=tuple(map(str, rights))))
+        key = add_key(gateway, reach, rights)
         visitor.http.cookies.clear()
         assert (await visitor.log_in(key)).status_code == 303
-        holder = ring.find(key)
+        holder = gateway.authenticator.keyring.find(key)
         assert holder is not None
-        for path in await pages(app, delivery):
+        for path in await pages(app, delivery, job.id):
             page = await visitor.http.get(path)
+            if title == "everything" and page.status_code >= 400:
+                lacking.add(path)
             if page.status_code != 200 or "text/html" not in page.headers["content-type"]:
                 continue
             posts, ids, named = forms_of(page.text)
@@ -103,3 +110,25 @@ async def test_no_form_leads_to_a_refusal(
                     wrong.add(f"{title}: {path} posts to {rule.rule}")
     assert sorted(wrong) == []
     assert len(seen) > 30
+    assert lacking == {"/dashboard/deliveries/export", "/dashboard/plugins/none/none"} | {
+        "/dashboard/instances/loja1/plugins/none/none"
+    }
+
+
+async def test_what_takes_two_rights_is_shown_to_who_has_both(
+    visitor: Browser, gateway: Gateway, delivery: str
+) -> None:
+    await visitor.log_in(KEY)
+    await visitor.submit(WEBHOOK, f"{WEBHOOK}/disable")
+    missed = Event(
+        id="evt3", kind="CONNECTION_UPDATE", instance="loja1", data_json=b"{}", time=gateway.clock.wall()
+    )
+    await gateway.events.accept([missed])
+    await gateway.store.flush()
+    for lacks in ((), (Right.WEBHOOKS,), (Right.REPLAY,)):
+        visitor.http.cookies.clear()
+        await visitor.log_in(add_key(gateway, Reach(), [one for one in Right if one not in lacks]))
+        for path in ("/instances/loja1", "/instances/loja1/webhooks", WEBHOOK, f"{WEBHOOK}?tab=backfill"):
+            page = await visitor.get(path)
+            assert page.status_code == 200
+            assert ("Enable, and send what it missed" in page.text) == (not lacks), (path, lacks)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import quote
 
 from quart import Response, request
 
 from hookgw.core.access import check_reach
+from hookgw.deliveries.pages.deliveries import path_of
 from hookgw.deliveries.pages.delivery import envelope_of
+from hookgw.deliveries.pages.events import path_of_event
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.language import gettext as _
 from hookgw.records.api_keys import Right
+from hookgw.records.deliveries import parse_delivery_id
 from hookgw.site.differences import compare
 from hookgw.site.payloads import shown_body
 from hookgw.site.site import Site, visitor
@@ -38,16 +40,20 @@ class ComparePage:
         site.add("/deliveries/<instance>/<name>/compare", self.show, Right.PAYLOADS)
 
     async def show(self, instance: str, name: str) -> Response:
-        """Compare a delivery with ``with`` of the query: another one's id, after its instance and a ``/``."""
+        """Compare a delivery with ``with`` of the query: the id of another one, or of an event.
+
+        If it is of another instance, that and a ``/`` stand before it.
+        """
         await reserve(LIST)
         asked, error = request.args.get("with", "").strip()[:LONGEST], None
         report = await self._find(instance, name)
-        left, right = self._as_accepted(report), self._as_sent(report)
+        left = self._as_accepted(report)
+        right = Payload(_("The body as it was sent"), left.path, report.body or left.content)
         if asked:
             try:
                 other_instance, slash, other_name = asked.rpartition("/")
-                other = await self._find(other_instance if slash else instance, other_name)
-                left, right = _event_of(other), _event_of(report)
+                left = await self._event_of(other_instance if slash else instance, other_name)
+                right = _event_of(report)
             except HookgwError as wrong:
                 error = wrong
         shown = [shown_body(one.content) for one in (left, right)]
@@ -60,32 +66,36 @@ class ComparePage:
             found=found,
             is_whole=found.is_whole and all(one.is_whole for one in shown),
             delivery=report.summary,
-            instance=instance,
             has_body=report.body is not None,
             asked=asked,
-            path=_path(report),
+            path=path_of(report.summary),
             alert=error.messages if error else None,
         )
 
+    async def _event_of(self, instance: str, name: str) -> Payload:
+        """Return the event of a delivery, or the event of that id, which may have no delivery."""
+        if parse_delivery_id(name) is not None:
+            return _event_of(await self._find(instance, name))
+        without_global = self._check(instance)
+        report = await self._gateway.history.find_event(instance, name, without_global=without_global)
+        return Payload(name, path_of_event(instance, name), report.event.data_json)
+
     async def _find(self, instance: str, name: str) -> DeliveryReport:
+        without_global = self._check(instance)
+        return await self._gateway.history.find(instance, name, without_global=without_global)
+
+    def _check(self, instance: str) -> bool:
+        """Check that the visitor reaches an instance; return whether what is the operator's is left out."""
         principal = visitor().principal
         check_reach(self._gateway.registry, principal, instance)
         self._gateway.instances.get(instance)
-        return await self._gateway.history.find(instance, name, without_global=not principal.is_global)
+        return not principal.is_global
 
     def _as_accepted(self, report: DeliveryReport) -> Payload:
         registration = self._gateway.registrations.by_id(report.summary.registration)
         content = envelope_of(self._gateway, registration, report)
-        return Payload(_("The event as it was accepted"), _path(report), content)
-
-    def _as_sent(self, report: DeliveryReport) -> Payload:
-        accepted = self._as_accepted(report)
-        return Payload(_("The body as it was sent"), _path(report), report.body or accepted.content)
+        return Payload(_("The event as it was accepted"), path_of(report.summary), content)
 
 
 def _event_of(report: DeliveryReport) -> Payload:
-    return Payload(report.summary.id, _path(report), report.event.data_json)
-
-
-def _path(report: DeliveryReport) -> str:
-    return f"/deliveries/{quote(report.summary.instance)}/{quote(report.summary.id)}"
+    return Payload(report.summary.id, path_of(report.summary), report.event.data_json)

@@ -421,11 +421,16 @@ def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
     return Row(
         delivery,
         name_before_retirement(delivery.instance),
-        f"/deliveries/{quote(delivery.instance)}/{delivery.id}" if exists else "",
+        path_of(delivery) if exists else "",
         with_masked_user(registration.url) if registration else None,
         registration.label if registration else None,
         why_of(delivery),
     )
+
+
+def path_of(delivery: DeliverySummary) -> str:
+    """Return the path of a delivery's page below the dashboard."""
+    return f"/deliveries/{quote(delivery.instance)}/{quote(delivery.id)}"
 
 
 def why_of(delivery: DeliverySummary) -> str | None:

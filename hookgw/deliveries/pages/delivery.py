@@ -11,7 +11,7 @@ from quart import Response
 
 from hookgw.core.access import check_right
 from hookgw.deliveries.edited import Origin
-from hookgw.deliveries.pages.deliveries import why_of
+from hookgw.deliveries.pages.deliveries import path_of, why_of
 from hookgw.deliveries.present import WITHHELD
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.kernel.errors import HookgwError, NotFound
@@ -22,7 +22,7 @@ from hookgw.records.api_keys import Right
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
 from hookgw.records.registrations import Registration
 from hookgw.records.told_sentences import sentence_text
-from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_body, shown_json
+from hookgw.site.payloads import MOST, Shown, html_size, json_of, shown_body, shown_curl, shown_json
 from hookgw.site.site import Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryReport, DeliverySummary
@@ -98,7 +98,7 @@ class DeliveryPage:
             origin=origin,
             editor=_editor(origin),
             attempts=await self._attempts(instance, name),
-            path=_path(instance, report),
+            path=path_of(report.summary),
             live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
             alert=error.messages if error else None,
             **shown,
@@ -144,7 +144,7 @@ class DeliveryPage:
             delivery=report.summary,
             attempts=newest,
             others=len(report.attempts) - len(newest),
-            path=_path(instance, report),
+            path=path_of(report.summary),
             is_pending=report.summary.state is DeliveryState.PENDING,
             why=why_of(report.summary) or self._turn(report.summary),
         )
@@ -242,10 +242,6 @@ def _editor(origin: Origin | None) -> str:
     return _("It was sent with the key {key}.", key=actor.name)
 
 
-def _path(instance: str, report: DeliveryReport) -> str:
-    return f"/deliveries/{quote(instance)}/{quote(report.summary.id)}"
-
-
 def envelope_of(gateway: Gateway, registration: Registration | None, report: DeliveryReport) -> bytes:
     """Return the body that hookgw itself makes of an event, without plugins."""
     destination = "" if registration is None else registration.address
@@ -260,9 +256,4 @@ def _curl(registration: Registration, report: DeliveryReport, body: bytes) -> Sh
     """
     words = [f"curl -X POST {shlex.quote(registration.address)}", "-H 'content-type: application/json'"]
     words += [f"-H {shlex.quote(f'{name}: {MASK}')}" for name in registration.headers]
-    # Only then quoted: that may make five bytes of one.
-    content = f"-d {shlex.quote(body.decode(errors='replace'))}" if len(body) <= MOST else ""
-    if content and html_size(content) <= MOST:
-        return Shown(" \\\n  ".join([*words, content]), is_whole=True)
-    words.append(f"--data-binary @{report.summary.id}-body.json")
-    return Shown(" \\\n  ".join(words), is_whole=False)
+    return shown_curl(words, body, f"{report.summary.id}-body.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import msgspec
 from quart import Response, request
@@ -24,7 +24,8 @@ from hookgw.records.deliveries import Attempt
 from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.sentences import NO_INSTANCE_WITH_TAG
-from hookgw.site.payloads import MOST, Shown, html_size, shown_json, shown_text
+from hookgw.site.addresses import address_for_programs
+from hookgw.site.payloads import MOST, Shown, shown_curl, shown_json
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import EventQuery, LoggedEvent
@@ -175,12 +176,13 @@ class EventsPage:
             logged.accepted_at,
             f"{event.instance}.{event.id}",
             name_before_retirement(event.instance),
-            f"/events/{quote(event.instance)}/{quote(event.id)}" if exists else "",
+            path_of_event(event.instance, event.id) if exists else "",
             preview + ("…" if len(event.data_json) > PREVIEW else "") if shows_data else "",
         )
 
     async def opened(self, instance: str, event_id: str) -> Response:
         """Return what the row of an event opens to."""
+        await reserve(LIST)
         report = await self._gateway.history.find_event(
             instance, event_id, without_global=not visitor().principal.is_global
         )
@@ -190,7 +192,7 @@ class EventsPage:
             data=shown_json(event.data_json, MOST_OPENED) if shows_data else None,
             curl=_curl(self._gateway, event, MOST_OPENED) if shows_data else None,
             withheld=WITHHELD,
-            path=_path(instance, event_id),
+            path=path_of_event(instance, event_id),
         )
         return Response(text, content_type="text/html; charset=utf-8")
 
@@ -215,7 +217,7 @@ class EventsPage:
             withheld=WITHHELD,
             rows=[row_of(gateway, one) for one in report.deliveries],
             webhooks=[one for one in gateway.registrations.of_instance(instance) if one.enabled],
-            path=_path(instance, event_id),
+            path=path_of_event(instance, event_id),
             alert=error.messages if error else None,
             **shown,
         )
@@ -258,7 +260,8 @@ def _asked() -> Filters:
     return Filters(**{name: request.args.get(name, "").strip()[:LONGEST] for name in Filters._fields})
 
 
-def _path(instance: str, event_id: str) -> str:
+def path_of_event(instance: str, event_id: str) -> str:
+    """Return the path of an event's page below the dashboard."""
     return f"/events/{quote(instance)}/{quote(event_id)}"
 
 
@@ -269,20 +272,10 @@ def _emit_body(event: Event) -> bytes:
 
 def _curl(gateway: Gateway, event: Event, most: int) -> Shown:
     """Return a command that emits an event like this one, as a new event; a long one, from a file."""
-    server = gateway.settings.server
-    public = server.public_url
-    # A name without a dot is known in a network of containers, and not where the reader is.
-    if public is None or "." not in (urlsplit(public).hostname or ""):
-        public = f"{request.scheme}://{request.host[:255]}{server.base_path}"
+    address = address_for_programs(gateway.settings.server)
     words = [
-        f"curl -X POST {shlex.quote(f'{public}/event/emit/{quote(event.instance)}')}",
+        f"curl -X POST {shlex.quote(f'{address}/event/emit/{quote(event.instance)}')}",
         '-H "apikey: $HOOKGW_KEY"',
         "-H 'content-type: application/json'",
     ]
-    # Only then quoted: that may make five bytes of one.
-    body = _emit_body(event)
-    content = f"-d {shlex.quote(body.decode(errors='replace'))}" if len(body) <= most else ""
-    if content and html_size(content) <= most:
-        return Shown(" \\\n  ".join([*words, content]), is_whole=True)
-    words.append(f"--data-binary @{event.id}-emit.json")
-    return shown_text(" \\\n  ".join(words))._replace(is_whole=False)
+    return shown_curl(words, _emit_body(event), f"{event.id}-emit.json", most)

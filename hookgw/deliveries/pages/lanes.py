@@ -19,6 +19,7 @@ from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read_view
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
+from hookgw.site.words import wait_in_words
 from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
 from hookgw.web.needs import within_reach
@@ -132,7 +133,7 @@ class LanesPage:
             path,
             None if lane.head_since is None else lane.head_since + wall,
             None if lane.waiting_until is None else lane.waiting_until + wall,
-            _("its receiver to fetch") if lane.waits_for == "fetch" else lane.waits_for,
+            wait_in_words(lane.waits_for),
             node,
             skippable(lane),
             advice_for(lane, now),

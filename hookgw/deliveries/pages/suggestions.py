@@ -10,7 +10,7 @@ from hookgw.core.access import reaches, within
 from hookgw.core.registry import Registry
 from hookgw.deliveries.search import QUALIFIERS
 from hookgw.kernel.target_url import parse_target
-from hookgw.records.api_keys import Principal
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.selection import DeliverySelection
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_LOOKED = 2_000
 """Instances whose tags, labels and hosts are looked at."""
+_OF_DATA = ("person", "text")
+"""Filters whose matches tell what is in payloads."""
 _MOMENTS = ("1h", "today", "yesterday", "7d")
 _STATUSES = ("2xx", "4xx", "5xx", "404", "422", "429", "500", "502", "503")
 
@@ -49,13 +51,14 @@ def suggestions(gateway: Gateway, principal: Principal, name: str, begun: str) -
 
 
 def _values(gateway: Gateway, principal: Principal, filter_name: str, begun: str) -> Iterator[str]:
+    may_see_data = principal.rights.has(Right.PAYLOADS)
     known = {
         "state": [*DeliveryState],
         "status": _STATUSES,
         "kind": [kind.name for kind in gateway.catalog if not kind.operational],
         "since": _MOMENTS,
         "until": _MOMENTS,
-        "": [f"{one}:" for one in QUALIFIERS],
+        "": [f"{one}:" for one, name in QUALIFIERS.items() if may_see_data or name not in _OF_DATA],
     }
     yield from known.get(filter_name, ())
     if filter_name == "instance" or (begun and not filter_name):

@@ -35,8 +35,9 @@ from hookgw.kernel.errors import (
 )
 from hookgw.keys.fields import FIELDS
 from hookgw.keys.pages import KeyForms
-from hookgw.messages.requests import parse_text_message
+from hookgw.messages.pages.text_form import send_text
 from hookgw.records.api_keys import Right
+from hookgw.records.browser_sessions import new_token
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
 from hookgw.records.sentences import NO_PAGE
@@ -184,6 +185,7 @@ class InstancePage:
             "may_send": "sendText" in gateway.instances.capabilities(instance),
             "kinds": self._kinds(),
             "usual_kind": _USUAL_KIND,
+            "once": new_token(),
             "plugin_pages": [page for page in gateway.hooks.dashboard_pages() if page.of_instance],
         }
 
@@ -205,7 +207,7 @@ class InstancePage:
             without_global=not visitor().principal.is_global,
             may_connect=visitor().has(Right.CONNECT),
             may_set=visitor().has(Right.WEBHOOKS),
-            may_enable=visitor().has(Right.REPLAY),
+            may_enable=visitor().has(Right.REPLAY) and visitor().has(Right.WEBHOOKS),
         )
 
     async def _now(
@@ -345,9 +347,7 @@ class InstancePage:
     async def send(self, instance: str) -> Response:
         form = await self._site.form()
         try:
-            self._gateway.messages.require(instance, "sendText")
-            message = parse_text_message({"number": form.get("number"), "text": form.text("text")})
-            await self._gateway.messages.send(instance, message)
+            await send_text(self._gateway, instance, form.get("number"), form)
         except HookgwError as error:
             return await self.page(instance, form=form, at="send", error=error)
         return self._site.redirect(f"/instances/{quote(instance)}", done="sent")

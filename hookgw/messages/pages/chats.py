@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
@@ -13,7 +12,8 @@ from hookgw.instances.pages.tabs import CHATS, TABS
 from hookgw.kernel.errors import HookgwError
 from hookgw.messages.bubbles import Bubble, Words, bubbles_of, words_of
 from hookgw.messages.chats import MESSAGES
-from hookgw.messages.requests import MAX_NUMBER, parse_text_message
+from hookgw.messages.pages.text_form import send_text
+from hookgw.messages.requests import MAX_NUMBER
 from hookgw.messages.stored_messages import read_content
 from hookgw.records.api_keys import Right
 from hookgw.records.browser_sessions import new_token
@@ -184,12 +184,7 @@ class ChatsPage:
         names = _asked(form.all("name"))
         number = names[0] if names else form.get("number")
         try:
-            self._gateway.messages.require(instance, "sendText")
-            message = parse_text_message({"number": number, "text": form.text("text")})
-            # With the text: after a step back, the form may have another one.
-            given = "\n".join((form.get("once"), number, form.text("text")))
-            once = hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()
-            await self._gateway.messages.send(instance, message, key=once)
+            await send_text(self._gateway, instance, number, form)
         except HookgwError as error:
             if not visitor().has(Right.PAYLOADS):
                 raise

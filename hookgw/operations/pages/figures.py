@@ -43,6 +43,8 @@ class FiguresPage:
                 series,
                 here=f"/figures?{urlencode({'tag': tag})}" if tag else "/figures",
                 target=f"/deliveries?{urlencode({'q': f'tag:{tag}'})}" if tag else "/deliveries",
+                deliveries="/deliveries",
+                search=f"tag:{tag}" if tag else "",
             )
         some = islice(within(self._gateway.registry, principal), MOST_LOOKED)
         known = sorted({text for one in some for text in tag_texts(one.tags)})

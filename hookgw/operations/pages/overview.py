@@ -22,6 +22,7 @@ from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.sentences import DONE_OF
 from hookgw.records.shards import SHARDS
 from hookgw.records.told_sentences import sentence_text
+from hookgw.site.addresses import address_for_programs
 from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import NavEntry, Site, visitor
@@ -171,7 +172,9 @@ class OverviewPage:
     def _asked(self) -> Asked:
         shows_all = request.args.get("problems") == "all"
         return Asked(
-            ALL_PROBLEMS if shows_all else MOST_PROBLEMS, self._tour.address(), self._tour.is_hidden()
+            ALL_PROBLEMS if shows_all else MOST_PROBLEMS,
+            address_for_programs(self._gateway.settings.server),
+            self._tour.is_hidden(),
         )
 
     async def _now(self, principal: Principal, asked: Asked) -> str:

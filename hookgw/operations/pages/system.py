@@ -17,6 +17,7 @@ from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.records.api_keys import Right
 from hookgw.records.audit import AuditEntry
+from hookgw.records.told_sentences import sentence_text
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import AuditQuery
@@ -122,4 +123,5 @@ def _who(entry: AuditEntry) -> str:
 
 def _what(entry: AuditEntry) -> str:
     changed = ", ".join(change.field for change in entry.changes)
-    return "; ".join(filter(None, (changed, entry.details.get("problem"), entry.details.get("reason"))))
+    reason = sentence_text(entry.details.get("reason") or "")
+    return "; ".join(filter(None, (changed, entry.details.get("problem"), reason)))

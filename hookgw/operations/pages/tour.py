@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from quart import Response, request
 
@@ -12,6 +12,7 @@ from hookgw.core.access import names_within
 from hookgw.records.api_keys import Principal, Right
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.deliveries import DeliveryState
+from hookgw.site.addresses import address_for_programs
 from hookgw.site.site import Site, visitor
 from hookgw.store import DeliveryQuery
 from hookgw.web.needs import within_reach
@@ -78,19 +79,10 @@ class TourPage:
         """Return whether the current request's reader has hidden the tour."""
         return request.cookies.get(_COOKIE) == _HIDDEN
 
-    def address(self) -> str:
-        """Return the URL of hookgw for the programs of the current request's reader."""
-        settings = self._gateway.settings.server
-        public = settings.public_url
-        # A name without a dot is known in a network of containers, and not where the reader is.
-        if public is None or "." not in (urlsplit(public).hostname or ""):
-            return f"{request.scheme}://{request.host[:255]}{settings.base_path}"
-        return public
-
     async def show(self) -> Response:
         return await self._site.render(
             "tour.html",
-            tour=await self.of(visitor().principal, self.address()),
+            tour=await self.of(visitor().principal, address_for_programs(self._gateway.settings.server)),
             is_hidden=self.is_hidden(),
         )
 
