@@ -11,7 +11,7 @@ import structlog
 
 from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
 from hookgw.concurrency.clock import Clock
-from hookgw.core.access import check_reach
+from hookgw.core.access import OUT_OF_TAG, check_reach
 from hookgw.core.keyring_loading import GlobalKeys
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
@@ -320,12 +320,7 @@ class KeyService:
             asked = Reach(tags=tuple(sorted(tags.items())))
             for tag, value in outer.tags:
                 if tags.get(tag, value) != value:
-                    raise ForeignKey.of(
-                        "key.instances_out_of_tag",
-                        "This key does not reach instances with another {tag} than {value}.",
-                        tag=tag,
-                        value=value,
-                    )
+                    raise ForeignKey(OUT_OF_TAG(name=tag, value=value))
         if names is not None:
             for one in names:
                 check_reach(self._registry, maker.principal, one)
