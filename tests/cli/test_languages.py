@@ -28,6 +28,8 @@ def test_headings_and_states_are_translated_and_data_is_not(capsys: pytest.Captu
         *("pending", "pendente"),
         *("loja1", "entregue"),
     ]
+    show_table(["id", "loss"], [["events", "events"]])
+    assert capsys.readouterr().out.split() == ["id", "perda", "events", "eventos"]
     assert printable(True) == "sim"
 
 
