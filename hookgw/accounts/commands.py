@@ -16,8 +16,8 @@ from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file, write_
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.output import json_option, say, show_drawing, show_json, show_progress
+from hookgw.kernel.language import N_, ngettext
 from hookgw.kernel.language import gettext as _
-from hookgw.kernel.language import ngettext
 
 AT_ONCE = 50
 """Instances in one call: few enough to see progress, and to lose little if the server stops."""
@@ -27,6 +27,11 @@ TRIES = 4
 RETRY_AFTER = 1.0
 """Seconds before another try of a call that the server did not answer: it may be restarting."""
 _SIGNS = {"create": "+", "change": "~", "delete": "-", "conflict": "!"}
+_COUNTS = {
+    "create": N_("{count} to create"),
+    "change": N_("{count} to change"),
+    "delete": N_("{count} to delete"),
+}
 _BAR = 30
 _BAD_REQUEST = 400
 
@@ -193,14 +198,14 @@ def _show_plan(file: AccountsFile, plan: dict[str, Any]) -> None:
         why = f": {file.masked(' '.join(one['messages']))}" if one["action"] == "conflict" else ""
         say(f"{_SIGNS.get(one['action'], '?')} {_named(one)}{fields}{why}")
     counts = [
-        f"{number} to {action}"
-        for action in ("create", "change", "delete")
-        if (number := sum(one["action"] == action for one in changes))
+        _(text, count=count)
+        for action, text in _COUNTS.items()
+        if (count := sum(one["action"] == action for one in changes))
     ]
     say(
         _(
             "{text}; {unchanged} as the file says.",
-            text=", ".join(counts) or "Nothing to change",
+            text=", ".join(counts) or _("Nothing to change"),
             unchanged=plan["unchanged"],
         ),
         err=True,
@@ -362,4 +367,5 @@ def export(client: Client, signing_secrets: bool, as_json: bool) -> None:
         )
         for one in found["secrets"]:
             first, *more = one["paths"]
-            say(f"  {one['variable']}  {first}{f' and {len(more):,} more' if more else ''}", err=True)
+            others = " " + _("and {n} more", n=len(more)) if more else ""
+            say(f"  {one['variable']}  {first}{others}", err=True)

@@ -46,8 +46,6 @@ ROUND_WITHIN = 60.0
 """Seconds that they have for these."""
 LOOKUPS_WITHIN = 2.0
 """Seconds that the lookups of new URLs' hosts may take together, for warnings."""
-MOST_MESSAGES = 1_000
-"""Mistakes in a document that are reported."""
 
 logger = structlog.get_logger("hookgw.accounts")
 

@@ -11,6 +11,7 @@ from hookgw.config.settings import Settings
 from hookgw.core.metrics import Metrics
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.kernel.errors import Unavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.hooks import Hooks
@@ -19,7 +20,8 @@ from hookgw.records.events import Catalog, Event, Receipt
 from hookgw.records.instances import Instance
 from hookgw.records.problems import ProblemReport
 from hookgw.records.registrations import Registration
-from hookgw.records.sentences import NOT_RUNNING
+
+_NOT_RUNNING = Sentence("gateway.not_running", "hookgw is not running.")
 
 
 class IdleGateway:
@@ -42,20 +44,20 @@ class IdleGateway:
         return ProblemReport(0.0, [], [])
 
     async def send_text(self, _instance: str, _number: str, _text: str, /, *, key: str) -> None:  # noqa: ARG002
-        raise Unavailable(NOT_RUNNING)
+        raise Unavailable(_NOT_RUNNING)
 
 
 class _NoEvents:
     async def accept(self, _events: Sequence[Event], /) -> Receipt:
-        raise Unavailable(NOT_RUNNING)
+        raise Unavailable(_NOT_RUNNING)
 
 
 class _NoRecords:
     async def load(self) -> dict[str, Any]:
-        raise Unavailable(NOT_RUNNING)
+        raise Unavailable(_NOT_RUNNING)
 
     async def put(self, _changes: Mapping[str, Any], /) -> None:
-        raise Unavailable(NOT_RUNNING)
+        raise Unavailable(_NOT_RUNNING)
 
 
 class _NoInstances:

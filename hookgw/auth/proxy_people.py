@@ -40,8 +40,8 @@ class ProxyPeople:
         if len(named) > 1:
             raise Forbidden.of(
                 "person.header_repeated",
-                "The request has more than one {header} header. The proxy must replace those that "
-                "browsers send.",
+                "The request has more than one {header} header. The proxy must remove the {header} headers "
+                "that browsers send.",
                 header=self.header,
             )
         person = named[0].strip(" \t") if named else ""

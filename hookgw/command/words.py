@@ -48,9 +48,10 @@ _STATES = frozenset(
         *(N_("rejected"), N_("failed"), N_("unanswered"), N_("unreachable"), N_("gone"), N_("blocked")),
         *(N_("running"), N_("done"), N_("cancelled"), N_("open"), N_("connecting"), N_("close")),
         *(N_("ok"), N_("warning"), N_("skipped")),
+        *(N_("events"), N_("account"), N_("time"), N_("unknown")),  # what a problem costs
     }
 )
-_WITH_STATES = frozenset({"state", "status", "outcome", "last outcome"})
+_WITH_STATES = frozenset({"state", "status", "outcome", "last outcome", "loss"})
 """The headings of columns whose cells are words, not somebody's data."""
 
 

@@ -149,7 +149,7 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     history_limit: Size = Size(2**30)
     """Approximate disk space for finished deliveries; the instances with the most lose their oldest."""
     figures_limit: Size = Size(256 * 2**20)
-    """Disk space, about, for figures over time: beyond it, minutes become hours, and the oldest hours go."""
+    """Approximate disk space for figures; beyond it, hours replace minutes, and old hours are removed."""
     audit: Duration = Duration(90 * DAY)
     """How long the entries of the audit are kept; 0 keeps them for a minute."""
     backup_folder: str | None = None
@@ -202,7 +202,7 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     keep: Literal["all", "wanted"] = "all"
     """Which payloads are kept for storage.retention: all, or wanted (those of events that a webhook gets)."""
     log_limit: Size = Size(2**30)
-    """Disk space, about, for events that no webhook wants; the instances with the most lose their oldest."""
+    """Approximate disk space for events that no webhook wants; instances with the most lose their oldest."""
     dedupe: Duration = Duration(8 * DAY)
     """How long an event with a known id is a duplicate, at least; 0: while the event itself is kept."""
     dedupe_limit: Size = Size(512 * 2**20)

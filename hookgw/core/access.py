@@ -16,6 +16,9 @@ from hookgw.records.instances import Instance
 from hookgw.records.tags import has_tags
 
 OUT_OF_REACH = Sentence("key.out_of_reach", "This key does not reach that instance.")
+OUT_OF_TAG = Sentence.declared(
+    "key.out_of_tag", "This key does not reach instances with another {name} than {value}."
+)
 NO_NEW_INSTANCE = Sentence(
     "key.no_new_instance",
     "This key is for instances that exist: a new one would be out of its reach.",
@@ -109,12 +112,7 @@ def tags_of_new(principal: Principal, asked: Mapping[str, str]) -> dict[str, str
         check_right(principal, Right.OPERATE)
     for name, value in reach.items():
         if asked.get(name, value) != value:
-            raise ForeignKey.of(
-                "key.out_of_tag",
-                "This key does not reach instances with another {name} than {value}.",
-                name=name,
-                value=value,
-            )
+            raise ForeignKey(OUT_OF_TAG(name=name, value=value))
     return {**asked, **reach}
 
 

@@ -37,7 +37,6 @@ from hookgw.kernel.sentences import Sentence
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch
 from hookgw.records.registrations import Registration
-from hookgw.records.sentences import NODE_WITHOUT_DATABASE
 from hookgw.records.shards import shard_of, share_targets
 from hookgw.store.fleet import SharedStore
 
@@ -150,7 +149,9 @@ class FleetNode(ThisNode):
 
     def epoch_of(self, instance: str) -> ShardEpoch:
         if not self.may_act():
-            raise StorageUnavailable(NODE_WITHOUT_DATABASE, retry_after=1.0)
+            raise StorageUnavailable(
+                Sentence("fleet.no_database", "This node cannot reach the database. Retry."), retry_after=1.0
+            )
         return self._members.epoch_of(shard_of(instance))
 
     def is_responsible(self) -> bool:

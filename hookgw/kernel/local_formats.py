@@ -1,4 +1,4 @@
-"""How languages write numbers, days and durations, for readers whose browser does not (``formats.js``)."""
+"""How languages write numbers and moments, for readers whose browser does not (``formats.js``)."""
 
 from __future__ import annotations
 

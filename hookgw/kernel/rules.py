@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import MASKED, as_object, as_text, kind_of, show_name
+from hookgw.kernel.json_fields import MASKED, NOT_STRING, as_object, as_text, kind_of, show_name
 from hookgw.kernel.masking import MASK, is_masked, without_user
 from hookgw.kernel.schema_parts import Schema
 from hookgw.kernel.schemes import PULL_URL, scheme_of
@@ -97,14 +97,7 @@ def check_headers(value: Any, where: str) -> dict[str, str]:
                 Sentence("headers.reserved", "{where} cannot be set: hookgw writes it itself.", where=place)
             )
         elif not isinstance(text, str):
-            problems.append(
-                Sentence(
-                    "headers.not_string",
-                    "{where} must be a string, not {kind}.",
-                    where=place,
-                    kind=kind_of(text),
-                )
-            )
+            problems.append(NOT_STRING(where=place, kind=kind_of(text)))
         elif not _VALUE.fullmatch(text):
             problems.append(
                 Sentence(

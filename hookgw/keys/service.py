@@ -11,7 +11,7 @@ import structlog
 
 from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
 from hookgw.concurrency.clock import Clock
-from hookgw.core.access import check_reach
+from hookgw.core.access import OUT_OF_TAG, check_reach
 from hookgw.core.keyring_loading import GlobalKeys
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
@@ -28,9 +28,10 @@ from hookgw.records.api_keys import (
     Rights,
 )
 from hookgw.records.registrations import GLOBAL_INSTANCE
-from hookgw.records.sentences import NO_KEY
 
 logger = structlog.get_logger("hookgw.keys")
+
+_NO_KEY = Sentence.declared("key.not_found", "There is no key {name!r}.")
 
 MAX_KEYS = 32
 """The most keys of one instance, and the most of no instance that may do everything."""
@@ -249,10 +250,10 @@ class KeyService:
                         "The key {name!r} is auth.global_key: change it in the configuration, and restart.",
                         name=name,
                     )
-                raise NotFound(NO_KEY(name=name))
+                raise NotFound(_NO_KEY(name=name))
             (revoked,) = (key for key in stored if key.name == name)
             if not _is_under(revoked, scope, by):
-                raise NotFound(NO_KEY(name=name))  # it may be another tenant's
+                raise NotFound(_NO_KEY(name=name))  # it may be another tenant's
             _check_lifetime(revoked, by.key, "cannot revoke a key")
             now = self._clock.steady()
             is_own = by.principal.instance is not None
@@ -320,12 +321,7 @@ class KeyService:
             asked = Reach(tags=tuple(sorted(tags.items())))
             for tag, value in outer.tags:
                 if tags.get(tag, value) != value:
-                    raise ForeignKey.of(
-                        "key.instances_out_of_tag",
-                        "This key does not reach instances with another {tag} than {value}.",
-                        tag=tag,
-                        value=value,
-                    )
+                    raise ForeignKey(OUT_OF_TAG(name=tag, value=value))
         if names is not None:
             for one in names:
                 check_reach(self._registry, maker.principal, one)

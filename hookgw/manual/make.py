@@ -1,7 +1,7 @@
 """Makes the manual of ``docs/``: for gateways, as one archive, and as a static site.
 
 It runs when hookgw is packaged, and in a checkout when somebody first opens ``/docs``. It imports nothing of
-hookgw beside its neighbours, because a build has none of hookgw's dependencies.
+hookgw that needs a dependency, because a build has none of hookgw's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from hookgw.kernel.language import LANGUAGES
 from hookgw.manual import shell
 from hookgw.manual.archive import pack
 from hookgw.manual.contents import CONTENTS, HOME, REFERENCE
@@ -85,6 +86,7 @@ def make(root: Path, layout: Layout, version: str) -> dict[str, bytes]:
     mark = (lambda text: text) if layout.has_images else shell.marked
     environment.globals.update(
         _=mark,
+        languages=LANGUAGES,
         language="en" if layout.has_images else shell.LANGUAGE,
         script_texts="{}" if layout.has_images else shell.SCRIPT_TEXTS,
     )

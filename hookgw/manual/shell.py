@@ -1,7 +1,7 @@
 """The texts around the pages of the manual: marked when the manual is made, translated when it is served.
 
 What is between the marks is text as HTML has it. The marks are characters for private use, which no page has.
-It imports nothing of hookgw, as all that makes the manual.
+It imports nothing of hookgw.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from hookgw.kernel.units import Size
 from hookgw.messages.requests import MAX_URL, NO_MEDIA, decode_base64
 from hookgw.records.sentences import BODY_REFUSED
 from hookgw.web.body import MAX_VALUES, content_type, parse_in_turns, read_body
-from hookgw.web.forms import FORM, read_form, typed
+from hookgw.web.forms import FIELD_REPEATED, FORM, read_form, typed
 from hookgw.web.request_body import current_exchange
 from hookgw.web.server.errors import JSON
 
@@ -195,11 +195,7 @@ def _read_form(  # noqa: C901 -- one part after the other
                             raise Invalid.of("form.several_files", "The form has more than one file.")
                         file = event
                     elif event.name in parts:
-                        raise Invalid.of(
-                            "form.repeated_part",
-                            "The form has the field {name} twice.",
-                            name=show_name(event.name),
-                        )
+                        raise Invalid(FIELD_REPEATED(name=show_name(event.name)))
                     else:
                         parts[event.name] = []
                 elif isinstance(event, Data) and isinstance(part, File):

@@ -333,8 +333,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     """What became of events and deliveries in some time.
 
     Attributes:
-        accepted: accepted events; of a webhook, those that it wanted.
-        delivered: deliveries that were delivered; one that is sent again counts again.
+        accepted: accepted events; for a webhook, the accepted events that it wanted.
+        delivered: deliveries that were delivered; a delivery that is sent again is counted again.
         dead: deliveries that became dead letters.
         dropped: deliveries that a filter or a plugin dropped.
         failed: attempts that did not deliver, by the status of the response, or by their outcome without one.

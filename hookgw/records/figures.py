@@ -106,8 +106,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in some time.
 
     Attributes:
-        accepted: events; of a webhook, those that it wanted.
-        delivered, dead, dropped: deliveries that reached this state. One that is sent again counts again.
+        accepted: events; for a webhook, the events that it wanted.
+        delivered, dead, dropped: deliveries that reached this state. A delivery that is sent again is
+            counted again.
         failed: attempts that did not deliver, by the status of the response, such as ``500``, or else by
             their outcome, such as ``unreachable``.
         receiver: how long receivers took to respond, or let an attempt wait in vain.

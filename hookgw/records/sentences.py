@@ -5,9 +5,7 @@ from __future__ import annotations
 from hookgw.kernel.sentences import Sentence
 
 NO_FILE = Sentence.declared("storage.no_file", "There is no file {path}.")
-NOT_RUNNING = Sentence("gateway.not_running", "hookgw is not running.")
 SHUTTING_DOWN = Sentence("gateway.shutting_down", "hookgw is shutting down.")
-NODE_WITHOUT_DATABASE = Sentence("fleet.no_database", "This node cannot reach the database. Retry.")
 INSTANCE_ELSEWHERE = Sentence(
     "fleet.instance_elsewhere_now", "The instance is on another node by now. Retry."
 )
@@ -17,7 +15,6 @@ THE_INSTANCE_DELETED = Sentence("instance.deleted_meanwhile", "The instance was 
 NO_WEBHOOK = Sentence.declared("webhook.not_found", "The instance {instance!r} has no webhook {label!r}.")
 NO_INSTANCE_WITH_TAG = Sentence.declared("tag.no_instance", "No instance has the tag {tag!r}.")
 DONE_OF = Sentence.declared("problem.partly_done", "{done:,} of {count:,} are done.")
-NO_KEY = Sentence.declared("key.not_found", "There is no key {name!r}.")
 DELIVERYS_WEBHOOK_DISABLED = Sentence(
     "delivery.webhook_disabled",
     "The registration of this delivery is disabled: enable it first (set enabled to true).",

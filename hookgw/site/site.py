@@ -6,7 +6,6 @@ import gzip
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -46,7 +45,7 @@ from hookgw.web.gzipped import Gzipped
 from hookgw.web.languages import VARY, choice_of, requested_language, script_texts
 from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
 from hookgw.web.request_body import current_exchange, kept_body, reserve
-from hookgw.web.server.errors import BUG, response_to
+from hookgw.web.server.errors import BUG, phrase_of, response_to
 from hookgw.web.server.response_memory import PAGE
 from hookgw.web.templates import load_templates
 
@@ -421,9 +420,7 @@ class Site:
         """Return the page of an error, with its status. A bug is logged, and the page says no more of it."""
         status, _, headers = response_to(error, request.method, request.path)
         messages = error.messages if isinstance(error, HookgwError) else [BUG]
-        response = await self.render(
-            "error.html", status, messages=messages, phrase=HTTPStatus(status).phrase
-        )
+        response = await self.render("error.html", status, messages=messages, phrase=phrase_of(status))
         wait = headers.get("retry-after")
         if wait is not None:
             response.headers["retry-after"] = wait

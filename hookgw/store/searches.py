@@ -22,10 +22,8 @@ RECENT = 15.0
 """Seconds: what finished since then is found by its time, for all instances together. Beyond it, a list reads
 the instance's deliveries: otherwise a client could make one statement read all that ever finished."""
 
-EVENT_ROWS = 1_000
 EVENT_BYTES = 256 * 1024
-"""A page of events looks at this many deliveries at most, and has this many bytes of payloads at most, or one
-event."""
+"""A page of events has this many bytes of payloads at most, or one event."""
 
 MOST_ATTEMPTS = 1_000
 """The most attempts in a report, the newest ones."""

@@ -17,7 +17,6 @@ from hookgw.core.ingest_url import INGEST_PATH
 from hookgw.core.registry import Registry
 from hookgw.kernel.errors import StorageUnavailable, Unauthorized
 from hookgw.records.api_keys import Principal, Right
-from hookgw.records.inline_media import MEDIA_PATH
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.web.needs import Need, Scope
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
 INGEST_RULE = f"{INGEST_PATH}<instance>/<token>"
 INGEST_BELOW_RULE = f"{INGEST_RULE}/<path:below>"
-MEDIA_RULE = f"{MEDIA_PATH}<instance>/<token>"
-"""Networks call the first two, and readers of events the third. The token in the path is the key."""
+"""Networks call these. The token in the path is the key."""
 _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authorization")}
 """By their lengths. WAHA's clients send the second."""
 _KEY = "key"

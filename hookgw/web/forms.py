@@ -16,6 +16,7 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.form_text import decode_form_text
 from hookgw.kernel.json_fields import show_name
 from hookgw.kernel.json_text import decode_strict
+from hookgw.kernel.sentences import Sentence
 from hookgw.web.body import MAX_VALUES, content_type, parse_in_turns, read_body
 from hookgw.web.request_body import current_exchange, read_parsed
 from hookgw.web.server.errors import JSON
@@ -25,6 +26,7 @@ T = TypeVar("T")
 FORM = "application/x-www-form-urlencoded"
 NOTE = f"Also as `{FORM}`."
 """What the document says of a body that may be a form, too."""
+FIELD_REPEATED = Sentence.declared("form.field_repeated", "The form has the field {name} twice.")
 _MOST_FIELDS = 1_000
 _DEEPEST = 5
 _NAME = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
@@ -114,7 +116,7 @@ def _put(fields: dict[str, Any], name: str, text: str) -> None:
     if not last:  # mentioned[]=…
         last = str(len(fields))
     if last in fields:
-        raise Invalid.of("form.field_repeated", "The form has the field {name} twice.", name=show_name(name))
+        raise Invalid(FIELD_REPEATED(name=show_name(name)))
     fields[last] = typed(last, text)
 
 

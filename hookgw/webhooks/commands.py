@@ -351,7 +351,10 @@ def show_attempt(attempt: dict[str, Any], *, as_json: bool) -> None:
             }
         )
     if attempt["outcome"] != "delivered":
-        raise Failed(attempt.get("error") or f"The event was not delivered (outcome: {attempt['outcome']}).")
+        raise Failed(
+            attempt.get("error")
+            or _("The event was not delivered (outcome: {outcome}).", outcome=attempt["outcome"])
+        )
 
 
 @webhook.command()

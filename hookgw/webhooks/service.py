@@ -239,8 +239,8 @@ class RegistrationService:
             if backfill and not (new.enabled and not old.enabled):
                 raise Invalid.of(
                     "backfill.needs_disabled",
-                    "backfill goes with enabled: true, for a webhook that is disabled. For one that is "
-                    "enabled, use /webhook/backfill.",
+                    "backfill needs enabled: true and a webhook that is disabled. To backfill an enabled "
+                    "webhook, call /webhook/backfill.",
                 )
             same = msgspec.structs.replace(new, updated_at=old.updated_at)
             # As JSON: to Python, true and 1 in a filter or in options of a plugin are equal.

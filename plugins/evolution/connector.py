@@ -147,7 +147,8 @@ class Evolution(kit.NetworkConnector[Receiver]):
         if not kit.is_secret(request.headers.get(PROOF, ""), receiver.connection.state.secret):
             raise ProofRefused.of(
                 "evolution.proof",
-                "The header {proof} is missing, or is not the one that hookgw has set.",
+                "The header {proof} is missing or has the wrong value. Evolution API must send the value "
+                "that hookgw has set.",
                 proof=PROOF,
             )
         if request.method != "POST":

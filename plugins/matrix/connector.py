@@ -22,6 +22,7 @@ from hookgw import (
     NotFound,
     NotSupported,
     ReactionMessage,
+    Sentence,
     Session,
     TextMessage,
 )
@@ -45,7 +46,7 @@ class Matrix(kit.NetworkConnector[Connection]):
     name = "matrix"
     message_types = (TextMessage, MediaMessage, LocationMessage, ReactionMessage)
     options_schema = OPTIONS_SCHEMA
-    not_connected = "The instance is not connected to its homeserver."
+    not_connected = Sentence("matrix.not_connected", "The instance is not connected to its homeserver.")
 
     async def run(self, session: Session) -> None:
         """Log in, then raise events until cancelled, or logged out by the homeserver."""

@@ -103,7 +103,7 @@ class Telegram(kit.NetworkConnector[Connection]):
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Store the events of an update that Telegram posts."""
         if (connection := self.connections.get(session)) is None:
-            raise Unavailable.of("telegram.not_connected", "The instance is not connected.")
+            raise Unavailable(self.not_connected)
         return await receive(connection, request)
 
     async def logout(self, session: Session) -> None:

@@ -48,7 +48,7 @@ async def test_a_table_ends_with_the_sum(invoke: Invoke, server: Receiver) -> No
     ]
     assert last.split()[:5] == ["all", "3", "2", "5", "1"]
     assert "Failed with 500: 4" in result.stderr
-    assert "waits since 2026-11-20T11:00:00Z" in result.stderr
+    assert "waiting since 2026-11-20T11:00:00Z" in result.stderr
     assert [one.target for one in server.requests] == ["/figures/find/shop?span=1h&webhook=crm"]
 
 

@@ -1,6 +1,7 @@
 """Tables, summaries and errors in the language of HOOKGW_LANG; JSON never changes."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,8 @@ def test_headings_and_states_are_translated_and_data_is_not(capsys: pytest.Captu
         *("pending", "pendente"),
         *("loja1", "entregue"),
     ]
+    show_table(["id", "loss"], [["events", "events"]])
+    assert capsys.readouterr().out.split() == ["id", "perda", "events", "eventos"]
     assert printable(True) == "sim"
 
 
@@ -83,3 +86,46 @@ async def test_values_of_another_version_leave_a_sentence_english() -> None:
 
             with pytest.raises(Failed, match="x is missing"):
                 await trio.to_thread.run_sync(call)
+
+
+_SAYING = {
+    "say",
+    "show_progress",
+    "confirm",
+    "prompt",
+    "Failed",
+    "UsageError",
+    "BadParameter",
+    "ClickException",
+}
+_MARKING = {"_", "N_", "ngettext", "pgettext"}
+
+
+def _bare_words(node: ast.AST) -> Iterator[str]:
+    """Yield the English words in what a command says that no mark translates."""
+    name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+    if name in _MARKING | {"join", "get"} or isinstance(node, ast.Subscript):
+        return
+    if (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.search("[A-Za-z]{3}", node.value)
+    ):
+        yield node.value
+    for child in ast.iter_child_nodes(node):
+        yield from _bare_words(child)
+
+
+def test_commands_say_nothing_that_is_not_translated() -> None:
+    found = []
+    for file in sorted((ROOT / "hookgw").rglob("*.py")):
+        parts = file.relative_to(ROOT / "hookgw").parts
+        if parts[0] != "command" and not any(part.startswith("commands") for part in parts):
+            continue  # such as app: what serve and init print is English
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            name = (
+                getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+            )
+            if name in _SAYING and isinstance(node, ast.Call):
+                found += [f"{file}:{node.lineno}: {text}" for one in node.args for text in _bare_words(one)]
+    assert found == [], "mark the text with _, as hookgw/kernel/language.py says"

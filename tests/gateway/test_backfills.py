@@ -183,7 +183,7 @@ async def test_backfill_goes_with_enabling_alone(
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, enabled=enabled)
     change = DISABLE if not enabled else ENABLE
-    with pytest.raises(Invalid, match="backfill goes with enabled: true"):
+    with pytest.raises(Invalid, match="backfill needs enabled: true"):
         await hookgw_gateway.gateway.registrations.update("shop", "default", change, backfill=True)
 
 

@@ -10,6 +10,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.names import instance_argument
 from hookgw.command.output import Column, say, short_duration, show_json, show_table, table_options
+from hookgw.kernel.language import gettext as _
 
 COLUMNS = (
     Column("since", least=None, is_time=True),
@@ -55,7 +56,7 @@ def figures(
     reached.
     """
     if instance is not None and tag is not None:
-        raise click.UsageError("--tag is for all instances: leave INSTANCE out.")
+        raise click.UsageError(_("--tag is for all instances: leave INSTANCE out."))
     query = {"span": span, "webhook": webhook, "tag": tag}
     series = client.call("GET", "figures", "find", instance, query=query)
     if as_json:
@@ -63,16 +64,17 @@ def figures(
         return
     show_table(COLUMNS, _rows(series), wide=wide)
     for status, count in series["total"]["failed"].items():
-        say(f"Failed with {status}: {count:,}", err=True)
+        say(_("Failed with {status}: {count}", status=status, count=count), err=True)
     if series["oldestPending"]:
-        say(f"The oldest pending delivery waits since {series['oldestPending']}.", err=True)
+        since = series["oldestPending"]
+        say(_("The oldest pending delivery has been waiting since {since}.", since=since), err=True)
 
 
 def _rows(series: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     for one in [*series["steps"], series["total"] | {"at": None}]:
         receiver, whole = (one[name] or {} for name in ("receiver", "whole"))
         yield (
-            one["at"] or "all",
+            one["at"] or _("all"),
             one["accepted"],
             one["delivered"],
             sum(one["failed"].values()),

@@ -8,6 +8,7 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.output import Column, say, show_json, show_table, table_options
+from hookgw.kernel.language import gettext as _
 
 COLUMNS = (
     Column("id", least=None, drop=3),
@@ -41,7 +42,7 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
         return
     show_table(COLUMNS, map(_row, page["problems"]), wide=wide)
     if page["others"]:
-        say(f"And {page['others']:,} more.", err=True)
+        say(_("And {count} more.", count=page["others"]), err=True)
 
 
 @problem.command()
@@ -61,7 +62,7 @@ def mute(client: Client, problem_id: str, reason: str, until: str) -> None:
     Needs a global key. Alerts tell it all the same: they have rules of their own.
     """
     client.call("POST", "problem", "mute", problem_id, body={"reason": reason, "until": until})
-    say("Muted.")
+    say(_("Muted."))
 
 
 @problem.command()
@@ -70,7 +71,7 @@ def mute(client: Client, problem_id: str, reason: str, until: str) -> None:
 def unmute(client: Client, problem_id: str) -> None:
     """Show a muted problem again. Needs a global key."""
     client.call("POST", "problem", "unmute", problem_id)
-    say("Shown again.")
+    say(_("Shown again."))
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:

@@ -46,6 +46,10 @@ BUG = Sentence("gateway.internal_error", "An internal error occurred; see hookgw
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
+def phrase_of(status: int) -> str:
+    return _PHRASES.get(status) or HTTPStatus(status).phrase
+
+
 def error_body(
     status: int,
     messages: Sequence[Sentence],
@@ -63,7 +67,6 @@ def error_body(
         unknown_numbers: numbers that the network does not know, each with the id that its account would have.
         is_nested: whether the sentences are a list in the list, as Evolution API has those about fields.
     """
-    phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
     # First, as in Evolution API: its clients look at the first message.
     numbers = (unknown_numbers or {}).items()
     unknown = [{"jid": jid, "exists": False, "number": number} for number, jid in numbers]
@@ -74,7 +77,7 @@ def error_body(
     shown: Any = [sentences] if is_nested else [*unknown, *sentences]
     # Those of hookgw's own, which the document describes as ApiError, lack the code.
     reasons = Refusal(shown, errors, msgspec.UNSET if code is None else code)
-    return msgspec.json.encode(NetworkError(status, phrase, reasons))
+    return msgspec.json.encode(NetworkError(status, phrase_of(status), reasons))
 
 
 class JsonResponse(NamedTuple):
