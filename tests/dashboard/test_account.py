@@ -17,7 +17,7 @@ from hookgw.messages import ChatSearch
 from hookgw.records import Reach
 from hookgw.store import EventQuery
 from tests.api.test_route_walk import add_key
-from tests.dashboard.conftest import Browser
+from tests.dashboard.conftest import Browser, emit
 from tests.dashboard.test_portal import enter
 from tests.dashboard.test_streams import watching
 
@@ -441,3 +441,19 @@ async def _scan(gateway: Gateway, name: str) -> None:
     with trio.fail_after(20):
         while gateway.instances.connection_state(name) is not ConnectionState.OPEN:  # noqa: ASYNC110
             await trio.sleep(0.01)
+
+
+class TestWebhooksOfTheConfiguration:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        everywhere = {"url": "http://127.0.0.1:9/x", "label": "every"}
+        return msgspec.structs.replace(settings, global_webhooks=(everywhere,))
+
+    async def test_the_deliveries_of_one_lead_to_no_page_of_it(
+        self, browser: Browser, gateway: Gateway, loja1: str
+    ) -> None:
+        await emit(gateway, loja1)
+        await gateway.store.flush()
+        page = (await browser.get(f"{PAGE}/deliveries")).text
+        assert ">every</td>" in page
+        assert "/webhooks/every" not in page

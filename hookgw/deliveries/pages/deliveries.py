@@ -86,6 +86,7 @@ class Row(NamedTuple):
         path: of its page below the dashboard; empty if the instance was deleted.
         receiver: the URL of its registration, with masked user and password; ``None`` if that was deleted.
         why: why it is not delivered, in sentences.
+        has_page: whether its webhook has one, as those of an instance do.
     """
 
     delivery: DeliverySummary
@@ -94,6 +95,7 @@ class Row(NamedTuple):
     receiver: str | None
     label: str | None
     why: str | None
+    has_page: bool
 
 
 class Plan(NamedTuple):
@@ -425,6 +427,7 @@ def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
         with_masked_user(registration.url) if registration else None,
         registration.label if registration else None,
         why_of(delivery),
+        registration is not None and registration.instance == delivery.instance,
     )
 
 
