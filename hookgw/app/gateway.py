@@ -10,6 +10,7 @@ from hookgw.accounts.service import NodeAccounts
 from hookgw.app.reload import ConfigurationReload
 from hookgw.auth.authenticator import Authenticator
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.hub import Hub
 from hookgw.config.settings import Settings
 from hookgw.core.audit import Audit
 from hookgw.core.backlog import Backlog
@@ -89,6 +90,7 @@ class Gateway:
         figures: reads what became of events and deliveries over time.
         auto_disable: knows the registrations that fail.
         restarts: knows the connectors and background tasks that fail.
+        hub: watches the sockets of clients and receivers.
         outbound: makes every outgoing connection.
         http: the client for plugins' requests; every connection passes the address guard. The gateway closes
             it.
@@ -133,6 +135,7 @@ class Gateway:
     figures: FigureService
     auto_disable: AutoDisable
     restarts: PluginRestarts
+    hub: Hub
     outbound: OutboundHttp
     http: httpx.AsyncClient
     server_search: ServerSearch

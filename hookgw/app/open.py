@@ -18,6 +18,7 @@ from hookgw.app.start_plugins import remove_switched_off, start_plugins
 from hookgw.app.starting import start
 from hookgw.app.stopping import stop
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.hub import Hub
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.settings import Settings
@@ -50,6 +51,7 @@ async def open_gateway(
     hooks: Hooks | None = None,
     resolve: Resolve | None = None,
     connect: Connect | None = None,
+    hub: bool = True,
     threads: Threads = SYSTEM_THREADS,
     prepare: Callable[[Gateway], None] = lambda _: None,
 ) -> AsyncIterator[Gateway]:
@@ -61,6 +63,7 @@ async def open_gateway(
         clock: the time, for tests.
         resolve: looks up names instead of the system's resolver, for tests.
         connect: opens the connections to receivers instead of the system, for tests.
+        hub: whether one epoll watches all sockets (:mod:`hookgw.concurrency.hub`), for tests and measurements.
         prepare: called with the gateway before anything runs. It may call hooks that switch a plugin off.
 
     Yields:
@@ -116,6 +119,7 @@ async def open_gateway(
             operations=operational,
             resolve=resolve,
             connect=connect,
+            hub=Hub(is_on=hub),
         )
         async with open_fleet(core) as fleet:
             instances = open_instances(core, media_key)

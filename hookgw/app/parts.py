@@ -74,6 +74,7 @@ def gateway_of(parts: Parts) -> Gateway:
         figures=parts.operations.figures,
         auto_disable=parts.webhooks.auto_disable,
         restarts=core.restarts,
+        hub=core.hub,
         outbound=core.outbound,
         http=core.outbound.http,
         server_search=parts.instances.server_search,

@@ -55,6 +55,7 @@ async def start(
         await essential("The watchdog", None, watchdog.run)
     if settings.storage.min_free:
         await essential("The watch of the disk space", None, core.disk.run)
+    await essential("The hub", None, core.hub.run)
     await essential("The outgoing side", None, outbound.run)
     await essential("The dispatcher", core.dispatcher.is_stopping, core.dispatcher.run, _lane_services(parts))
     nodes = parts.operations.views.nodes
@@ -133,6 +134,7 @@ def _lane_services(parts: Parts) -> LaneServices:
         settings=core.settings.delivery,
         may_send=core.node.may_act,
         is_shared=core.node.is_shared,
+        steps=core.hub.steps,
         fetches=core.fetches,
         tag_rates=core.tag_rates,
     )

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from hookgw.concurrency.clock import *
 from hookgw.concurrency.free_memory import *
+from hookgw.concurrency.hub import Hub as Hub
+from hookgw.concurrency.light import LightSteps as LightSteps
+from hookgw.concurrency.light import Waiter as Waiter
+from hookgw.concurrency.light import in_task as in_task
+from hookgw.concurrency.light import let_others_go_on as let_others_go_on
+from hookgw.concurrency.light import may_leave_task as may_leave_task
 from hookgw.concurrency.share_line import *
 from hookgw.concurrency.tasks import *
 from hookgw.concurrency.threads import RESERVED as RESERVED

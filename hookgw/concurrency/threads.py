@@ -18,6 +18,8 @@ import outcome
 import structlog
 import trio
 
+from hookgw.concurrency.light import in_task
+
 T = TypeVar("T")
 
 logger = structlog.get_logger("hookgw")
@@ -122,6 +124,7 @@ class WorkerThread:
             self._is_started = True
 
     async def run(self, call: Callable[[], T]) -> T:
+        await in_task()
         if not self._is_started:
             with trio.CancelScope(shield=True):  # as for the call itself
                 await self.wait_started()
@@ -166,6 +169,7 @@ class SystemThreads:
         limiter: trio.CapacityLimiter | None = None,
         uses_loop: bool = False,
     ) -> T:
+        await in_task()
         is_begun = False
 
         def begin() -> T:

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from hookgw.concurrency.light import in_task
+
 
 class KeyedLocks:
     """One lock for each name, in the order of the calls, for at most ``most`` tasks at a time."""
@@ -17,6 +19,7 @@ class KeyedLocks:
 
     @asynccontextmanager
     async def hold(self, name: Hashable) -> AsyncIterator[None]:
+        await in_task()
         lock = self._locks.setdefault(name, trio.Semaphore(self._most))
         try:
             async with lock:

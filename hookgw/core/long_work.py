@@ -22,6 +22,7 @@ from typing import TypeVar
 import trio
 from trio.lowlevel import RunVar, checkpoint
 
+from hookgw.concurrency.light import in_task
 from hookgw.concurrency.turn_lock import TurnLock
 from hookgw.core.keyed_locks import KeyedLocks
 
@@ -69,6 +70,7 @@ class LongWork:
         Short work runs at once, without a checkpoint, unless other work waits or has just run. If the caller
         is cancelled, the computation ends at its next pause.
         """
+        await in_task()
         try:
             while True:
                 await self._lock.acquire(holder)
@@ -98,7 +100,7 @@ class LongWork:
     @asynccontextmanager
     async def large_append(self, holder: str) -> AsyncIterator[None]:
         """Store many events of an instance within the block, once its turn has come."""
-        async with self._appending.hold(holder):
+        async with self._appending.hold(holder):  # which goes on in the task
             free_at = self._free_at.get(holder, 0.0)
             # Not in one sleep: the others may become inactive.
             while trio.current_time() < free_at and self._has_others(holder):  # noqa: ASYNC110

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hookgw.auth.authenticator import Authenticator
 from hookgw.auth.keyring import Keyring
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.hub import Hub
 from hookgw.concurrency.threads import Threads
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import AuthSettings, Settings
@@ -52,6 +53,7 @@ class Core:
 
     Attributes:
         refresh: keeps the records as other nodes change them.
+        hub: watches the sockets of clients and receivers.
         clients: the HTTP clients of each plugin that has connectors, or servers of its own.
         known_names: ``None`` if the names are looked up in another way.
         memory: what lanes may hold in memory.
@@ -75,6 +77,7 @@ class Core:
     sessions: BrowserSessions
     refresh: Refresh
     authenticator: Authenticator
+    hub: Hub
     outbound: OutboundHttp
     clients: Mapping[str, ConnectorClients]
     known_names: KnownNames | None
@@ -153,6 +156,7 @@ async def open_core(
     operations: Registration | None,
     resolve: Resolve | None,
     connect: Connect | None,
+    hub: Hub,
 ) -> Core:
     """Return what all slices share. Nothing runs yet, and nothing is dispatched before lanes run.
 
@@ -173,6 +177,7 @@ async def open_core(
         connector_requests=files.others // 2,
         connect=connect,
         threads=threads,
+        hub=hub,
     )
     known_names = KnownNames(outbound.names, store, registry) if outbound.names else None
     if known_names is not None:
@@ -239,6 +244,7 @@ async def open_core(
         sessions=records.sessions,
         refresh=refresh,
         authenticator=Authenticator(records.keyring, settings.auth, clock.steady, metrics.limited),
+        hub=hub,
         outbound=outbound,
         clients=clients,
         known_names=known_names,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import structlog
 import trio
 
+from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import DeliverySettings
@@ -65,6 +66,7 @@ class OutboundHttp:
         connector_requests: how many long polls connectors may have in progress in all; of other requests they
             may have half as many.
         connect: opens the connection to a vetted address, instead of the system.
+        hub: watches the connections of lanes.
 
     Raises:
         StartError: ``ca_file`` cannot be read, or has no certificate.
@@ -85,6 +87,7 @@ class OutboundHttp:
         connector_requests: int = 100,
         connect: Connect | None = None,
         threads: Threads = SYSTEM_THREADS,
+        hub: Hub = NO_HUB,
     ) -> None:
         self._own_addresses = OwnAddresses()
         guard = AddressGuard(
@@ -125,6 +128,7 @@ class OutboundHttp:
                 deadlines=self._deadlines,
                 connection_age=self._connection_age,
                 ssl_context=self._contexts,
+                hub=hub,
             ),
             host_connections=settings.host_connections,
             descriptors=descriptors,

@@ -14,6 +14,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.light import in_task
 from hookgw.delivery.destinations import NEEDS_LONGER, DestinationHooks, PluginAttempt
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import PoolKey
@@ -413,6 +414,7 @@ class DeliverySender:
         started_at: float,
         wall: float,
     ) -> AttemptResult:
+        await in_task()
         # From here on, the plugin may have changed what it got: nothing of it is used.
         result, url = await outgoing.make(self._hooks), with_masked_user(template.target.url)
         if isinstance(result, Response):

@@ -21,6 +21,7 @@ import msgspec
 import structlog
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.config.settings import EventsSettings
 from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.long_work import long_work, run_in_slices
@@ -375,6 +376,7 @@ class EventIntake:
                     self._states.note(event)
 
     async def _notify(self, accepted: Sequence[Event]) -> None:
+        await in_task()
         # Shielded: the events are accepted even if the producer is gone, and observers count them.
         until = min(trio.current_time() + _OBSERVERS_TIMEOUT, self._observed_until)
         with trio.CancelScope(deadline=until, shield=True) as scope:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import trio
 
+from hookgw.concurrency.light import Waiter
 from hookgw.fair import PerHolder, Turns
 
 DELAY = 0.02
@@ -38,16 +39,16 @@ _WEIGHT = 0.25
 """How much one wave changes the size of the next. A single slow write must not decide it."""
 
 
-class Turn:
+class Turn(Waiter):
     """An append that is stored or waits for its turn. Made by :meth:`AppendTurns.begin`."""
 
-    __slots__ = ("instance", "is_in_wave", "rows", "task")
+    __slots__ = ("instance", "is_in_wave", "rows")
 
     def __init__(self, instance: str, rows: int) -> None:
+        super().__init__()
         self.instance = instance
         self.rows = rows
         self.is_in_wave = False
-        self.task: trio.lowlevel.Task | None = None
 
 
 class AppendTurns:
@@ -77,14 +78,12 @@ class AppendTurns:
         elif not self._waiting and self._rows < self._size:
             self._admit(turn, is_in_wave=True)
         else:
-            turn.task = trio.lowlevel.current_task()
             self._waiting.add(instance, turn)
-
-            def abort(_: object) -> trio.lowlevel.Abort:
+            try:
+                await turn.wait()
+            except trio.Cancelled:
                 self._waiting.remove(instance, turn)
-                return trio.lowlevel.Abort.SUCCEEDED
-
-            await trio.lowlevel.wait_task_rescheduled(abort)
+                raise
         return turn
 
     def end(self, turn: Turn) -> None:
@@ -116,8 +115,7 @@ class AppendTurns:
     def _admit_next(self, instance: str | None = None, *, is_in_wave: bool = False) -> None:
         turn = self._waiting.pop(instance)
         self._admit(turn, is_in_wave=is_in_wave)
-        assert turn.task is not None  # noqa: S101 -- it waits
-        trio.lowlevel.reschedule(turn.task)
+        turn.wake()
 
     def _admit(self, turn: Turn, *, is_in_wave: bool = False) -> None:
         self._on_their_way.take(turn.instance, turn.rows)

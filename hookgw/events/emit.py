@@ -10,6 +10,7 @@ import trio
 from msgspec import UNSET
 from msgspec.json import Encoder
 
+from hookgw.concurrency.light import in_task
 from hookgw.events.emit_limits import emit_limits
 from hookgw.events.requests import EventReader, is_single
 from hookgw.events.responses import Emitted
@@ -120,6 +121,7 @@ class EmitEndpoint:
             if len(data) + len(event.data_json) <= _SHORT:
                 is_same = is_same_json(data, event.data_json)
             else:
+                await in_task()
                 is_same = await trio.to_thread.run_sync(is_same_json, data, event.data_json)
         else:
             is_same = kind == event.kind

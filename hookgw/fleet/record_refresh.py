@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.core.this_node import KnownRecords, Refresh
 from hookgw.records.api_keys import Key
 from hookgw.records.browser_sessions import BrowserSession
@@ -42,6 +43,7 @@ class RecordRefresh(Refresh):
             yield
 
     async def catch_up(self, version: int | None = None) -> None:
+        await in_task()
         reads = self._reads
         async with self._lock:
             if version is not None and self._members.known_version >= version:

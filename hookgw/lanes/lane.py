@@ -59,6 +59,7 @@ from typing import NamedTuple
 import structlog
 import trio
 
+from hookgw.concurrency.light import in_task, let_others_go_on, may_leave_task
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import DeliveryError, OutOfDescriptors
@@ -387,15 +388,18 @@ class Lane:
         while True:
             # One scope for many attempts: a scope for each would cost a third of an attempt.
             with trio.CancelScope() as self._scope:
-                return await self._run()
+                return await self._services.steps.go(self._run())
             self._is_cut_off = False
 
     async def _run(self) -> LaneMemory | None:
         try:
             while not self._must_stop:
+                may_leave_task()
                 if self._must_refresh:
+                    await in_task()
                     await self._start_over()
                 elif self._deferred is not None:
+                    await in_task()
                     if self._deferred.is_out_of_turn:
                         await self._wait_for_turn(self._deferred)
                     else:
@@ -407,9 +411,12 @@ class Lane:
                     await self._work(delivery)
                     del delivery  # an idle lane would keep its payload in memory
                 elif self._queue.behind:
+                    await in_task()
                     await self._read()
                 elif self._is_retired:
-                    return self._memory
+                    # In the task nothing else runs before the dispatcher hears of it.
+                    if not await in_task():
+                        return self._memory
                 else:
                     await self._wait_for_work()
             return None
@@ -534,6 +541,8 @@ class Lane:
             if delivery.attempts and self._memory.outcome is None:
                 await self._recall_last_attempt(delivery)
             while self._head is not None and not self._must_refresh and not self._must_stop:
+                if delivery.next_at or self._rate_waited_for is not None or self._late is not None:
+                    await in_task()
                 if delivery.next_at or self._rate_waited_for is not None:
                     await self._wait_for_head(delivery)
                     if self._must_refresh or self._must_stop or self._deferred:
@@ -617,6 +626,7 @@ class Lane:
 
     async def _leave_to_others(self, delivery: Delivery) -> None:
         """Defer the head: something in another partition must be sent before it."""
+        await in_task()
         # Its attempts, if there are some, are read again with it.
         await self._services.outbox.flush()
         if not (self._must_refresh or self._must_stop):
@@ -740,6 +750,7 @@ class Lane:
         if self._attempt_limit is None:
             await self._try(delivery)
             return
+        await in_task()
         async with self._attempt_limit:
             await self._try(delivery)
             # Until the attempt is on disk: the limit also bounds how many deliveries another node may have to
@@ -801,6 +812,7 @@ class Lane:
         settling, self._settling = self._settling, 0
         if not settling or self._must_refresh or self._must_stop:
             return
+        await in_task()
         with trio.CancelScope() as scope:
             self._wake = scope.cancel
             await self._services.outbox.wait_settled(settling)
@@ -883,6 +895,7 @@ class Lane:
             if self._is_cut_off:
                 if result.late is not None:
                     pools.close_late(transport)
+                await in_task()
                 # The response was there in the moment of the call, and it decides.
                 with trio.CancelScope(shield=True):
                     await self._settle(delivery, plan, result, body)
@@ -921,6 +934,7 @@ class Lane:
 
         Return a connection, or why the host cannot be reached; neither if a flag ended the wait.
         """
+        await in_task()
         pools = self._services.pools
         place = pools.line_up(origin, holder, self._transport)
         self._wake, self._waits_for = place.event.set, place.wants
@@ -1058,7 +1072,7 @@ class Lane:
         )
         self._services.outbox.settle_nowait(settlement)
         await self._finished(delivery, registration, settlement)
-        await trio.lowlevel.checkpoint()  # other tasks run between deliveries that need no attempt
+        await let_others_go_on()  # between deliveries that need no attempt
 
     async def _finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement

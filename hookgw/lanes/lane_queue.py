@@ -29,6 +29,7 @@ from functools import partial
 
 import trio
 
+from hookgw.concurrency.light import Waiter
 from hookgw.fair import Share
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.lanes.lane_memory import LaneMemory
@@ -109,6 +110,7 @@ class LaneQueue:
         "_receive",
         "_send",
         "_shares",
+        "_waiter",
         "barrier",
         "before",
         "behind",
@@ -132,9 +134,10 @@ class LaneQueue:
         self._outbox = outbox
         self._shares = shares
         self._memory = memory
-        # A deque with an event costs a microsecond less for each delivery, and a kilobyte less for each lane.
-        # The channel says in one word what it is, and its waits are Trio's own.
+        # A deque costs a microsecond less for each delivery, and a kilobyte less for each lane. The channel
+        # says in one word what it is.
         self._send, self._receive = trio.open_memory_channel[Delivery | None](buffer)
+        self._waiter = Waiter()
         self._page: list[Delivery] = []
         # The size of the delivery that is next on disk, if it is so large that it needs a page of its own.
         self._first = 0
@@ -161,6 +164,7 @@ class LaneQueue:
             return
         self._shares.take(event.instance, charge)
         delivery.charge = charge
+        self._waiter.wake()
 
     def is_behind_barrier(self, delivery: Delivery) -> bool:
         return self.barrier is not None and delivery.position >= self.barrier
@@ -168,6 +172,7 @@ class LaneQueue:
     def wake(self) -> None:
         with suppress(trio.WouldBlock):  # a full channel ends the wait anyway
             self._send.send_nowait(None)
+        self._waiter.wake()
 
     def take(self) -> Delivery | None:
         """Return the next delivery in memory; ``None`` if there is none. :meth:`release` it in the end."""
@@ -199,9 +204,12 @@ class LaneQueue:
 
     async def wait(self) -> None:
         """Wait until a delivery is in memory or :meth:`wake` is called."""
-        delivery = await self._receive.receive()
-        if delivery is not None:
-            self._page = [delivery]
+        try:
+            delivery = self._receive.receive_nowait()
+        except trio.WouldBlock:
+            await self._waiter.wait()
+        else:
+            self._page = [] if delivery is None else [delivery]
 
     def reserve_nowait(self, holder: str) -> int:
         """Reserve memory to read a page, and return how much; 0 if there is too little.

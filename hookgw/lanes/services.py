@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.light import LightSteps
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.errors import DeliveryError
@@ -107,6 +108,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
         history: has the finished deliveries; ``None`` if earlier attempts do not matter.
         memory: the bytes that lanes may have in memory.
         may_send: returns whether this node may make an attempt now.
+        steps: make the light steps of lanes.
         is_shared: whether another node may take lanes over. Then each attempt waits for the last one on disk.
     """
 
@@ -120,6 +122,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     settings: DeliverySettings
     may_send: Callable[[], bool]
     is_shared: bool
+    steps: LightSteps
     history: History | None = None
     rates: RateLimits = msgspec.field(default_factory=RateLimits)
     tag_rates: TagRates = msgspec.field(default_factory=TagRates)

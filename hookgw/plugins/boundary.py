@@ -29,6 +29,7 @@ from typing import Any
 import structlog
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.sentences import Sentence, sentence_of
 from hookgw.plugins.hook_implementation import HookImplementation
@@ -120,6 +121,7 @@ class Boundary:
             answer = function.call(*arguments)
             # Most functions are plain: they cost neither a cancel scope nor a checkpoint.
             if _is_awaitable(answer):
+                await in_task()
                 # The scope also repairs Trio's stack of scopes if the function left one open.
                 with trio.move_on_after(timeout) as limit:
                     answer = await answer

@@ -95,7 +95,7 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         job = AppendRequest(news, also)
         job.version, job.epoch = self._known_version(), epoch
         self._commits.append_nowait(job)
-        await job.wait()
+        await job.wait_finished()
         return [new.seq in job.added for new in news]
 
     async def read_lane(

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.concurrency.threads import Threads
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.commits.read_failures import ReadFailures
@@ -47,6 +48,7 @@ class ConnectionReader(ABC, Generic[C]):
             StorageUnavailable: the storage refuses.
             Exception: from the function.
         """
+        await in_task()
         with self._failures.noted(self._is_unreadable):
             return await self._threads.run(partial(self._lend, function), limiter=self._limiter)
 

@@ -17,6 +17,7 @@ import trio
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.proxy_people import ProxyPeople
 from hookgw.auth.request_quota import RequestQuota
+from hookgw.concurrency.light import in_task
 from hookgw.concurrency.turn_lock import TurnLock
 from hookgw.fleet.all_nodes import PATH as QUESTIONS
 from hookgw.kernel.errors import Unauthorized
@@ -122,6 +123,7 @@ class Application:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         routing = self._routing
         if routing is not None and routing.has_middleware:
+            await in_task()
             await routing(scope, receive, send)  # which calls respond()
         else:
             await self.respond(scope, receive, send)
@@ -151,6 +153,7 @@ class Application:
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
             return
         if exchange.is_question and path.startswith(QUESTIONS):
+            await in_task()
             # Also beyond the limit: otherwise the others would think that a busy node is dead.
             await exchange.run(partial(self._questions.respond, exchange))
             return
@@ -162,6 +165,7 @@ class Application:
             if fast_path.matches(scope):
                 await self._run(exchange, partial(fast_path.respond, exchange))
                 return
+        await in_task()
         await self.routed.wait()
         await self._wait_turn(scope)
         if base:

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Generator
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
-import trio
-
+from hookgw.concurrency.light import let_others_go_on
 from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import Invalid, TooLarge, UnsupportedContentType
 from hookgw.kernel.units import Size
@@ -107,7 +106,7 @@ async def read_body(  # noqa: C901 -- reads once from top to bottom
                     raise _too_large(limit)
                 parts.append(piece)
                 await exchange.grow(len(piece))
-                await trio.lowlevel.checkpoint()
+                await let_others_go_on()
     if decoder is not None:
         decoder.finish()
     check_key_again(exchange)

@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome, Registration
-from hookgw.concurrency import Clock, TaskFailed, virtual_clock
+from hookgw.concurrency import Clock, LightSteps, TaskFailed, virtual_clock
 from hookgw.config import DeliverySettings
 from hookgw.delivery import (
     AttemptResult,
@@ -420,6 +420,7 @@ class World:
     @property
     def services(self) -> LaneServices:
         return LaneServices(
+            steps=LightSteps(),
             outbox=self.outbox,
             registration=self.registrations.get,
             sender=self.sender,

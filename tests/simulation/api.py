@@ -108,7 +108,7 @@ class Api:
         self._chance = chance
         self._count = app.count
         app.count = self._note_response  # type: ignore[method-assign]
-        self._server = Server(app, world.scenario.settings.server, None)
+        self._server = Server(app, world.scenario.settings.server, None, world.gateway.hub)
         self._serving: trio.Nursery
         self._idle: list[_Connection] = []
         self._all: dict[_Connection, None] = {}  # in this order: that of a set differs

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.delivery.http.errors import DeliveryError, NotHttp, Reached, ResponseFailed, SendFailed, TlsFailed
 from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken, TlsAlert, unacknowledged
@@ -134,6 +135,7 @@ class OutgoingConnection:
             await self._send(request)
             await self._read(admit)
         else:
+            await in_task()
             # Send and read at once: a receiver may respond before it has read the body, and if both sides
             # only sent, both buffers would fill up and neither would go on.
             async with trio.open_nursery() as nursery:

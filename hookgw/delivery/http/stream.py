@@ -17,6 +17,7 @@ from typing import Protocol
 
 import trio
 
+from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.delivery.http.errors import TlsFailed
 from hookgw.delivery.http.handshake import Handshake
 from hookgw.kernel.target_url import Target
@@ -71,10 +72,11 @@ class Stream(Protocol):
 class PlainStream:
     """A connection over TCP. It owns the socket, which is connected and non-blocking."""
 
-    __slots__ = ("_is_interrupted", "_poll", "_sock", "fileno")
+    __slots__ = ("_is_interrupted", "_poll", "_readable", "_sock", "fileno")
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, hub: Hub = NO_HUB) -> None:
         self._sock = sock
+        self._readable = hub.watch(sock.fileno())
         self._is_interrupted = False
         self.fileno = sock.fileno()
         self._poll = _poll_of(self.fileno)
@@ -108,24 +110,29 @@ class PlainStream:
                 raise trio.ClosedResourceError
             # Waiting first: the response has not arrived yet when the request has just been sent, so trying
             # recv first would cost a system call for nothing.
-            await trio.lowlevel.wait_readable(self.fileno)
+            await self._readable.wait()
+            if self._is_interrupted:
+                raise trio.ClosedResourceError
             try:
-                return self._sock.recv(READ_SIZE)
+                received = self._sock.recv(READ_SIZE)
             except BlockingIOError:
+                self._readable.note_nothing()
                 continue  # select(2): a socket may be reported as readable and then block
             except OSError as error:
                 raise _stream_broken(error) from error
+            if len(received) == READ_SIZE:
+                self._readable.note_more()
+            return received
 
     def close_nowait(self) -> None:
         if self._sock.fileno() >= 0:
-            # Before close: the kernel may give the number to another socket, which must not wake our tasks.
-            trio.lowlevel.notify_closing(self.fileno)
+            self._readable.close()
             self._sock.close()
 
     def interrupt_nowait(self) -> None:
         if self._sock.fileno() >= 0:
             self._is_interrupted = True
-            trio.lowlevel.notify_closing(self.fileno)
+            self._readable.interrupt()
 
     def resume_nowait(self) -> None:
         self._is_interrupted = False

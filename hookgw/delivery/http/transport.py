@@ -28,6 +28,8 @@ import httpx
 import msgspec
 import trio
 
+from hookgw.concurrency.hub import NO_HUB, Hub
+from hookgw.concurrency.light import in_task
 from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Admit, OutgoingConnection
@@ -69,6 +71,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         tls: the identity of the registration; ``None`` for the common context.
         deadlines: enforces the deadlines of many transports with one timer; its ``run`` must be running
             during exchanges. Without it each exchange has a cancel scope, which is slower.
+        hub: watches connections without TLS.
         connection_age: seconds after which a connection is not used again, however busy it is. A host that
             moved is found again only by a new connection: its former address may go on answering.
 
@@ -93,8 +96,10 @@ class LaneTransport(httpx.AsyncBaseTransport):
         tls: TlsIdentity | None = None,
         deadlines: Deadlines | None = None,
         connection_age: float = math.inf,
+        hub: Hub = NO_HUB,
     ) -> None:
         self.dialer = dialer
+        self._hub = hub
         self._max_answer = max_answer
         self._ssl_context = ssl_context
         self.tls = tls
@@ -148,6 +153,8 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if self._busy:
             raise trio.BusyResourceError("another exchange is in progress on this lane's connection")
         self._busy = True
+        if target.scheme == "https":
+            await in_task()  # TLS waits for more than a call
         if started_at is None:
             started_at = trio.current_time()
         # Copying the body costs less than a second system call and a second packet.
@@ -269,6 +276,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
     ) -> Response:
         bodiless, deadlines = request.startswith(b"HEAD "), self._deadlines
         if deadlines is None:
+            await in_task()
             with trio.CancelScope(deadline=deadline):
                 return await connection.exchange(request, bodiless=bodiless, admit=self.admit)
         else:
@@ -324,6 +332,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
 
     async def _open(self, target: Target, deadline: float, *, tls: bool) -> Stream:
         """Open a connection; raise the errors that :meth:`exchange` lists first."""
+        await in_task()
         started_at, self._phase = trio.current_time(), Phase.CONNECT
         # A cancel scope here, not `deadlines`: there is nothing to close yet, and connecting is rare.
         with trio.CancelScope(deadline=deadline):
@@ -338,7 +347,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         """Open a connection that the caller owns; raise the errors that :meth:`exchange` lists first."""
         if not tls:
             return PlainStream(
-                await self.dialer.dial(target.host, target.port, self.looks_up_for, target.scheme)
+                await self.dialer.dial(target.host, target.port, self.looks_up_for, target.scheme), self._hub
             )
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.
         context, holder = self._ssl_context, self.looks_up_for

@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads, Worker
 from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.records.deliveries import Delivery, Settlement
@@ -232,7 +233,7 @@ class GroupCommit(Generic[Tx]):
         """
         job = FunctionRequest(function)
         self.call_nowait(job)
-        await job.wait()
+        await job.wait_finished()
         result: T = job.result
         return result
 
@@ -254,6 +255,7 @@ class GroupCommit(Generic[Tx]):
 
     async def wait_settled(self, number: int) -> None:
         """See :class:`hookgw.store.Outbox`. It hurries the commit."""
+        await in_task()
         while number > self._requested - self._settlements and self._closed is None:
             self._urgent.set()
             await self._settling.park()
@@ -261,6 +263,7 @@ class GroupCommit(Generic[Tx]):
     async def wait_settle_capacity(self) -> None:
         """See :class:`hookgw.store.Outbox`."""
         if self._settlements > self._settle_limit:
+            await in_task()
             while not self._room.is_set():
                 await self._room.wait()
 
@@ -290,7 +293,7 @@ class GroupCommit(Generic[Tx]):
         job = CommitRequest()
         self._urgent.set()
         self._last_group().flushes.append(job)
-        await job.wait()
+        await job.wait_finished()
 
     def _open_group(self) -> CommitGroup[Tx]:
         # A function sees everything that was requested before it, and nothing that was requested after it.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, Generic, TypeVar
 
 import msgspec
-import trio
 
+from hookgw.concurrency.light import Waiter
 from hookgw.records.deliveries import Delivery, Settlement
 from hookgw.records.events import Event
 from hookgw.records.fleet import ShardEpoch
@@ -27,45 +27,37 @@ class AppendedEvent(msgspec.Struct, gc=False):
     deliveries: list[Delivery]
 
 
-class CommitRequest:
+class CommitRequest(Waiter):
     """Something that one task waits for. ``error`` is what the waiter is to raise."""
 
-    # Defaults of the class, and not an event, which costs twice as much: for each request of a producer.
+    # Defaults of the class: for each request of a producer.
     error: Exception | None = None
     _is_finished = False
-    _waiter: trio.lowlevel.Task | None = None
 
-    async def wait(self) -> None:
+    async def wait_finished(self) -> None:
         """Wait for the outcome. Cancellation leaves the job in its group: it is done all the same.
 
         Raises:
             Exception: the error of the job.
         """
         if not self._is_finished:
-            self._waiter = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(self._abort)
+            await self.wait()
         if self.error is not None:
             raise self.error
-
-    def _abort(self, _: object) -> trio.lowlevel.Abort:
-        self._waiter = None
-        return trio.lowlevel.Abort.SUCCEEDED
 
     def finish(self, error: Exception | None = None) -> None:
         """Wake the waiter; an error that the job has already is kept."""
         # An append with a bad value fails alone, while the rest of its group is on disk.
         self.error = self.error or error
         self._is_finished = True
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None:
-            trio.lowlevel.reschedule(waiter)
+        self.wake()
 
 
 class AppendRequest(CommitRequest, Generic[Tx]):
     """One call of ``append``: all of it is stored, or nothing.
 
-    Cancellation does not end :meth:`wait`: the caller cannot take the events back, and must count them. The
-    store bounds the wait: it writes, refuses, or closes.
+    Cancellation does not end the wait: the caller cannot take the events back, and must count them. The store
+    bounds the wait: it writes, refuses, or closes.
 
     Attributes:
         also: writes more in the same commit, whether the events are duplicates or not.
@@ -75,22 +67,22 @@ class AppendRequest(CommitRequest, Generic[Tx]):
         added: the numbers of the events that were not duplicates.
     """
 
+    is_cancellable = False
     version: int | None = None
     epoch: ShardEpoch | None = None
     added: Set[int] = frozenset()
 
     def __init__(self, news: list[AppendedEvent], also: Callable[[Tx], None] | None = None) -> None:
+        super().__init__()
         self.news = news
         self.also = also
-
-    def _abort(self, _: object) -> trio.lowlevel.Abort:
-        return trio.lowlevel.Abort.FAILED
 
 
 class FunctionRequest(CommitRequest, Generic[Tx]):
     """A function that runs inside a commit; it may run again if the commit has to be repeated."""
 
     def __init__(self, function: Callable[[Tx], Any]) -> None:
+        super().__init__()
         self.function = function
         self.result: Any = None
 

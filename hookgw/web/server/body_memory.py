@@ -13,6 +13,7 @@ from collections.abc import Callable
 import trio
 from trio.lowlevel import ParkingLot
 
+from hookgw.concurrency.light import in_task
 from hookgw.fair import PerHolder
 from hookgw.kernel.errors import TooManyRequests, Unavailable
 from hookgw.kernel.sentences import Sentence
@@ -99,6 +100,7 @@ class BodyMemory:
         if not self._must_wait(owner):
             return
         if len(self._waiting) < MOST_WAITING:
+            await in_task()
             with trio.move_on_after(PATIENCE):
                 while self._must_wait(owner):
                     await self._waiting.park()

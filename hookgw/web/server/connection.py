@@ -30,6 +30,7 @@ from typing import Any
 import structlog
 import trio
 
+from hookgw.concurrency.light import in_task, let_others_go_on, may_leave_task
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.sentences import Sentence
 from hookgw.web.server.client import REQUEST
@@ -109,11 +110,12 @@ class ClientConnection:
         }
         while (head := await self._next_head()) is not None:
             await self._serve(head, application, fixed)
+            may_leave_task()
             if self._closes or not self._is_finished or self._timeouts.is_closing:
                 break
             self._reader.next_request()
             if self._reader.has_unread:
-                await trio.lowlevel.checkpoint()  # a thousand pipelined requests must not delay other clients
+                await let_others_go_on()  # a thousand pipelined requests must not delay other clients
         await self._linger()
 
     async def _next_head(self) -> Head | None:
@@ -198,7 +200,7 @@ class ClientConnection:
             if part:
                 self._must_continue = False
                 if reader.has_unread:
-                    await trio.lowlevel.checkpoint()  # ten thousand chunks must not delay other clients
+                    await let_others_go_on()  # ten thousand chunks must not delay other clients
                 return {"type": "http.request", "body": part, "more_body": True}
             if self._must_continue:
                 self._must_continue = False
@@ -222,6 +224,7 @@ class ClientConnection:
         """Wait until the client no longer wants the response. Further bytes of the client may arrive; they
         wait.
         """
+        await in_task()
         reader = self._reader
         while not reader.has_unread and reader.state not in (State.ENDED, State.REFUSED):
             await self._read()
@@ -236,6 +239,7 @@ class ClientConnection:
 
     async def _read(self) -> None:
         if self._is_reading:  # another task of the application does it, for both
+            await in_task()
             await self._others.park()
             return
         self._is_reading = True
@@ -253,6 +257,7 @@ class ClientConnection:
 
     async def _discard_body(self) -> None:
         """Read the rest of a short body, for a while."""
+        await in_task()
         reader = self._reader
         with trio.move_on_after(LINGER):
             while reader.is_within_body:
@@ -326,6 +331,7 @@ class ClientConnection:
             if piece:
                 await self._write(piece)
         if not is_last:
+            await in_task()
             # The client may read as fast as the application writes. Shielded: a cancellation ends the
             # application's generator cleanly where it waits, and would leave it unclosed here.
             await trio.lowlevel.cancel_shielded_checkpoint()
@@ -338,6 +344,7 @@ class ClientConnection:
                 if sent == len(data):
                     return
             self._timeouts.writes.begin(self)
+            await in_task()
             # Shielded, so that a cancelled application leaves no half-written part. It has a deadline.
             with trio.CancelScope(shield=True):
                 # Two tasks of an application may write: one asks for the body while the other responds.
@@ -362,6 +369,7 @@ class ClientConnection:
 
     async def _linger(self) -> None:
         """End the connection so that the client gets all of the last response."""
+        await in_task()
         reader, stream = self._reader, self._stream
         self._is_leaving = True
         if reader.state is State.ENDED:

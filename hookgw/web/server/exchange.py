@@ -13,6 +13,7 @@ import trio
 
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.request_quota import RequestQuota
+from hookgw.concurrency.light import in_task
 from hookgw.kernel.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.kernel.units import Size
 from hookgw.records.sentences import BODY_TOO_LONG
@@ -185,6 +186,7 @@ class RequestResponse:
         if more > 0:
             if not self._responses.reserve_nowait(self._holder, more):
                 self._is_waiting = True
+                await in_task()
                 if self._is_counted:
                     self._is_counted = False
                     self._active.leave()
@@ -278,6 +280,7 @@ class RequestResponse:
     async def receive(self) -> Any:
         """Return the next message: a part of the body, or the end of a finished exchange (ASGI)."""
         if self._has_body and not self._received:
+            await in_task()
             # Quart's other task authenticates the request first: the body then counts for the key's instance.
             await trio.lowlevel.checkpoint()
             if not self._is_wanted and any(name == b"expect" for name, _ in self.scope["headers"]):

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 import trio
 
+from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.tasks import TaskFailed, run_contained
 from hookgw.config.settings import ServerSettings
 from hookgw.web.server.certificates import Certificates
@@ -28,6 +29,7 @@ async def serve(
     certificates: Certificates | None = None,
     watch: Callable[[Callable[[], tuple[int, int]]], None] = lambda _: None,
     *,
+    hub: Hub = NO_HUB,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve HTTP requests until cancelled.
@@ -40,13 +42,14 @@ async def serve(
         app: an ASGI application; its lifespan is not used.
         certificates: for TLS on TCP ports; ``None`` for plain HTTP. Unix sockets always speak plain HTTP. The
             caller runs ``certificates.watch()``.
+        hub: watches the sockets of clients without TLS.
         watch: called once with ``ConnectionLimits.count``, for metrics.
 
     Raises:
         StartError: hookgw cannot listen on an address.
     """
     async with open_listeners(settings.bind) as listeners, trio.open_nursery() as nursery:
-        server = Server(app, settings, certificates)
+        server = Server(app, settings, certificates, hub)
         watch(server.count)
         scheme = "http" if certificates is None else "https"
         try:
@@ -61,8 +64,15 @@ async def serve(
 class Server:
     """The connections of one call of :func:`serve`."""
 
-    def __init__(self, app: Application, settings: ServerSettings, certificates: Certificates | None) -> None:
+    def __init__(
+        self,
+        app: Application,
+        settings: ServerSettings,
+        certificates: Certificates | None,
+        hub: Hub = NO_HUB,
+    ) -> None:
         self._app = app
+        self._hub = hub
         self._settings = settings
         self._certificates = certificates
         self._timeouts = ClientTimeouts(settings)
@@ -92,7 +102,9 @@ class Server:
             peer = client[0] if client is not None else None
             if self._limits.admit(connection, peer) and await stream.handshake(peer or ""):
                 try:
-                    await connection.run(self._app, client, server)
+                    serving = connection.run(self._app, client, server)
+                    # TLS waits for more than a call.
+                    await (serving if stream.scheme == "https" else self._hub.steps.go(serving))
                 finally:
                     # If this task is cancelled, both end at once.
                     await stream.send_eof()  # noqa: ASYNC102
@@ -107,7 +119,7 @@ class Server:
         if self._certificates is None or accepted.socket.family == socket.AF_UNIX:
             plain = socket.socket(fileno=accepted.socket.detach())
             plain.setblocking(False)
-            return ClientStream(plain)
+            return ClientStream(plain, self._hub)
         return TlsStream(accepted, self._certificates.context)
 
     async def hold(self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import trio
 
 from hookgw.auth.client_address import rate_limit_key
+from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.delivery.http.handshake import Handshake
 from hookgw.delivery.http.stream import unacknowledged
 
@@ -32,8 +33,9 @@ class ClientStream:
 
     scheme = "http"
 
-    def __init__(self, sock: socket.socket | trio.socket.SocketType) -> None:
+    def __init__(self, sock: socket.socket | trio.socket.SocketType, hub: Hub = NO_HUB) -> None:
         self.socket: Any = sock
+        self._readable = hub.watch(sock.fileno())
 
     async def handshake(self, peer: str) -> bool:  # noqa: ARG002 -- the other kind needs it
         """Prepare the stream for a client at an address, and return whether that succeeded."""
@@ -45,14 +47,16 @@ class ClientStream:
             try:
                 # Waiting first: this is the only checkpoint of a request that is answered at once, and the
                 # next request has seldom arrived when the last response has just been sent.
-                await trio.lowlevel.wait_readable(self.socket)
+                await self._readable.wait()
                 received: bytes = self.socket.recv(_RECEIVED_AT_ONCE)
             except BlockingIOError:
+                self._readable.note_nothing()
                 continue  # select(2): a socket may be reported as readable and then block
             except (OSError, trio.ClosedResourceError):
                 break
-            else:
-                return received
+            if len(received) == _RECEIVED_AT_ONCE:
+                self._readable.note_more()
+            return received
         return b""
 
     def send_nowait(self, data: bytes | memoryview) -> int:
@@ -96,8 +100,7 @@ class ClientStream:
     def abort(self) -> None:
         """Close at once. Idempotent."""
         if self.socket.fileno() >= 0:
-            # Before close: the kernel may give the number to another socket, which must not wake our tasks.
-            trio.lowlevel.notify_closing(self.socket)
+            self._readable.close()
             self.socket.close()
 
     async def send_eof(self) -> None:

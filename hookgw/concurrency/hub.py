@@ -1,0 +1,140 @@
+"""One epoll for the sockets of clients and receivers.
+
+Trio arms and disarms a socket around each wait, with two calls to the system. Here each socket is registered
+once, edge-triggered (epoll(7)), and one task waits for the epoll itself. What has become readable goes on in
+light steps (:mod:`hookgw.concurrency.light`).
+
+An edge says that something has arrived since the last one, so none may be lost:
+
+- An edge while nobody waits is kept: the next wait returns at once.
+- Whoever got as many bytes as were asked for says so: more may be there, without another edge.
+- The end of a stream, or a reset, may come in one edge with the last bytes. It stays true for all later waits.
+- The edges of one look are noted before any step is made: a step that closes a socket cannot make the number
+  of that socket mean another one.
+"""
+
+from __future__ import annotations
+
+import select
+from functools import partial
+
+import trio
+
+from hookgw.concurrency.light import LightSteps, Waiter, in_task, let_others_go_on
+
+_EDGES = 0x80002001
+"""``EPOLLIN | EPOLLRDHUP | EPOLLET``: systems without epoll do not have these names."""
+
+_ARRIVED = 0x1
+_MOST_EDGES = 128
+"""Edges that are taken at one look. The others come at the next, after the other tasks."""
+
+
+class Readable:
+    """A socket that is watched, for one reader. Its owner calls :meth:`close` before closing the socket."""
+
+    __slots__ = ("_fileno", "_has_ended", "_has_more", "_hub", "_waiter")
+
+    def __init__(self, hub: Hub, fileno: int) -> None:
+        self._hub = hub
+        self._fileno = fileno
+        self._waiter = Waiter()
+        self._has_more = False
+        self._has_ended = False
+
+    async def wait(self) -> None:
+        """Wait until there may be something to read, or :meth:`interrupt` is called.
+
+        Raises:
+            trio.ClosedResourceError: it was called, or :meth:`close`. Not if the socket is watched: look.
+        """
+        if not self._hub.is_running:
+            await in_task()
+            await trio.lowlevel.wait_readable(self._fileno)
+        elif self._has_more or self._has_ended:
+            await let_others_go_on()
+        else:
+            await self._waiter.wait()
+        self._has_more = False
+
+    def note_more(self) -> None:
+        """Note that a read has taken as much as it asked for."""
+        self._has_more = True
+
+    def note_nothing(self) -> None:
+        """Note that a read would have had to wait."""
+        self._has_ended = False
+
+    def note_edge(self, *, has_ended: bool) -> None:
+        self._has_more, self._has_ended = True, self._has_ended or has_ended
+        self._waiter.wake()
+
+    def interrupt(self) -> None:
+        """End the waits for the socket, although nothing may have arrived."""
+        trio.lowlevel.notify_closing(self._fileno)
+        self._waiter.wake()
+
+    def wake(self) -> None:
+        """End the present wait."""
+        self._waiter.wake()
+
+    def close(self) -> None:
+        """Stop watching, and end the waits."""
+        # The kernel may give the number to another socket, which must not wake our tasks.
+        self._hub.forget(self._fileno)
+        self.interrupt()
+
+
+class Hub:
+    """Watches sockets, and makes the light steps of those that read them.
+
+    Args:
+        is_on: whether it ever runs. If not, each reader waits for its socket by itself.
+    """
+
+    def __init__(self, *, is_on: bool = True) -> None:
+        self.steps = LightSteps()
+        self.is_running = False
+        self._epoll = select.epoll() if is_on and hasattr(select, "epoll") else None
+        self._sockets: dict[int, Readable] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Watch until cancelled. Who waits then, or later, waits for its socket by itself."""
+        epoll = self._epoll
+        if epoll is None:
+            task_status.started()
+            await trio.sleep_forever()
+            return
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.steps.run)
+            self.is_running = True
+            look = partial(self._look, epoll)
+            try:
+                task_status.started()
+                while True:
+                    await trio.lowlevel.wait_readable(epoll.fileno())
+                    self.steps.make_after(look)
+            finally:
+                self.is_running, self._epoll = False, None
+                epoll.close()
+                for readable in self._sockets.values():
+                    readable.wake()
+
+    def _look(self, epoll: select.epoll) -> None:
+        for fileno, events in epoll.poll(0, _MOST_EDGES):
+            self._sockets[fileno].note_edge(has_ended=events & ~_ARRIVED != 0)
+
+    def watch(self, fileno: int) -> Readable:
+        """Watch a connected socket until :meth:`Readable.close`."""
+        readable = Readable(self, fileno)
+        if self._epoll is not None:
+            self._sockets[fileno] = readable
+            self._epoll.register(fileno, _EDGES)
+        return readable
+
+    def forget(self, fileno: int) -> None:
+        if self._sockets.pop(fileno, None) is not None and self._epoll is not None:
+            self._epoll.unregister(fileno)
+
+
+NO_HUB = Hub(is_on=False)

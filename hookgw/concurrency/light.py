@@ -1,0 +1,312 @@
+"""Light steps: a coroutine goes on by a call, and not by a step of Trio's scheduler.
+
+A request or a delivery waits a few times, and always for one call: bytes have arrived, a commit is on disk,
+another delivery is there. For each wait Trio parks a task, makes it runnable and switches to it, which costs
+as much as the work between two waits. So the task of a coroutine that waits for a :class:`Waiter` stays
+parked: the call that the coroutine waits for puts it in line, and :class:`LightSteps` runs it until its next
+wait.
+
+The same functions run both ways. A function that needs more than a :class:`Waiter` (a lock, a nursery, a
+cancel scope with a wait inside, a sleep, a thread) says so first::
+
+    await in_task()
+
+From there on the coroutine runs in its own task, as if there were no light steps, until it says
+:func:`may_leave_task` and waits for a :class:`Waiter` again. Outside of light steps both do nothing.
+
+::
+
+               waits for a Waiter            wake()               its turn
+    IN ITS TASK ─────────────────> WAITING ──────────> IN LINE ──────────────> A LIGHT STEP
+        ^                             │ ^                                       │   │
+        │ cancelled: the wait raises  │ │        waits for a Waiter             │   │
+        ├─────────────────────────────┘ └───────────────────────────────────────┘   │
+        └───────────────────────────────────────────────────────────────────────────┘
+                             in_task(), a checkpoint, the end, or an exception
+
+Cancellation is the task's, as ever.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+import outcome
+import trio
+from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
+
+T = TypeVar("T")
+
+MOST_STEPS = 256
+"""Light steps that are made before tasks have their turn."""
+
+_IN_TASK = object()
+_LATER = object()
+_WAITED = object()
+_CHECKPOINT = type(next(trio.lowlevel.cancel_shielded_checkpoint().__await__()))
+"""What a checkpoint asks of Trio: nothing that depends on the task."""
+
+
+class _Running(threading.local):
+    # Of this thread: an event loop in another thread has its own.
+    light: LightTask | None = None
+
+
+_running = _Running()
+
+
+class Waiter:
+    """A place at which one coroutine at a time waits for a call of :meth:`wake`."""
+
+    __slots__ = ("_waiting",)
+
+    is_cancellable = True
+    """Whether a cancellation ends the wait. If not, the next checkpoint raises it."""
+
+    def __init__(self) -> None:
+        self._waiting: Task | LightTask | None = None
+
+    @types.coroutine
+    def wait(self) -> Generator[Any, Any, None]:
+        """Wait for the next call of :meth:`wake`. It does not notice an earlier one."""
+        if _running.light is not None:
+            yield self
+        else:
+            yield from self._wait_in_task()
+
+    def _wait_in_task(self) -> Generator[Any, Any, None]:
+        self._waiting = current_task()
+        yield from wait_task_rescheduled(self._abort).__await__()
+
+    def _abort(self, _: object) -> Abort:
+        if not self.is_cancellable:
+            return Abort.FAILED
+        self._waiting = None
+        return Abort.SUCCEEDED
+
+    def wake(self) -> None:
+        """Let the coroutine that waits go on, soon. Without one, do nothing."""
+        waiting, self._waiting = self._waiting, None
+        if isinstance(waiting, LightTask):
+            waiting.steps.add(waiting)
+        elif waiting is not None:
+            reschedule(waiting)
+
+
+class LightTask:
+    """A coroutine, and the task in which it runs or which is parked for it."""
+
+    __slots__ = (
+        "_after",
+        "_coroutine",
+        "_is_recalled",
+        "_task",
+        "_waiter",
+        "is_in_task",
+        "is_pinned",
+        "steps",
+    )
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], steps: LightSteps) -> None:
+        self._coroutine = coroutine
+        self._task: Task
+        self._waiter: Waiter | None = None
+        # What the last light step left to the task: what it asks of Trio, or its end.
+        self._after: Any = None
+        self._is_recalled = False
+        self.steps = steps
+        self.is_in_task = True
+        self.is_pinned = False
+
+    @types.coroutine
+    def run(self) -> Generator[Any, Any, Any]:
+        """Run the coroutine to its end, in the present task."""
+        coroutine, self._task = self._coroutine, current_task()
+        error: BaseException | None = None
+        value: Any = None
+        while True:
+            _running.light = self
+            try:
+                trap = coroutine.send(value) if error is None else coroutine.throw(error)
+            except StopIteration as end:
+                return end.value
+            finally:
+                _running.light = None
+            value = error = after = None
+            try:
+                if not isinstance(trap, Waiter):
+                    value = yield trap
+                elif self.is_pinned or not self.steps.are_running:
+                    yield from trap._wait_in_task()  # noqa: SLF001 -- the two are one mechanism
+                else:
+                    after = yield from self._leave_task(trap)
+                    if type(after) is _CHECKPOINT:
+                        value = yield after
+            except BaseException as raised:  # noqa: BLE001 -- it is the coroutine's
+                error = raised
+            if after is _WAITED:
+                error = RuntimeError("A light step waited for more than a Waiter: call in_task() before.")
+            elif isinstance(after, outcome.Value | outcome.Error):
+                return after.unwrap()
+
+    def _leave_task(self, waiter: Waiter) -> Generator[Any, Any, Any]:
+        """Go on in light steps; return what they left to the task."""
+        self._wait_for(waiter)
+        self.is_in_task, self._after = False, None
+        try:
+            yield from wait_task_rescheduled(self._abort).__await__()
+        finally:
+            self.is_in_task, self._is_recalled = True, False
+        after, self._after = self._after, None
+        return after
+
+    def _wait_for(self, waiter: Waiter) -> None:
+        self._waiter, waiter._waiting = waiter, self  # noqa: SLF001 -- the two are one mechanism
+
+    def _abort(self, _: object) -> Abort:
+        waiter = self._waiter
+        if waiter is not None and waiter._waiting is self and waiter.is_cancellable:  # noqa: SLF001
+            waiter._waiting = None  # noqa: SLF001
+            return Abort.SUCCEEDED
+        self._is_recalled = True  # it goes on in the task, whose next checkpoint raises
+        return Abort.FAILED
+
+    def step(self) -> None:
+        """Go on behind the wait that has ended, until the next one."""
+        self._waiter = None
+        if not self._is_recalled and self.steps.are_running:
+            _running.light = self
+            try:
+                trap = self._coroutine.send(None)
+            except StopIteration as end:
+                self._after = outcome.Value(end.value)
+            except BaseException as error:  # noqa: BLE001 -- the task raises it
+                self._after = outcome.Error(error)
+            else:
+                if isinstance(trap, Waiter):
+                    self._wait_for(trap)
+                    return
+                if trap is _LATER:
+                    self.steps.add(self)
+                    return
+                if type(trap) is _CHECKPOINT:
+                    self._after = trap
+                elif trap is not _IN_TASK:
+                    # It waits as the task that makes the steps. As Trio does at a cancellation, take it out
+                    # of the place where it waits.
+                    trap.abort_func(_no_cancellation)
+                    self._after = _WAITED
+            finally:
+                _running.light = None
+        reschedule(self._task)
+
+
+class LightSteps:
+    """Makes the light steps of one gateway.
+
+    Without :meth:`run`, every coroutine runs in its task alone.
+    """
+
+    def __init__(self) -> None:
+        self._line: deque[LightTask] = deque()
+        self._task: Task | None = None
+        self.are_running = False
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Make light steps until cancelled. What waits then goes on in its task."""
+        self.are_running = True
+        try:
+            task_status.started()
+            while True:
+                if self._line:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    self._task = current_task()
+                    await wait_task_rescheduled(self._abort)
+                self._make()
+        finally:
+            self.are_running = False
+            while self._line:
+                self._make()
+
+    def _abort(self, _: object) -> Abort:
+        self._task = None
+        return Abort.SUCCEEDED
+
+    def add(self, light: LightTask) -> None:
+        """Let a coroutine whose wait has ended go on in its turn."""
+        if not self.are_running:
+            light.step()
+            return
+        self._line.append(light)
+        self._wake()
+
+    def _wake(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            reschedule(task)
+
+    def make_after(self, wake: Callable[[], None]) -> None:
+        """Call a function that wakes several, and make their steps at once: no other task has to."""
+        task, self._task = self._task, None
+        try:
+            wake()
+            self._make()
+        finally:
+            self._task = task
+            if self._line:
+                self._wake()
+
+    def _make(self) -> None:
+        line = self._line
+        # What is woken by these steps comes behind them, and the other tasks before that.
+        for _ in range(min(len(line), MOST_STEPS)):
+            line.popleft().step()
+
+    async def go(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the present task, and in light steps where it can.
+
+        It must not leave a cancel scope or a nursery that it has entered before :func:`in_task`.
+        """
+        if _running.light is not None or not self.are_running:
+            return await coroutine
+        result: T = await LightTask(coroutine, self).run()
+        return result
+
+
+@types.coroutine
+def in_task() -> Generator[Any, Any, bool]:
+    """Go on in the task, and stay there until :func:`may_leave_task`; return whether that took a wait."""
+    light = _running.light
+    if light is None:
+        return False
+    light.is_pinned = True
+    if light.is_in_task:
+        return False
+    yield _IN_TASK
+    return True
+
+
+def may_leave_task() -> None:
+    """Take :func:`in_task` back: the next wait for a :class:`Waiter` may be followed by a light step."""
+    light = _running.light
+    if light is not None:
+        light.is_pinned = False
+
+
+@types.coroutine
+def let_others_go_on() -> Generator[Any, Any, None]:
+    """Let the others that can go on do so first: a checkpoint, or the end of the line of light steps."""
+    light = _running.light
+    if light is None or light.is_in_task:
+        yield from trio.lowlevel.checkpoint().__await__()
+    else:
+        yield _LATER
+
+
+def _no_cancellation() -> None:
+    """Be what Trio gives to a function that ends a wait: it raises ``Cancelled``, which nobody here is."""
