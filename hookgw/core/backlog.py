@@ -195,6 +195,8 @@ class Backlog:
             limits.registration_bytes or math.inf,
         )
         self._reserved = (limits.instance_reserved_deliveries, limits.instance_reserved_bytes)
+        # Below these, no instance has a high backlog.
+        self._watched, self._watched_bytes = (HIGH_PART * one for one in self._reserved)
         self._last = tuple(map(_last_part, self._most, self._reserved))
         # Up to this many, no instance can hold too much.
         self._calm, self._calm_bytes = map(_share_of, self._most)
@@ -580,7 +582,10 @@ class Backlog:
                 tally.is_high = True
                 self._observer.backlog_crossed(registration, tally)
             holder = self._instances.get(instance)
-            if holder is not None:
+            # The cheap check first: this runs for every event of an instance with a backlog.
+            if holder is not None and (
+                holder.count > self._watched or holder.size > self._watched_bytes or holder.groups
+            ):
                 self._watch_instance(instance, holder)
 
     def _watch_instance(self, instance: str, holder: InstanceTally) -> None:
@@ -590,7 +595,6 @@ class Backlog:
 
     def _is_high(self, holder: InstanceTally, part: float) -> bool:
         """Return whether an instance has more than this part of its allowance; see :meth:`_allowed`."""
-        # The cheap check first: this runs for every event of an instance with a backlog.
         reserved, reserved_bytes = self._reserved
         if holder.count <= part * reserved and holder.size <= part * reserved_bytes:
             for group in holder.groups:

@@ -84,29 +84,24 @@ class LimitedOutbox:
             Unavailable: the disk refuses, or has little space left. In all these cases nothing was stored.
         """
         while True:
+            self._disk.check()
+            appends = address()
+            need = need_of(appends)
             try:
-                return await self._append_once(address, state, epoch)
+                self._backlog.check(need)
+            except (BacklogFull, ShareFull) as full:  # TooLarge passes through: no room can be made for it
+                if not self._drops:
+                    raise
+                # One caller of an instance at a time, or each would drop room for all.
+                async with self._making_room.hold(full.shortage.instance):
+                    appends, need = await self._make_room(address)
+                    self._backlog.add(need)
+            else:
+                self._backlog.add(need)
+            try:
+                return await self._append(appends, need, state, epoch)
             except RecordsChanged as changed:
                 await self._catch_up(changed.version)
-
-    async def _append_once(
-        self, address: Callable[[], Sequence[Append]], state: ConnectorState | None, epoch: ShardEpoch | None
-    ) -> list[bool]:
-        self._disk.check()
-        appends = address()
-        need = need_of(appends)
-        try:
-            self._backlog.check(need)
-        except (BacklogFull, ShareFull) as full:  # TooLarge passes through: no room can be made for it
-            if not self._drops:
-                raise
-            # One caller of an instance at a time, or each would drop room for all.
-            async with self._making_room.hold(full.shortage.instance):
-                appends, need = await self._make_room(address)
-                self._backlog.add(need)
-        else:
-            self._backlog.add(need)
-        return await self._append(appends, need, state, epoch)
 
     async def append_always(self, appends: Sequence[Append]) -> list[bool]:
         """Append operational events, ignoring the limits."""

@@ -182,8 +182,11 @@ class EventIntake:
                 "gateway.starting_or_stopping",
                 "hookgw does not deliver at the moment: it is starting or stopping.",
             )
-        if any(self._registry.find_instance(one.event.instance) is None for one in batch.checked):
-            await self._catch_up()  # created on another node a moment ago, perhaps
+        find_instance, hooks = self._registry.find_instance, self._hooks
+        for checked in batch.checked:
+            if find_instance(checked.event.instance) is None:
+                await self._catch_up()  # created on another node a moment ago, perhaps
+                break
         # The caller may emit for these, and not for later instances of their names.
         instances: dict[str, Instance] = {}
         completed: list[Event] = []
@@ -215,8 +218,8 @@ class EventIntake:
             await run_in_slices(long[0].instance, _find_chats(long))
         if warnings:
             logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
-        if completed and self._hooks.implements("hookgw_accept"):
-            await self._hooks.notify("hookgw_accept", events=completed, headers=dict(headers))
+        if hooks.implements("hookgw_accept") and completed:
+            await hooks.notify("hookgw_accept", events=completed, headers=dict(headers))
 
         def address() -> list[Append]:
             # The id, too: the state must not outlive its instance, nor go to a later one of that name.
@@ -232,8 +235,10 @@ class EventIntake:
                 if targets is None:
                     if key not in rules:
                         # It may have been deleted during a wait.
-                        if self._registry.instance(event.instance).id != instances[event.instance].id:
-                            raise NotFound(INSTANCE_DELETED(name=event.instance))
+                        if find_instance(event.instance) is not instances[event.instance]:
+                            found = self._registry.instance(event.instance)
+                            if found.id != instances[event.instance].id:
+                                raise NotFound(INSTANCE_DELETED(name=event.instance))
                         wanting = self._registry.wanting(*key) if only is None else self._receiver(only)
                         rules[key] = [lane_rule(one) for one in wanting]
                     targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
@@ -277,9 +282,9 @@ class EventIntake:
         self._accepted(accepted)
         if "CONNECTION_UPDATE" in kinds:
             self._note_states(accepted)
-        if accepted and self._hooks.implements("hookgw_event_accepted"):
+        if hooks.implements("hookgw_event_accepted") and accepted:
             await self._notify(accepted)
-        return Receipt(stored, [*map(str, _first(warnings))])
+        return Receipt(stored, [*map(str, _first(warnings))] if warnings else [])
 
     async def _store(
         self,
@@ -289,7 +294,7 @@ class EventIntake:
         state: ConnectorState | None,
         epoch: ShardEpoch | None,
     ) -> list[bool]:
-        turn = await self._turns.begin(instance, rows)
+        turn = self._turns.begin_nowait(instance, rows) or await self._turns.begin(instance, rows)
         # No checkpoint after this: a caller that is cancelled during the write cannot take the events back,
         # so metrics and observers must hear of them.
         try:

@@ -66,24 +66,31 @@ class AppendTurns:
     def wave_size(self) -> int:
         return int(self._size)
 
-    async def begin(self, instance: str, rows: int) -> Turn:
-        """Wait for the turn of an append of about so many rows. No checkpoint if it need not wait.
+    def begin_nowait(self, instance: str, rows: int) -> Turn | None:
+        """Return the turn of an append of about so many rows; ``None`` if it must :meth:`begin` and wait.
 
         Pass the result to :meth:`end` when the append is on disk or was refused.
         """
         turn = Turn(instance, rows or 1)
+        waiting = self._waiting
         # Behind those of its instance that wait, so that events keep the order in which they were emitted.
-        if self._has_few(turn) and self._waiting.first_of(instance) is None:
+        if self._has_few(turn) and (not waiting or waiting.first_of(instance) is None):
             self._admit(turn)
-        elif not self._waiting and self._rows < self._size:
+        elif not waiting and self._rows < self._size:
             self._admit(turn, is_in_wave=True)
         else:
-            self._waiting.add(instance, turn)
-            try:
-                await turn.wait()
-            except trio.Cancelled:
-                self._waiting.remove(instance, turn)
-                raise
+            return None
+        return turn
+
+    async def begin(self, instance: str, rows: int) -> Turn:
+        """Wait for a turn that :meth:`begin_nowait` has refused."""
+        turn = Turn(instance, rows or 1)
+        self._waiting.add(instance, turn)
+        try:
+            await turn.wait()
+        except trio.Cancelled:
+            self._waiting.remove(instance, turn)
+            raise
         return turn
 
     def end(self, turn: Turn) -> None:
