@@ -20,7 +20,7 @@ CLASSES = {"FleetNode"}
 
 MOST = 20
 ASKED = {
-    "hookgw/web/auth.py learn_key": "for each request: its key would be hashed once more",
+    "hookgw/web/auth.py authorize": "for each request: its key would be hashed once more",
     "hookgw/web/no_forwarding.py forwarding_of": "for each request: Quart would call what forwards nothing",
     "hookgw/operations/routes/health.py HealthRoutes.readyz": "/readyz names nodes if there may be several",
     "hookgw/operations/pages/system.py SystemPage._page": "so do the links of the page",

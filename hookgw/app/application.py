@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hookgw.app.gateway import Gateway
 from hookgw.events.emit import EmitEndpoint
-from hookgw.events.fast_emit import FastEmit
 from hookgw.instances.routes.fast_ingest import FastIngest
 from hookgw.instances.routes.ingest_endpoint import IngestEndpoint
 from hookgw.web.app import Application
@@ -14,6 +13,6 @@ def application_of(gateway: Gateway) -> Application:
     """Return an application without routes."""
     return Application(
         gateway,
-        FastEmit(gateway, EmitEndpoint(gateway)),
+        EmitEndpoint(gateway),
         FastIngest(IngestEndpoint(gateway), gateway.node.holds),
     )

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.events import responses
-from hookgw.events.emit import EMIT_NEED, EMIT_RULE, EMIT_STATUS, EmitEndpoint
+from hookgw.events.emit import EMIT_KIND_RULE, EMIT_NEED, EMIT_RULE, EMIT_STATUS, EmitEndpoint
 from hookgw.events.erasure_request import parse_erasure
 from hookgw.events.present import present_kind
 from hookgw.events.schemas import EMIT, EVENT_ID_SCHEMA
@@ -54,7 +54,7 @@ class EventRoutes:
     def blueprint(self) -> Blueprint:
         blueprint = Blueprint("events", __name__)
         blueprint.add_url_rule(EMIT_RULE, view_func=self.emit, methods=["POST"])
-        blueprint.add_url_rule(f"{EMIT_RULE}/<kind>", view_func=self.emit_kind, methods=["POST"])
+        blueprint.add_url_rule(EMIT_KIND_RULE, view_func=self.emit_kind, methods=["POST"])
         blueprint.add_url_rule("/event/erase/<instance>", view_func=self.erase, methods=["POST"])
         blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
         return blueprint
@@ -72,9 +72,7 @@ class EventRoutes:
 
         A batch is accepted whole or not at all.
         """
-        # Rare: almost every emit takes the fast path, which calls the same endpoint.
-        body = await self._endpoint.emit(instance, request.headers, request.body, current_exchange())
-        return Response(body, EMIT_STATUS, content_type=JSON)
+        return await self._emit(instance, None)
 
     @describes(
         "Events",
@@ -90,7 +88,11 @@ class EventRoutes:
         The body is the event, as without the kind, or its `data` alone; or a list of either. What has both
         `event` and `data` is an event.
         """
-        body = await self._endpoint.emit(instance, request.headers, request.body, current_exchange(), kind)
+        return await self._emit(instance, kind)
+
+    async def _emit(self, instance: str, kind: str | None) -> Response:
+        # Only if plugins' hooks must see the request, or its path ends in a slash: see EmitEndpoint.respond.
+        body = await self._endpoint.emit(current_exchange(), request.body, instance, kind)
         return Response(body, EMIT_STATUS, content_type=JSON)
 
     @describes(

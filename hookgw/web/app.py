@@ -295,8 +295,14 @@ class Application:
 
     def use_routing(self, routing: Routing) -> None:
         """Let routes answer what no fast path handles, from now on. All of them were added."""
-        # If plugins added request hooks, these must see every request.
-        if routing.has_request_hooks:
+        # Request hooks of plugins must see every request. Their routes may be more exact than a fast path.
+        hides_route = any(
+            fast_path.matches({"method": method, "path": rule.rule})
+            for fast_path in self._fast_paths
+            for rule in routing.plugin_rules
+            for method in rule.methods or ()
+        )
+        if hides_route or routing.has_request_hooks:
             self.use_fast_paths()
         self._routing = routing
         self.routed.set()

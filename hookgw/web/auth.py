@@ -60,22 +60,41 @@ def check_reach_again(
     exchange.check_key = check
 
 
+async def authorize(
+    gateway: Gateway, exchange: RequestResponse, need: Need, variables: Mapping[str, Any]
+) -> KeyHolder:
+    """Return the holder of a request's key, who may call the route. Call this once for each request.
+
+    Args:
+        need: what the route needs.
+        variables: the names in its path.
+
+    Raises:
+        HookgwError: the response is an error; see :func:`authenticate` and :func:`check_need`.
+    """
+    if gateway.node.is_shared:
+        await learn_key(gateway, exchange)
+    holder = authenticate(gateway, exchange)
+    check_need(gateway.registry, holder.principal, need, variables)
+    check_reach_again(gateway, exchange, holder, variables.get("instance"))
+    return holder
+
+
 async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
     """Read other nodes' changes if a request shows an unknown key: it may be new.
 
     Raises:
         TooManyRequests: too many wrong keys came from the client's address. Nothing is read then.
     """
-    if gateway.node.is_shared:
-        scope = exchange.scope
-        key = shown_key(scope["headers"])
-        if key and gateway.keys.holder_of(key) is None:
-            if not exchange.is_forwarded:  # the node that forwards it has checked it
-                client = scope["client"]
-                gateway.authenticator.check_address(client[0] if client else None)
-            # Calls at once share one read, so that guesses cost the database little.
-            with suppress(StorageUnavailable):
-                await gateway.refresh.catch_up()
+    scope = exchange.scope
+    key = shown_key(scope["headers"])
+    if key and gateway.keys.holder_of(key) is None:
+        if not exchange.is_forwarded:  # the node that forwards it has checked it
+            client = scope["client"]
+            gateway.authenticator.check_address(client[0] if client else None)
+        # Calls at once share one read, so that guesses cost the database little.
+        with suppress(StorageUnavailable):
+            await gateway.refresh.catch_up()
 
 
 def authenticate(gateway: Gateway, exchange: RequestResponse) -> KeyHolder:

@@ -10,7 +10,7 @@ from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
 from hookgw.core.audit import act_as, holder_as_actor
-from hookgw.web.auth import VIA, authenticate, check_need, check_reach_again, is_dashboard, learn_key
+from hookgw.web.auth import VIA, authorize, is_dashboard
 from hookgw.web.needs import ANY_KEY, OPEN, OPEN_PREFIX, Need, Scope, need_of
 from hookgw.web.openapi.describe import operation_of
 from hookgw.web.request_body import current_exchange
@@ -56,11 +56,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
             need = ANY_KEY  # any caller with a key may learn that a route does not exist
         if need.scope is Scope.OPEN:
             return
-        await learn_key(gateway, exchange)
-        holder = g.holder = authenticate(gateway, exchange)
+        # The names that the route matched, not the raw path: another spelling of it must not open anything.
+        holder = g.holder = await authorize(gateway, exchange, need, request.view_args or {})
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, scope.get(VIA, "")))
-        # The names that the route matched, not the raw path: another spelling of it must not open anything.
-        variables = request.view_args or {}
-        check_need(gateway.registry, holder.principal, need, variables)
-        check_reach_again(gateway, exchange, holder, variables.get("instance"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quart_trio import QuartTrio
+from werkzeug.routing import Rule
 
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
@@ -43,6 +44,7 @@ class Routing(QuartTrio):
         """Call this after hookgw's own routes were added, and before those of plugins are."""
         self._plugin_routes = PluginRoutes(self)
         self._own_checks = self._count_checks()
+        self._own_rules = {id(rule) for rule in self.url_map.iter_rules()}
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
         self._plugin_routes.contain(added_by, boundary)
@@ -54,6 +56,11 @@ class Routing(QuartTrio):
         # paths do themselves; and the check of lists.
         others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
         return self._count_checks() > self._own_checks or any(others)
+
+    @property
+    def plugin_rules(self) -> list[Rule]:
+        """The rules of the routes that plugins added."""
+        return [rule for rule in self.url_map.iter_rules() if id(rule) not in self._own_rules]
 
     def _count_checks(self) -> int:
         return sum(map(len, self.before_request_funcs.values()))

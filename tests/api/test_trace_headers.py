@@ -47,7 +47,6 @@ async def test_only_those_of_traces(client: httpx.AsyncClient, plugin: Plugin) -
     await client.post("/instance/create", json={"instanceName": "loja1"})
     trace = {"traceparent": "00-a-b-01", "tracestate": "v=1", "baggage": "user=7"}
     given = {**trace, "cookie": "secret", "x-other": "1", "TraceParent-More": "x"}
-    # The fast path and the ordinary one.
     for path in ("/event/emit/loja1", "/event/emit/loja1/call"):
         answer = await client.post(path, json=EVENT, headers=given)
         assert answer.status_code == 202

@@ -1,6 +1,6 @@
 """The fast path of ``/ingest/<instance>/<token>``, which a network may call a thousand times a second.
 
-Like :mod:`hookgw.events.fast_emit`, it bypasses Quart. ``tests/api/routes/test_ingest.py`` tests both paths.
+Like :mod:`hookgw.events.emit`, it bypasses Quart. ``tests/api/routes/test_ingest.py`` tests both paths.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ class Running:
 
     def __init__(self, url: str, scope: trio.CancelScope, done: trio.Event) -> None:
         self.url = url
-        self.port = int(url.rpartition(":")[2])
+        self.port = int(url.rpartition(":")[2].partition("/")[0])
         self.scope = scope
         self.done = done
 

@@ -143,6 +143,7 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
         new = next(name for name in map(str, range(99)) if a.gateway.fleet and a.gateway.fleet.holds(name))
         await a.call("POST", "/instance/create", {"instanceName": new}, status=201)
         await b.call("POST", f"/event/emit/{new}", {"event": "CALL", "data": {}}, status=202)
+        await b.call("POST", f"/event/emit/{new}/call", {"event": "CALL", "data": {}}, status=202)
         made = {}
         for name in (OF_A, OF_B):
             # On the other node, whichever that is. The key that it makes opens both nodes.
