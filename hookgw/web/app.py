@@ -28,9 +28,9 @@ from hookgw.web.cors import CrossOrigin
 from hookgw.web.fleet_questions import FleetQuestions
 from hookgw.web.no_forwarding import forwarding_of
 from hookgw.web.server.body_memory import COPIES, BodyMemory
-from hookgw.web.server.client import REQUEST, client_of
+from hookgw.web.server.client import REQUEST, Client, client_of
 from hookgw.web.server.errors import error_body, shown_path
-from hookgw.web.server.exchange import ActiveRequests, RequestResponse
+from hookgw.web.server.exchange import ActiveRequests, RequestResponse, ServerLimits
 from hookgw.web.server.response_memory import ResponseMemory
 
 if TYPE_CHECKING:
@@ -113,6 +113,9 @@ class Application:
             gateway.metrics.limited,
         )
         self.response_memory = ResponseMemory(server.response_memory, gateway.metrics.limited)
+        self.limits = ServerLimits(
+            self._limit, self._count, self.active, self._memory, self.response_memory, self.quota
+        )
         self._forwarding = forwarding_of(gateway)
         self._questions = FleetQuestions(gateway.views.nodes)
         self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
@@ -133,16 +136,7 @@ class Application:
         base, is_outside = self._base_path, self._read_path(scope)
         path = scope["path"]
         client = client_of(scope, receive, send, has_middleware=has_middleware)
-        exchange = RequestResponse(
-            scope,
-            client,
-            self._limit,
-            self.count,
-            self.active,
-            self._memory,
-            self.response_memory,
-            self.quota,
-        )
+        exchange = RequestResponse(scope, client, self.limits)
         scope[REQUEST] = exchange
         peer = scope["client"]
         self.believe_proxy(exchange)
@@ -163,6 +157,10 @@ class Application:
             return
         for fast_path in self._fast_paths:
             if fast_path.matches(scope):
+                if cross_origin is None and not (exchange.is_forwarded or self._people.header):
+                    # All of the above follows from the head and the connection.
+                    scope[REQUEST] = client
+                    client.again = partial(self._respond_again, self._fast_paths, fast_path, scope, client)
                 await self._run(exchange, partial(fast_path.respond, exchange))
                 return
         await in_task()
@@ -177,6 +175,27 @@ class Application:
             )
         finally:
             await self._forwarding.close_response(exchange)  # noqa: ASYNC102 -- it shields and bounds itself
+
+    def _respond_again(
+        self, fast_paths: tuple[FastPath, ...], fast_path: FastPath, scope: Any, client: Client
+    ) -> Awaitable[None] | None:
+        """Respond to a request with the head of an earlier one on its connection, as then.
+
+        Return ``None`` if that can no longer be.
+
+        Args:
+            fast_paths: as they were then.
+            scope: of the earlier request, as read then.
+        """
+        routing = self._routing
+        if (
+            fast_paths is not self._fast_paths
+            or self.active.is_full
+            or (routing is not None and routing.has_middleware)
+        ):
+            return None
+        exchange = RequestResponse(scope, client, self.limits)
+        return self._run(exchange, partial(fast_path.respond, exchange))
 
     async def _wait_turn(self, scope: Any) -> None:
         """Let one request begin in each round of the event loop, in turn among keys.
@@ -196,6 +215,10 @@ class Application:
             self.beginning.release(asker)
 
     async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
+        if not self._gateway.node.is_shared:
+            await exchange.run(application)
+            return
+        await in_task()  # for the scope of the block
         with self._gateway.node.waiting(exchange.answer_for):
             await exchange.run(application)
 
@@ -320,7 +343,7 @@ class Application:
     def uses_fast_paths(self) -> bool:
         return bool(self._fast_paths)
 
-    def count(self, exchange: RequestResponse, status: int) -> None:
+    def _count(self, exchange: RequestResponse, status: int) -> None:
         self._gateway.metrics.requested(exchange.route or UNMATCHED, status)
 
 

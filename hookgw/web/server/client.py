@@ -18,7 +18,14 @@ _Send = Callable[[Any], Awaitable[None]]
 
 
 class Client(Protocol):
-    """The client's side: a connection, or an object between a connection and the application."""
+    """The client's side: a connection, or an object between a connection and the application.
+
+    Attributes:
+        again: what the application wants to be called instead of itself for the next request, if that has the
+            same head as the present one. It returns ``None`` if the application must be called after all.
+    """
+
+    again: Callable[[], Awaitable[None] | None] | None
 
     @property
     def announced(self) -> int | None:
@@ -64,6 +71,7 @@ def client_of(scope: Any, receive: _Receive, send: _Send, *, has_middleware: boo
 class _Messages:
     def __init__(self, announced: int | None, receive: _Receive, send: _Send) -> None:
         self.announced = announced
+        self.again: Callable[[], Awaitable[None] | None] | None = None
         self.notes: dict[str, Any] = {}
         self._receive = receive
         self._send = send

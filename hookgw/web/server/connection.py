@@ -85,6 +85,7 @@ class ClientConnection:
         self._scope: dict[str, Any] | None = None  # what all requests with its head share
         self.notes: dict[str, Any] = {}
         """See :class:`~hookgw.web.server.client.Client`."""
+        self.again: Callable[[], Awaitable[None] | None] | None = None
         self._has_all = False  # whether the application has all of the body
         self._must_continue = False
         # Of its response:
@@ -151,7 +152,7 @@ class ClientConnection:
                 "headers": head.fields,
                 REQUEST: self,
             }
-            self.notes = {}
+            self.notes, self.again = {}, None
         self._has_all = self._is_started = self._is_finished = self._is_endless = False
         self._must_continue = head.awaits_continue
         self._closes = head.is_last
@@ -161,7 +162,10 @@ class ClientConnection:
         else:
             self._wait_in(self._timeouts.bodies)
         try:
-            await application({**self._scope, "state": {}}, self.receive, self.send)
+            response = None if self.again is None else self.again()
+            if response is None:
+                response = application({**self._scope, "state": {}}, self.receive, self.send)
+            await response
         except (Exception, BaseExceptionGroup) as error:
             ends = (trio.Cancelled, KeyboardInterrupt)
             if isinstance(error, BaseExceptionGroup) and error.split(ends)[1] is None:
@@ -419,7 +423,9 @@ class ClientConnection:
 
     def leave(self) -> None:
         """Stop all timeouts of the connection, because it ended."""
-        self._scope = None  # it has the connection, which would wait for the garbage collector
+        self._scope = self.again = (
+            None  # they have the connection, which would wait for the garbage collector
+        )
         self._wait_in(None)
         self._timeouts.writes.end(self)
 
