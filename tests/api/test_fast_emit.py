@@ -1,5 +1,6 @@
 """The fast path of emits and the ordinary route respond alike, byte for byte."""
 
+import itertools
 import json
 import re
 from collections.abc import AsyncIterator
@@ -287,10 +288,13 @@ async def test_a_head_that_comes_again_opens_nothing_that_was_closed(
 ) -> None:
     async with (
         serving(settings_of(tmp_path / "a", settings), short=short) as (gateway, _, port),
-        await trio.open_tcp_stream("127.0.0.1", port) as stream,
+        await trio.open_tcp_stream("127.0.0.1", port) as one_stream,
+        await trio.open_tcp_stream("127.0.0.1", port) as other_stream,
     ):
+        in_turn = itertools.cycle([one_stream, other_stream])  # all connections share what is known of a head
 
         async def status() -> bytes:
+            stream = next(in_turn)
             await stream.send_all(request(PLAIN, key=OWN_KEY))
             received = bytes(await stream.receive_some())
             assert received.endswith(b"}")
@@ -307,6 +311,28 @@ async def test_a_head_that_comes_again_opens_nothing_that_was_closed(
         await gateway.instances.delete("loja1")
         await gateway.instances.create("loja1", token=OWN_KEY)
         assert [await status(), await status()] == [b"202", b"202"]
+
+
+async def test_what_is_known_of_a_head_is_not_known_of_the_next_client_that_sends_it(
+    tmp_path: Path, settings: Settings
+) -> None:
+    settings = msgspec.structs.replace(
+        settings_of(tmp_path / "a", settings), auth=msgspec.structs.replace(settings.auth, failed_attempts=2)
+    )
+    async with (
+        serving(settings, short=True) as (_, _, port),
+        await trio.open_tcp_stream("127.0.0.1", port) as trusted,
+        await trio.open_tcp_stream("127.0.0.1", port, local_address="127.0.0.9") as guesser,
+    ):
+
+        async def status(stream: trio.SocketStream, key: str) -> bytes:
+            await stream.send_all(request(PLAIN, key=key))
+            return bytes(await stream.receive_some())[9:12]
+
+        assert [await status(trusted, OWN_KEY) for _ in range(3)] == [b"202"] * 3
+        assert [await status(guesser, "wrong") for _ in range(3)] == [b"401", b"401", b"429"]
+        assert [await status(guesser, OWN_KEY) for _ in range(2)] == [b"429"] * 2
+        assert await status(trusted, OWN_KEY) == b"202"
 
 
 @pytest.mark.parametrize(

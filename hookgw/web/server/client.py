@@ -28,8 +28,9 @@ class Client(Protocol):
     def notes(self) -> dict[str, Any]:
         """Facts noted about the head, also by the application.
 
-        A producer sends the same head with each event. Successive requests of a connection with the same head
-        share their notes.
+        A producer sends the same head with each event. Requests with the same head can share their notes, on
+        all connections of a server. So a fact must follow from the head alone, not from who sent it, and must
+        be checked again if it can change: a key can be revoked.
         """
 
     async def receive(self) -> Any:

@@ -35,6 +35,7 @@ from hookgw.kernel.sentences import Sentence
 from hookgw.web.server.client import REQUEST
 from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.web.server.errors import BUG, JSON, error_body
+from hookgw.web.server.known_heads import KnownHeads
 from hookgw.web.server.request_head import CHUNKED, Head, Refused
 from hookgw.web.server.request_reader import RequestReader, State
 from hookgw.web.server.response_head import BODILESS, FIXED, FIXED_OVER_TLS, lines_of, response_head
@@ -68,10 +69,16 @@ _LEFT = {"type": "http.disconnect"}
 class ClientConnection:
     """One client's connection. The caller closes the stream. The wait for the first request starts now."""
 
-    def __init__(self, stream: ClientStream, settings: ServerSettings, timeouts: ClientTimeouts) -> None:
+    def __init__(
+        self,
+        stream: ClientStream,
+        settings: ServerSettings,
+        timeouts: ClientTimeouts,
+        known: KnownHeads | None = None,
+    ) -> None:
         self._stream = stream
         self._timeouts = timeouts
-        self._reader = RequestReader(settings.max_header)
+        self._reader = RequestReader(settings.max_header, known)
         self._fixed = lines_of(FIXED_OVER_TLS if stream.scheme == "https" else FIXED)
         self._wait: Wait | None = None
         self._is_reading = False
@@ -149,7 +156,7 @@ class ClientConnection:
                 "headers": head.fields,
                 REQUEST: self,
             }
-            self.notes = {}
+            self.notes = head.notes
         self._has_all = self._is_started = self._is_finished = self._is_endless = False
         self._must_continue = head.awaits_continue
         self._closes = head.is_last
