@@ -141,7 +141,6 @@ class Application:
             self.response_memory,
             self.quota,
         )
-        scope[REQUEST] = exchange
         peer = scope["client"]
         self.believe_proxy(exchange)
         self._forwarding.admit(exchange)
@@ -167,11 +166,13 @@ class Application:
         if base:
             # As ASGI has it: Quart puts the prefix before the path to which it redirects.
             scope["root_path"], scope["path"] = base, base + path
+        scope[REQUEST] = exchange  # only here: thousands of emits would be cycles, and wait as garbage
         try:
             await self._run(
                 exchange, partial(self.routing.respond_by_route, scope, exchange.receive, exchange.send)
             )
         finally:
+            del scope[REQUEST]
             await self._forwarding.close_response(exchange)  # noqa: ASYNC102 -- it shields and bounds itself
 
     async def _wait_turn(self, scope: Any) -> None:

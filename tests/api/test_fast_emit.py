@@ -1,5 +1,6 @@
 """The fast path of emits and the ordinary route respond alike, byte for byte."""
 
+import gc
 import itertools
 import json
 import re
@@ -13,13 +14,14 @@ import msgspec
 import pytest
 import structlog
 import trio
+import trio.testing
 
 from hookgw import Gateway
 from hookgw.app import create_app, open_gateway
 from hookgw.config import EventsSettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel import Size, StorageUnavailable
 from hookgw.web import AppApplication as Application
-from hookgw.web import FirstHeaders, Routing, serve
+from hookgw.web import FirstHeaders, RequestResponse, Routing, serve
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import PAYLOADS, one
 
@@ -311,6 +313,25 @@ async def test_a_head_that_comes_again_opens_nothing_that_was_closed(
         await gateway.instances.delete("loja1")
         await gateway.instances.create("loja1", token=OWN_KEY)
         assert [await status(), await status()] == [b"202", b"202"]
+
+
+@pytest.mark.parametrize("short", [True, False])
+async def test_a_request_that_was_answered_leaves_no_garbage(
+    short: bool, tmp_path: Path, settings: Settings
+) -> None:
+    """Thousands of emits must not keep their heads and bodies until the garbage collector runs."""
+    async with serving(settings_of(tmp_path / "a", settings), short=short) as (_, _, port):
+        await exchange(port, request(PLAIN, key=OWN_KEY), "")
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                await exchange(port, request(PLAIN, key=OWN_KEY), "")
+            await trio.testing.wait_all_tasks_blocked()
+            kept = [found for found in gc.get_objects() if isinstance(found, RequestResponse)]
+        finally:
+            gc.enable()
+        assert kept == []
 
 
 async def test_what_is_known_of_a_head_is_not_known_of_the_next_client_that_sends_it(
