@@ -28,7 +28,7 @@ from hookgw.web.cors import CrossOrigin
 from hookgw.web.fleet_questions import FleetQuestions
 from hookgw.web.no_forwarding import forwarding_of
 from hookgw.web.server.body_memory import COPIES, BodyMemory
-from hookgw.web.server.client import REQUEST, Client, client_of
+from hookgw.web.server.client import AGAIN, REQUEST, Client, client_of
 from hookgw.web.server.errors import error_body, shown_path
 from hookgw.web.server.exchange import ActiveRequests, RequestResponse, ServerLimits
 from hookgw.web.server.response_memory import ResponseMemory
@@ -120,6 +120,10 @@ class Application:
         self._questions = FleetQuestions(gateway.views.nodes)
         self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
         self._people = ProxyPeople(gateway.settings.auth)
+        # Whether what comes before a fast path depends on nothing but the request's head.
+        self._follows_from_head = not (
+            server.trusted_proxies or server.cors_origins or self._people.header or gateway.node.is_shared
+        )
         self._next_warning = 0.0
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
 
@@ -137,7 +141,6 @@ class Application:
         path = scope["path"]
         client = client_of(scope, receive, send, has_middleware=has_middleware)
         exchange = RequestResponse(scope, client, self.limits)
-        scope[REQUEST] = exchange
         peer = scope["client"]
         self.believe_proxy(exchange)
         self._forwarding.admit(exchange)
@@ -157,10 +160,10 @@ class Application:
             return
         for fast_path in self._fast_paths:
             if fast_path.matches(scope):
-                if cross_origin is None and not (exchange.is_forwarded or self._people.header):
-                    # All of the above follows from the head and the connection.
-                    scope[REQUEST] = client
-                    client.again = partial(self._respond_again, self._fast_paths, fast_path, scope, client)
+                if self._follows_from_head and not (has_middleware or exchange.is_forwarded):
+                    known = {**scope, "state": {}}
+                    del known[REQUEST]
+                    exchange.notes[AGAIN] = partial(self._respond_again, self._fast_paths, fast_path, known)
                 await self._run(exchange, partial(fast_path.respond, exchange))
                 return
         await in_task()
@@ -169,23 +172,23 @@ class Application:
         if base:
             # As ASGI has it: Quart puts the prefix before the path to which it redirects.
             scope["root_path"], scope["path"] = base, base + path
+        scope[REQUEST] = exchange  # only here: thousands of emits would be cycles, and wait as garbage
         try:
             await self._run(
                 exchange, partial(self.routing.respond_by_route, scope, exchange.receive, exchange.send)
             )
         finally:
+            del scope[REQUEST]
             await self._forwarding.close_response(exchange)  # noqa: ASYNC102 -- it shields and bounds itself
 
     def _respond_again(
-        self, fast_paths: tuple[FastPath, ...], fast_path: FastPath, scope: Any, client: Client
+        self, fast_paths: tuple[FastPath, ...], fast_path: FastPath, known: Mapping[str, Any], client: Client
     ) -> Awaitable[None] | None:
-        """Respond to a request with the head of an earlier one on its connection, as then.
-
-        Return ``None`` if that can no longer be.
+        """Respond to a request with a head that was read before; see :data:`~hookgw.web.server.client.Again`.
 
         Args:
-            fast_paths: as they were then.
-            scope: of the earlier request, as read then.
+            fast_paths: those of which ``fast_path`` was chosen.
+            known: the scope of the earlier request.
         """
         routing = self._routing
         if (
@@ -194,7 +197,7 @@ class Application:
             or (routing is not None and routing.has_middleware)
         ):
             return None
-        exchange = RequestResponse(scope, client, self.limits)
+        exchange = RequestResponse({**known, "client": client.address}, client, self.limits)
         return self._run(exchange, partial(fast_path.respond, exchange))
 
     async def _wait_turn(self, scope: Any) -> None:

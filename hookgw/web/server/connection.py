@@ -33,9 +33,10 @@ import trio
 from hookgw.concurrency.light import in_task, let_others_go_on, may_leave_task
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.sentences import Sentence
-from hookgw.web.server.client import REQUEST
+from hookgw.web.server.client import AGAIN, REQUEST, Again
 from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.web.server.errors import BUG, JSON, error_body
+from hookgw.web.server.known_heads import KnownHeads
 from hookgw.web.server.request_head import CHUNKED, Head, Refused
 from hookgw.web.server.request_reader import RequestReader, State
 from hookgw.web.server.response_head import BODILESS, FIXED, FIXED_OVER_TLS, lines_of, response_head
@@ -69,10 +70,16 @@ _LEFT = {"type": "http.disconnect"}
 class ClientConnection:
     """One client's connection. The caller closes the stream. The wait for the first request starts now."""
 
-    def __init__(self, stream: ClientStream, settings: ServerSettings, timeouts: ClientTimeouts) -> None:
+    def __init__(
+        self,
+        stream: ClientStream,
+        settings: ServerSettings,
+        timeouts: ClientTimeouts,
+        known: KnownHeads | None = None,
+    ) -> None:
         self._stream = stream
         self._timeouts = timeouts
-        self._reader = RequestReader(settings.max_header)
+        self._reader = RequestReader(settings.max_header, known)
         self._fixed = lines_of(FIXED_OVER_TLS if stream.scheme == "https" else FIXED)
         self._wait: Wait | None = None
         self._is_reading = False
@@ -82,10 +89,9 @@ class ClientConnection:
         self._is_leaving = False
         # Of the current request:
         self._head: Head
-        self._scope: dict[str, Any] | None = None  # what all requests with its head share
         self.notes: dict[str, Any] = {}
         """See :class:`~hookgw.web.server.client.Client`."""
-        self.again: Callable[[], Awaitable[None] | None] | None = None
+        self.address: Address = None
         self._has_all = False  # whether the application has all of the body
         self._must_continue = False
         # Of its response:
@@ -100,6 +106,7 @@ class ClientConnection:
 
     async def run(self, application: Application, client: Address, server: Address) -> None:
         """Serve requests until the connection must be closed."""
+        self.address = client
         fixed = {
             "type": "http",
             "asgi": _ASGI,
@@ -140,19 +147,7 @@ class ClientConnection:
             await self._read()
 
     async def _serve(self, head: Head, application: Application, fixed: Mapping[str, Any]) -> None:
-        if self._scope is None or head is not self._head:
-            self._head = head
-            self._scope = {
-                **fixed,
-                "method": head.method,
-                "path": head.path,
-                "raw_path": head.raw_path,
-                "query_string": head.query,
-                "http_version": head.version,
-                "headers": head.fields,
-                REQUEST: self,
-            }
-            self.notes, self.again = {}, None
+        self._head, self.notes = head, head.notes
         self._has_all = self._is_started = self._is_finished = self._is_endless = False
         self._must_continue = head.awaits_continue
         self._closes = head.is_last
@@ -162,9 +157,21 @@ class ClientConnection:
         else:
             self._wait_in(self._timeouts.bodies)
         try:
-            response = None if self.again is None else self.again()
+            again: Again | None = self.notes.get(AGAIN)
+            response = None if again is None else again(self)
             if response is None:
-                response = application({**self._scope, "state": {}}, self.receive, self.send)
+                scope = {
+                    **fixed,
+                    "method": head.method,
+                    "path": head.path,
+                    "raw_path": head.raw_path,
+                    "query_string": head.query,
+                    "http_version": head.version,
+                    "headers": head.fields,
+                    "state": {},
+                    REQUEST: self,
+                }
+                response = application(scope, self.receive, self.send)
             await response
         except (Exception, BaseExceptionGroup) as error:
             ends = (trio.Cancelled, KeyboardInterrupt)
