@@ -429,8 +429,9 @@ class RequestResponse:
             self._leave_active()
 
     def _begin(self, status: int) -> None:
-        self._is_started = True
-        self.want_body()  # no longer: but receive() also notices that the client leaves
+        self._is_started = self._is_wanted = True
+        if self._wanted is not None:
+            self._wanted.set()  # no longer: but receive() also notices that the client leaves
         self._report_status(self, status)
         if not self.is_read:
             self._memory.release(self, self._instance)  # the rest of the body is read and dropped

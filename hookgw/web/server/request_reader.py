@@ -214,6 +214,18 @@ class RequestReader:
         self._let_go()
         return part
 
+    def whole_body(self) -> bytes | None:
+        """Take the rest of a body with a length, or of none, if all of it has arrived; ``None`` if not."""
+        if self.state is not State.LENGTH:
+            return b"" if self.state is State.COMPLETE else None
+        end = self._at + self._rest
+        if len(self._data) < end:
+            return None
+        body = self._data[self._at : end]
+        self._at, self._rest, self.state = end, 0, State.COMPLETE
+        self._let_go()
+        return body
+
     def _take(self) -> bytes:
         part = self._data[self._at : self._at + self._rest]
         self._at += len(part)
