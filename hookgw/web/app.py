@@ -198,7 +198,7 @@ class Application:
         ):
             return None
         exchange = RequestResponse({**known, "client": client.address}, client, self.limits)
-        return self._run(exchange, partial(fast_path.respond, exchange))
+        return exchange.run(partial(fast_path.respond, exchange))
 
     async def _wait_turn(self, scope: Any) -> None:
         """Let one request begin in each round of the event loop, in turn among keys.
