@@ -321,13 +321,14 @@ class ClientConnection:
             await self._write(held)
 
     def _begin(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
-        self._is_started, self._must_continue = True, False
+        self._must_continue = False
         self._closes = self._closes or self._timeouts.is_closing
         head = self._head
         self._held, self._unsent, self._is_chunked = response_head(
             status, headers, self._fixed, is_http_1_1=head.version == "1.1", closes=self._closes
         )
         self._has_body = head.method != "HEAD" and status not in BODILESS
+        self._is_started = True  # last: a head that is not valid leaves room for an error
 
     async def _send_part(self, body: bytes, *, is_last: bool) -> None:
         before, after, self._held = self._held, b"", b""

@@ -10,7 +10,14 @@ import trio
 from hookgw import Unavailable
 from hookgw.auth import RequestQuota
 from hookgw.kernel import TooManyRequests
-from hookgw.web import ActiveRequests, BodyMemory, RequestResponse, ResponseMemory, client_of
+from hookgw.web import (
+    ActiveRequests,
+    BodyMemory,
+    RequestResponse,
+    ResponseMemory,
+    ServerLimits,
+    client_of,
+)
 
 RESPONSES = ResponseMemory(2**20, lambda _: None)
 BODY = b"x" * 10_000
