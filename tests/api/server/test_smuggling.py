@@ -103,7 +103,7 @@ async def seen(app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPat
     def note(exchange: RequestResponse, _status: int) -> None:
         queries.append(exchange.scope["query_string"].decode())
 
-    monkeypatch.setattr(app, "count", note)
+    monkeypatch.setattr(app, "limits", app.limits._replace(report_status=note))
     return queries
 
 
