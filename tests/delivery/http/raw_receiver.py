@@ -145,6 +145,11 @@ def dialer(*, connect_timeout: float = 5) -> Dialer:
 _hubs = WeakKeyDictionary[LaneTransport, Hub]()
 
 
+def hub_of(lane: LaneTransport) -> Hub:
+    """Return the hub of a transport that :func:`transport` made; of any other, one that does not run."""
+    return _hubs.get(lane, NO_HUB)
+
+
 @asynccontextmanager
 async def transport(
     *,
@@ -178,4 +183,4 @@ async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, secon
     target = server.target()
     head = RequestHead(target, {"content-type": "application/json"}).render(len(body))
     exchange = lane.exchange(target, head, body, deadline=trio.current_time() + seconds)
-    return await _hubs.get(lane, NO_HUB).steps.go(exchange)
+    return await hub_of(lane).steps.go(exchange)
