@@ -9,7 +9,7 @@ from hookgw.delivery import DeliveryError, LaneTransport, RequestHead, Response,
 from tests.delivery.http.raw_receiver import BODY, OK, Peer, Server, hub_of, serving, transport
 from tests.support.hub import choice
 
-LARGE = b"x" * 20_000_000
+LARGE = b"x" * 8_000_000
 
 
 async def exchange(
