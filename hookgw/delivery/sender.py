@@ -334,6 +334,7 @@ class DeliverySender:
         """
         started_at, wall = trio.current_time(), self._clock.wall()
         event, timestamp = delivery.event, int(wall)
+        transport.started_at = started_at
         # Not that of the event: the name of a global webhook is the operator's.
         transport.looks_up_for = template.registration.instance
         if not template.is_http:

@@ -8,7 +8,7 @@ by :meth:`EmitEndpoint.respond`. If plugins add request hooks, which are Quart's
 from __future__ import annotations
 
 from collections.abc import AsyncIterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import trio
@@ -24,7 +24,7 @@ from hookgw.kernel.json_text import is_same_json
 from hookgw.records.api_keys import Right
 from hookgw.records.events import Event
 from hookgw.web.auth import authorize
-from hookgw.web.body import NDJSON, content_type, parse_in_turns, read_body
+from hookgw.web.body import NDJSON, check_key_again, content_type, parse_in_turns, read_body
 from hookgw.web.first_headers import FirstHeaders
 from hookgw.web.needs import Need, Scope
 from hookgw.web.responses import Backlog
@@ -43,10 +43,32 @@ EMIT_STATUS = 202
 _encode = Encoder().encode
 TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 """The headers of the W3C's Trace Context and Baggage, which plugins may see."""
-_HEADERS = "headers"
-"""The note about a head that has its headers."""
+_ASKED = "emit"
+"""The note about a head that has its :class:`_Asked`."""
 _SHORT = 4096
 """Bytes of an event that is read in less than 0.1 ms, whatever is in it."""
+
+
+class _Asked(NamedTuple):
+    """What the head of an emit says, beside its path.
+
+    Attributes:
+        key: the ``Idempotency-Key``.
+        lines: whether the body is NDJSON.
+    """
+
+    headers: FirstHeaders
+    key: str | None
+    by_message: bool
+    lines: bool
+
+
+def _read_head(scope: Any) -> _Asked:
+    """Raise ``Invalid`` or ``UnsupportedContentType`` for an invalid query or content type, in this order."""
+    query, headers = scope["query_string"], FirstHeaders(scope["headers"])
+    by_message = bool(query) and _asks_for_dedupe(query)
+    lines = content_type(headers, JSON, NDJSON) == NDJSON
+    return _Asked(headers, headers.get("idempotency-key"), by_message, lines)
 
 
 class EmitEndpoint:
@@ -100,22 +122,21 @@ class EmitEndpoint:
         gateway, notes = self._gateway, exchange.notes
         if exchange.holder is None:  # Quart checks the key before plugins' hooks see the request
             await authorize(gateway, exchange, EMIT_NEED, {"instance": instance})
-        headers = notes.get(_HEADERS) or notes.setdefault(_HEADERS, FirstHeaders(exchange.scope["headers"]))
         if gateway.instances.find(instance) is None:
             await gateway.refresh.catch_up()  # another node may have made it a moment ago
-        gateway.instances.get(instance)  # 404 comes before any error of the body
-        query: bytes = exchange.scope["query_string"]
-        by_message = bool(query) and _asks_for_dedupe(query)
-        lines = content_type(headers, JSON, NDJSON) == NDJSON
+            check_key_again(exchange)
+            gateway.instances.get(instance)  # 404 comes before any error of the body
+        asked: _Asked = notes.get(_ASKED) or notes.setdefault(_ASKED, _read_head(exchange.scope))
+        headers, lines = asked.headers, asked.lines
         body = await read_body(headers, chunks, self._limit, exchange)
         reader = EventReader(
             instance,
             gateway.catalog,
             now=gateway.clock.wall(),
-            key=headers.get("idempotency-key"),
+            key=asked.key,
             limits=self._limits,
             kind=kind,
-            by_message=by_message,
+            by_message=asked.by_message,
             schemas=gateway.events.schemas,
         )
         # A short event is read at once: it need not wait for its turn behind the work of other requests.
@@ -135,7 +156,7 @@ class EmitEndpoint:
             duplicates=len(receipt.fresh) - accepted,
             ids=[event.id for event in batch.events],
             backlog=Backlog(*gateway.backlog.of_instance(instance)),
-            warnings=[*batch.warnings, *receipt.warnings] or UNSET,
+            warnings=[*batch.warnings, *receipt.warnings] if batch.warnings or receipt.warnings else UNSET,
         )
         return _encode(emitted)
 

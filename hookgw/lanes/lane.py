@@ -52,7 +52,7 @@ partition (:mod:`hookgw.lanes.chat_order`). If so, it drops its head from memory
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -228,7 +228,7 @@ class Lane:
 
     def offer(self, delivery: Delivery) -> None:
         self._backlog += 1
-        if self._queue.is_behind_barrier(delivery):
+        if self._queue.barrier is not None and self._queue.is_behind_barrier(delivery):
             return
         self._is_drained = False
         self._queue.offer(delivery)
@@ -430,7 +430,8 @@ class Lane:
         self._state = LaneState.IDLE
         if self._queue.barrier is None:
             self._backlog = 0
-        self._stop_listening()
+        if self._late is not None:
+            self._stop_listening()
         self._is_drained = True
         if self._order is not None:
             self._order.advanced()
@@ -550,7 +551,7 @@ class Lane:
                 if self._late is not None:
                     await self._look(self._late)
                 if self._late is None:
-                    await self._try_in_turn(delivery)
+                    await (self._try if self._attempt_limit is None else self._try_in_turn)(delivery)
                 elif self._late.attempt is not None:
                     await self._settle_late(delivery, self._late.plan, self._late.attempt)
                 else:
@@ -767,7 +768,7 @@ class Lane:
         await self._services.outbox.wait_settle_capacity()
         if self._settling:
             await self._wait_until_settled()
-        if self._must_refresh or self._must_stop or self._is_answered_late:
+        if self._must_refresh or self._must_stop or (self._late is not None and self._is_answered_late):
             return
         registration = self._services.registration(self._registration_id)
         if registration is None or not registration.enabled:
@@ -790,7 +791,8 @@ class Lane:
                 reason = expiry_reason(plan.policy, self._memory.outcome)
                 await self._finish(delivery, registration, DeliveryState.DEAD, reason)
                 return
-        if rates := rates_of(plan, delivery.event.instance, self._services):
+        rates = rates_of(plan, delivery.event.instance, self._services)
+        if rates:
             waited, self._has_waited_for = self._has_waited_for, None
             opens_at, slowest = max(
                 ((rate.opens_at(has_waited=rate is waited), rate) for rate in rates), key=itemgetter(0)
@@ -805,7 +807,7 @@ class Lane:
         if self._reported_waiting:
             await self._show(LaneState.DELIVERING)
         self._state = LaneState.DELIVERING
-        await self._attempt(delivery, plan)
+        await self._attempt(delivery, plan, rates)
 
     async def _wait_until_settled(self) -> None:
         """Wait until the last attempt is on disk, or a flag is set, if others might take the lane over."""
@@ -818,7 +820,9 @@ class Lane:
             await self._services.outbox.wait_settled(settling)
         self._wake = None
 
-    async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:  # noqa: C901 -- one step a time
+    async def _attempt(  # noqa: C901 -- one step a time
+        self, delivery: Delivery, plan: DeliveryPlan, rates: Sequence[RateLimit]
+    ) -> None:
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
         # A head that was tried, and listens for a late response, had its turn.
         if self._late is None and self._order and not self._order.may_begin(self, delivery.position):
@@ -865,14 +869,13 @@ class Lane:
             pools.give_back(transport)
             delivery.next_at = self._services.clock.steady() + LEASE_WAIT
             return
-        rates = rates_of(plan, holder, self._services)
         if rates and not take_all(rates, self._services.clock.steady()):
             pools.give_back(transport)  # another lane was faster
             return
-        self._stop_listening()
+        if self._late is not None:
+            self._stop_listening()
         self._must_redirect = False
         self._in_flight = self._is_sending = True
-        started_at = trio.current_time()
         try:
             try:
                 result = await sender.send(
@@ -886,7 +889,7 @@ class Lane:
                 )
             except (trio.Cancelled, BaseExceptionGroup):
                 if self._is_cut_off:
-                    self._settle_cut_off(delivery, plan, number, started_at, body)
+                    self._settle_cut_off(delivery, plan, number, transport.started_at, body)
                 raise
             finally:
                 self._is_sending = False
@@ -919,8 +922,12 @@ class Lane:
 
     def _is_outdated(self, registration: Registration) -> bool:
         """Return whether the preparations for the head are out of date."""
-        is_changed = self._must_refresh or self._must_stop or self._registration() is not registration
-        return is_changed or self._is_answered_late
+        return (
+            self._must_refresh
+            or self._must_stop
+            or self._services.registration(self._registration_id) is not registration
+            or (self._late is not None and self._late.has_status)
+        )
 
     @property
     def _is_answered_late(self) -> bool:
@@ -1023,7 +1030,7 @@ class Lane:
             decision = self._memory.decide(delivery, plan.policy, result, now)
         pending = decision.state is DeliveryState.PENDING
         self._memory.note(attempt, is_pending=pending)
-        if not pending:
+        if not pending and self._late is not None:
             self._stop_listening()
         settlement = Settlement(
             seq=delivery.seq,

@@ -147,9 +147,7 @@ class LaneQueue:
 
         The lane does not see one behind the barrier: it reads all of them when there is no barrier any more.
         """
-        if self.is_behind_barrier(delivery):
-            return
-        if self.behind:  # it comes after deliveries that are only on disk
+        if self.behind or self.is_behind_barrier(delivery):  # it comes after deliveries that are only on disk
             return
         event = delivery.event
         charge = min(OVERHEAD + 3 * len(event.data_json), self._shares.total // 4)

@@ -53,21 +53,25 @@ class DeliveryMonitor:
             await self._hooks.notify(
                 "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
             )
-        await self._judge(attempt, delivery, registration)
+        if self._changes_failures(attempt, registration):
+            await self._judge(attempt, delivery, registration)
 
     async def answered_late(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         # No second attempt: metrics and plugins heard of it at its deadline.
         logger.info("attempt answered late", **_ids(delivery), attempt=attempt.number, status=attempt.status)
-        await self._judge(attempt, delivery, registration)
+        if self._changes_failures(attempt, registration):
+            await self._judge(attempt, delivery, registration)
+
+    def _changes_failures(self, attempt: Attempt, registration: Registration) -> bool:
+        """Return whether an attempt may begin or end a period of failure: nearly none does."""
+        return (
+            attempt.outcome is not Outcome.DELIVERED
+            or self._operational.any_lane_fails
+            or self._auto_disable.is_failing(registration)
+        )
 
     async def _judge(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         """Note that an attempt begins or ends a period of failure."""
-        if (
-            attempt.outcome is Outcome.DELIVERED
-            and not self._operational.any_lane_fails
-            and not self._auto_disable.is_failing(registration)
-        ):
-            return  # nearly every attempt: it ends nothing
         current = self._registry.registration(registration.id)
         if current is not None and current.has_target_of(registration):
             # Otherwise the outcome is the former target's. It must not disable the new one, or count for it.

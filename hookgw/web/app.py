@@ -28,9 +28,9 @@ from hookgw.web.cors import CrossOrigin
 from hookgw.web.fleet_questions import FleetQuestions
 from hookgw.web.no_forwarding import forwarding_of
 from hookgw.web.server.body_memory import COPIES, BodyMemory
-from hookgw.web.server.client import REQUEST, client_of
+from hookgw.web.server.client import AGAIN, REQUEST, Client, client_of
 from hookgw.web.server.errors import error_body, shown_path
-from hookgw.web.server.exchange import ActiveRequests, RequestResponse
+from hookgw.web.server.exchange import ActiveRequests, RequestResponse, ServerLimits
 from hookgw.web.server.response_memory import ResponseMemory
 
 if TYPE_CHECKING:
@@ -113,10 +113,17 @@ class Application:
             gateway.metrics.limited,
         )
         self.response_memory = ResponseMemory(server.response_memory, gateway.metrics.limited)
+        self.limits = ServerLimits(
+            self._limit, self._count, self.active, self._memory, self.response_memory, self.quota
+        )
         self._forwarding = forwarding_of(gateway)
         self._questions = FleetQuestions(gateway.views.nodes)
         self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
         self._people = ProxyPeople(gateway.settings.auth)
+        # Whether what comes before a fast path depends on nothing but the request's head.
+        self._follows_from_head = not (
+            server.trusted_proxies or server.cors_origins or self._people.header or gateway.node.is_shared
+        )
         self._next_warning = 0.0
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
 
@@ -133,17 +140,7 @@ class Application:
         base, is_outside = self._base_path, self._read_path(scope)
         path = scope["path"]
         client = client_of(scope, receive, send, has_middleware=has_middleware)
-        exchange = RequestResponse(
-            scope,
-            client,
-            self._limit,
-            self.count,
-            self.active,
-            self._memory,
-            self.response_memory,
-            self.quota,
-        )
-        scope[REQUEST] = exchange
+        exchange = RequestResponse(scope, client, self.limits)
         peer = scope["client"]
         self.believe_proxy(exchange)
         self._forwarding.admit(exchange)
@@ -163,6 +160,10 @@ class Application:
             return
         for fast_path in self._fast_paths:
             if fast_path.matches(scope):
+                if self._follows_from_head and not (has_middleware or exchange.is_forwarded):
+                    known = {**scope, "state": {}}
+                    del known[REQUEST]
+                    exchange.notes[AGAIN] = partial(self._respond_again, self._fast_paths, fast_path, known)
                 await self._run(exchange, partial(fast_path.respond, exchange))
                 return
         await in_task()
@@ -171,12 +172,33 @@ class Application:
         if base:
             # As ASGI has it: Quart puts the prefix before the path to which it redirects.
             scope["root_path"], scope["path"] = base, base + path
+        scope[REQUEST] = exchange  # only here: thousands of emits would be cycles, and wait as garbage
         try:
             await self._run(
                 exchange, partial(self.routing.respond_by_route, scope, exchange.receive, exchange.send)
             )
         finally:
+            del scope[REQUEST]
             await self._forwarding.close_response(exchange)  # noqa: ASYNC102 -- it shields and bounds itself
+
+    def _respond_again(
+        self, fast_paths: tuple[FastPath, ...], fast_path: FastPath, known: Mapping[str, Any], client: Client
+    ) -> Awaitable[None] | None:
+        """Respond to a request with a head that was read before; see :data:`~hookgw.web.server.client.Again`.
+
+        Args:
+            fast_paths: those of which ``fast_path`` was chosen.
+            known: the scope of the earlier request.
+        """
+        routing = self._routing
+        if (
+            fast_paths is not self._fast_paths
+            or self.active.is_full
+            or (routing is not None and routing.has_middleware)
+        ):
+            return None
+        exchange = RequestResponse({**known, "client": client.address}, client, self.limits)
+        return exchange.run(partial(fast_path.respond, exchange))
 
     async def _wait_turn(self, scope: Any) -> None:
         """Let one request begin in each round of the event loop, in turn among keys.
@@ -196,6 +218,10 @@ class Application:
             self.beginning.release(asker)
 
     async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
+        if not self._gateway.node.is_shared:
+            await exchange.run(application)
+            return
+        await in_task()  # for the scope of the block
         with self._gateway.node.waiting(exchange.answer_for):
             await exchange.run(application)
 
@@ -320,7 +346,7 @@ class Application:
     def uses_fast_paths(self) -> bool:
         return bool(self._fast_paths)
 
-    def count(self, exchange: RequestResponse, status: int) -> None:
+    def _count(self, exchange: RequestResponse, status: int) -> None:
         self._gateway.metrics.requested(exchange.route or UNMATCHED, status)
 
 

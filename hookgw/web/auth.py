@@ -32,6 +32,8 @@ _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authoriz
 """By their lengths. WAHA's clients send the second."""
 _KEY = "key"
 """The note that holds the API key in a head, and the key's holder."""
+_ALLOWED = "allowed"
+"""The note that holds who was found to meet the needs of the route in a head."""
 VIA = "hookgw.via"
 """Where the scope of a request that hookgw makes itself says for what, for the audit."""
 VERIFY_PATH = "/verify-creds"
@@ -74,9 +76,14 @@ async def authorize(
     """
     if gateway.node.is_shared:
         await learn_key(gateway, exchange)
-    holder = authenticate(gateway, exchange)
-    check_need(gateway.registry, holder.principal, need, variables)
-    check_reach_again(gateway, exchange, holder, variables.get("instance"))
+    holder, notes = authenticate(gateway, exchange), exchange.notes
+    if notes.get(_ALLOWED) is not holder:
+        principal = holder.principal
+        check_need(gateway.registry, principal, need, variables)
+        if principal.is_global or principal.reach.is_everything:
+            notes[_ALLOWED] = holder  # whatever becomes of the instance
+        else:
+            check_reach_again(gateway, exchange, holder, variables.get("instance"))
     return holder
 
 

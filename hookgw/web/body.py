@@ -87,8 +87,7 @@ async def read_body(  # noqa: C901 -- reads once from top to bottom
     if chunks is None:
         # Nearly every body of an emit has arrived together with its head.
         body = exchange.body_nowait() if decoder is None else None
-        if body is not None:  # as long as it was announced
-            check_key_again(exchange)
+        if body is not None:  # as long as it was announced; and nothing has waited for it
             return body
         chunks = exchange.chunks()
     parts: list[bytes] = []

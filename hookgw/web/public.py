@@ -34,6 +34,7 @@ from hookgw.web.server.connection import *
 from hookgw.web.server.connection_limits import *
 from hookgw.web.server.errors import *
 from hookgw.web.server.exchange import *
+from hookgw.web.server.known_heads import *
 from hookgw.web.server.listeners import *
 from hookgw.web.server.request_head import *
 from hookgw.web.server.request_reader import *

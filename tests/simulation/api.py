@@ -106,8 +106,8 @@ class Api:
     def __init__(self, world: World, app: Application, chance: random.Random) -> None:
         self._world = world
         self._chance = chance
-        self._count = app.count
-        app.count = self._note_response  # type: ignore[method-assign]
+        self._count = app.limits.report_status
+        app.limits = app.limits._replace(report_status=self._note_response)
         self._server = Server(app, world.scenario.settings.server, None, world.gateway.hub)
         self._serving: trio.Nursery
         self._idle: list[_Connection] = []

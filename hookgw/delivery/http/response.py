@@ -121,11 +121,16 @@ class ResponseParser:
         # The last response, and its bytes if it came in one piece and was small.
         self._last: Response | None = None
         self._last_bytes = b""
+        self._size = -1
         self.begin()
 
     def begin(self, *, bodiless: bool = False) -> None:
         """Reset the state for the next response, which ends with its head if the request was ``bodiless``."""
         self._bodiless = bodiless
+        self.reusable = self.started = False
+        self.status = 0
+        if self._size == 0:  # nothing was parsed since the last reset: the last response was the same again
+            return
         self._body: list[bytes] = []
         self._body_end = BodyEnd.UNKNOWN
         self._body_size = 0
@@ -142,9 +147,6 @@ class ResponseParser:
         self._size = 0
         self._status_line: re.Match[bytes] | None = None  # of the head in _pending, once it is complete
         self._tail = b""
-        self.reusable = False
-        self.started = False
-        self.status = 0
 
     def feed(self, data: bytes) -> bool:
         """Parse more bytes, at least one. Return whether the response is over, complete or cut at a limit.

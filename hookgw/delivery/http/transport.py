@@ -55,7 +55,7 @@ MAX_ANSWER = 64 * 2**10
 _DECODED_AT_ONCE = 2**20
 
 REPEAT_WITHIN = 1.0
-"""Seconds from sending within which the end of a used connection means that it was idle for too long. Later,
+"""Seconds from the start within which the end of a used connection means that it was idle for too long. Later,
 the receiver has had time to begin the work, and may have died of it."""
 
 
@@ -80,6 +80,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         awaits_response: whether the connection is open for a late response; see :meth:`receive_late`.
         looks_up_for: the instance whose share of lookups is used; empty for the operator's own names.
         tls: as given; set it before the first exchange.
+        started_at: when its owner began the last attempt, by ``trio.current_time()``.
         ended_at: when the last exchange ended, by ``trio.current_time()``.
     """
 
@@ -108,7 +109,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self._connection: OutgoingConnection | None = None
         self._busy = False
         self.awaits_response = False
-        self.ended_at = 0.0
+        self.started_at = self.ended_at = 0.0
         # Made on first use: a lane never needs it, and there are thousands of lanes.
         self._turn: trio.Lock | None = None
         self._phase = Phase.CONNECT
@@ -171,12 +172,11 @@ class LaneTransport(httpx.AsyncBaseTransport):
                 and started_at < connection.opened_at + self._connection_age
                 and await connection.is_quiet()
             ):
-                sent_at = trio.current_time()
                 try:
                     return await self._converse(connection, request, deadline, started_at)
                 except (SendFailed, ResponseFailed, TlsFailed) as failure:
                     # A byte of a response means that the receiver may have processed the request.
-                    if connection.parser.started or trio.current_time() - sent_at >= REPEAT_WITHIN:
+                    if connection.parser.started or trio.current_time() - started_at >= REPEAT_WITHIN:
                         raise
                     first = failure
             self.close_nowait()

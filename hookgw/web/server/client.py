@@ -13,12 +13,20 @@ REQUEST = "hookgw.request"
 """The one key of hookgw's in a request's scope. The server puts its :class:`Client` there, which middleware
 passes on, and the application the :class:`~hookgw.web.server.exchange.RequestResponse` in its place."""
 
+AGAIN = "again"
+"""The note about a head that has an :data:`Again`."""
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[Any], Awaitable[None]]
 
 
 class Client(Protocol):
-    """The client's side: a connection, or an object between a connection and the application."""
+    """The client's side: a connection, or an object between a connection and the application.
+
+    Attributes:
+        address: of the client, as in a request's scope; ``None`` if it is not known here.
+    """
+
+    address: tuple[str, int] | None
 
     @property
     def announced(self) -> int | None:
@@ -28,8 +36,9 @@ class Client(Protocol):
     def notes(self) -> dict[str, Any]:
         """Facts noted about the head, also by the application.
 
-        A producer sends the same head with each event. Successive requests of a connection with the same head
-        share their notes.
+        A producer sends the same head with each event. Requests with the same head can share their notes, on
+        all connections of a server. So a fact must follow from the head alone, not from who sent it, and must
+        be checked again if it can change: a key can be revoked.
         """
 
     async def receive(self) -> Any:
@@ -48,6 +57,11 @@ class Client(Protocol):
         """Send a whole response, as two calls of :meth:`send` would."""
 
 
+Again = Callable[[Client], Awaitable[None] | None]
+"""What the application wants to be called instead of itself for further requests with a head. It returns
+``None`` if the application must be called after all."""
+
+
 def client_of(scope: Any, receive: _Receive, send: _Send, *, has_middleware: bool = False) -> Client:
     """Return the client's side of a request (ASGI).
 
@@ -64,6 +78,7 @@ def client_of(scope: Any, receive: _Receive, send: _Send, *, has_middleware: boo
 class _Messages:
     def __init__(self, announced: int | None, receive: _Receive, send: _Send) -> None:
         self.announced = announced
+        self.address: tuple[str, int] | None = None
         self.notes: dict[str, Any] = {}
         self._receive = receive
         self._send = send

@@ -33,9 +33,10 @@ import trio
 from hookgw.concurrency.light import in_task, let_others_go_on, may_leave_task
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.sentences import Sentence
-from hookgw.web.server.client import REQUEST
+from hookgw.web.server.client import AGAIN, REQUEST, Again
 from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.web.server.errors import BUG, JSON, error_body
+from hookgw.web.server.known_heads import KnownHeads
 from hookgw.web.server.request_head import CHUNKED, Head, Refused
 from hookgw.web.server.request_reader import RequestReader, State
 from hookgw.web.server.response_head import BODILESS, FIXED, FIXED_OVER_TLS, lines_of, response_head
@@ -69,10 +70,16 @@ _LEFT = {"type": "http.disconnect"}
 class ClientConnection:
     """One client's connection. The caller closes the stream. The wait for the first request starts now."""
 
-    def __init__(self, stream: ClientStream, settings: ServerSettings, timeouts: ClientTimeouts) -> None:
+    def __init__(
+        self,
+        stream: ClientStream,
+        settings: ServerSettings,
+        timeouts: ClientTimeouts,
+        known: KnownHeads | None = None,
+    ) -> None:
         self._stream = stream
         self._timeouts = timeouts
-        self._reader = RequestReader(settings.max_header)
+        self._reader = RequestReader(settings.max_header, known)
         self._fixed = lines_of(FIXED_OVER_TLS if stream.scheme == "https" else FIXED)
         self._wait: Wait | None = None
         self._is_reading = False
@@ -82,9 +89,9 @@ class ClientConnection:
         self._is_leaving = False
         # Of the current request:
         self._head: Head
-        self._scope: dict[str, Any] | None = None  # what all requests with its head share
         self.notes: dict[str, Any] = {}
         """See :class:`~hookgw.web.server.client.Client`."""
+        self.address: Address = None
         self._has_all = False  # whether the application has all of the body
         self._must_continue = False
         # Of its response:
@@ -99,6 +106,7 @@ class ClientConnection:
 
     async def run(self, application: Application, client: Address, server: Address) -> None:
         """Serve requests until the connection must be closed."""
+        self.address = client
         fixed = {
             "type": "http",
             "asgi": _ASGI,
@@ -139,29 +147,29 @@ class ClientConnection:
             await self._read()
 
     async def _serve(self, head: Head, application: Application, fixed: Mapping[str, Any]) -> None:
-        if self._scope is None or head is not self._head:
-            self._head = head
-            self._scope = {
-                **fixed,
-                "method": head.method,
-                "path": head.path,
-                "raw_path": head.raw_path,
-                "query_string": head.query,
-                "http_version": head.version,
-                "headers": head.fields,
-                REQUEST: self,
-            }
-            self.notes = {}
+        self._head, self.notes = head, head.notes
         self._has_all = self._is_started = self._is_finished = self._is_endless = False
         self._must_continue = head.awaits_continue
         self._closes = head.is_last
         self._held = b""
-        if self._reader.has_whole_body:
-            self._wait_in(None)
-        else:
-            self._wait_in(self._timeouts.bodies)
+        self._wait_in(None if self._reader.has_whole_body else self._timeouts.bodies)
         try:
-            await application({**self._scope, "state": {}}, self.receive, self.send)
+            again: Again | None = self.notes.get(AGAIN)
+            response = None if again is None else again(self)
+            if response is None:
+                scope = {
+                    **fixed,
+                    "method": head.method,
+                    "path": head.path,
+                    "raw_path": head.raw_path,
+                    "query_string": head.query,
+                    "http_version": head.version,
+                    "headers": head.fields,
+                    "state": {},
+                    REQUEST: self,
+                }
+                response = application(scope, self.receive, self.send)
+            await response
         except (Exception, BaseExceptionGroup) as error:
             ends = (trio.Cancelled, KeyboardInterrupt)
             if isinstance(error, BaseExceptionGroup) and error.split(ends)[1] is None:
@@ -209,11 +217,11 @@ class ClientConnection:
         return _LEFT
 
     def receive_nowait(self) -> bytes | None:
-        reader = self._reader
-        if self._has_all or not reader.has_whole_body:
+        if self._has_all:
             return None
-        self._has_all = True
-        return reader.part() if reader.is_within_body else b""
+        body = self._reader.whole_body()
+        self._has_all = body is not None
+        return body
 
     def is_there(self) -> bool:
         """Return whether the client has not ended its side of the connection, as far as is known."""
@@ -284,33 +292,43 @@ class ClientConnection:
             await self._send_part(message.get("body", b""), is_last=not message.get("more_body", False))
 
     async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        await self._start(status, headers)
-        await self._send_part(body, is_last=True)
-
-    async def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         headers = tuple(headers)
-        # If the client still waits for "100 Continue", it sends nothing now, and must not be asked any more.
-        waits, self._must_continue = self._must_continue and not self._reader.has_unread, False
+        if self._reader.state is State.COMPLETE and len(body) <= JOINED:
+            self._begin(status, headers)
+            self._is_finished = True
+            await self._write(self._held + body if self._has_body else self._held)
+            self._held = b""
+        else:
+            await self._start(status, headers)
+            await self._send_part(body, is_last=True)
+
+    async def _start(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         if self._reader.is_within_body:
+            # If the client still waits for "100 Continue", it sends nothing now.
+            waits = self._must_continue and not self._reader.has_unread
             left = self._reader.length_left
             if not waits and left is not None and left <= MOST_UNWANTED:
                 await self._discard_body()
             if self._reader.state is not State.COMPLETE:
                 self._closes = True
                 self._wait_in(None)  # the rest may take as long as it likes: it is discarded
-        self._closes = self._closes or self._timeouts.is_closing
-        is_http_1_1 = self._head.version == "1.1"
-        head = response_head(status, headers, self._fixed, is_http_1_1=is_http_1_1, closes=self._closes)
-        self._is_started = True
-        self._held, self._unsent, self._is_chunked = head
-        self._has_body = self._head.method != "HEAD" and status not in BODILESS
-        if self._unsent is None:
-            self._is_endless = any(value.startswith(_EVENTS) for _, value in headers)
-        if self._is_endless and self._reader.state is State.ENDED:
-            self._left.set()
+        self._begin(status, headers)
         if self._unsent is None:  # a stream, whose first part may take long
+            self._is_endless = any(value.startswith(_EVENTS) for _, value in headers)
+            if self._is_endless and self._reader.state is State.ENDED:
+                self._left.set()
             held, self._held = self._held, b""
             await self._write(held)
+
+    def _begin(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+        self._must_continue = False
+        self._closes = self._closes or self._timeouts.is_closing
+        head = self._head
+        self._held, self._unsent, self._is_chunked = response_head(
+            status, headers, self._fixed, is_http_1_1=head.version == "1.1", closes=self._closes
+        )
+        self._has_body = head.method != "HEAD" and status not in BODILESS
+        self._is_started = True  # last: a head that is not valid leaves room for an error
 
     async def _send_part(self, body: bytes, *, is_last: bool) -> None:
         before, after, self._held = self._held, b"", b""
@@ -337,8 +355,9 @@ class ClientConnection:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     async def _write(self, data: bytes) -> None:
+        # Two tasks of an application may write: one asks for the body while the other responds.
+        sent = 0
         try:
-            sent = 0
             if not self._sending.locked():
                 sent = self._stream.send_nowait(data)
                 if sent == len(data):
@@ -347,14 +366,14 @@ class ClientConnection:
             await in_task()
             # Shielded, so that a cancelled application leaves no half-written part. It has a deadline.
             with trio.CancelScope(shield=True):
-                # Two tasks of an application may write: one asks for the body while the other responds.
                 async with self._sending:
                     await self._stream.send_all(memoryview(data)[sent:])
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             # The application learns it from receive(), which now ends.
             self.abort()
         finally:
-            self._timeouts.writes.end(self)
+            if sent < len(data):
+                self._timeouts.writes.end(self)
 
     async def _refuse(self, refusal: Refused, *, is_head: bool) -> None:
         await self._answer(refusal.status, refusal.message, is_head=is_head)
@@ -419,7 +438,9 @@ class ClientConnection:
 
     def leave(self) -> None:
         """Stop all timeouts of the connection, because it ended."""
-        self._scope = None  # it has the connection, which would wait for the garbage collector
+        self._scope = self.again = (
+            None  # they have the connection, which would wait for the garbage collector
+        )
         self._wait_in(None)
         self._timeouts.writes.end(self)
 

@@ -7,7 +7,7 @@ client has read it. The request counts among those in progress, and its status a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
@@ -54,16 +54,46 @@ class ActiveRequests:
         self._count -= 1
 
 
-class RequestResponse:
-    """One request and its response.
+class ServerLimits(NamedTuple):
+    """What all exchanges of a server share.
 
-    Args:
-        limit: the most bytes of a body; reading more raises.
-        report_status: called with this object and the status of the response.
-        active: counts the request once its body is complete.
+    Attributes:
+        body: the most bytes of a body; reading more raises.
+        report_status: called with an exchange and the status of its response.
+        active: counts requests once their bodies are complete.
     """
 
-    # Of the class, because an emit needs none of them.
+    body: int
+    report_status: Callable[[RequestResponse, int], None]
+    active: ActiveRequests
+    memory: BodyMemory
+    responses: ResponseMemory
+    quota: RequestQuota
+
+
+class RequestResponse:
+    """One request and its response."""
+
+    # Of the class, because an emit needs few of them.
+    extra: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers for the response, besides those of the application."""
+    route: str | None = None
+    """The template of its route, for metrics."""
+    holder: KeyHolder | None = None
+    """Of the caller's key or session; ``None`` before one is known, and on open paths."""
+    check_key: Callable[[], None] | None = None
+    """Raises ``Unauthorized`` if the caller's key is no longer valid, and ``ForeignKey`` if it no longer reaches
+    the instance in the path; ``None`` on open paths."""
+    whole_body: bytes | None = None
+    """The body, if it was read before the route: Quart gives a body once."""
+    is_forwarded = False
+    """Whether another node has forwarded it, and authenticated it before."""
+    is_question = False
+    """Whether another node asks this one; see ``AllNodes``."""
+    forward_to_owner: Callable[[str], Awaitable[Response | None]] | None = None
+    """In a fleet, forwards it if another node has an instance, and returns that node's response."""
+    is_read = False
+    """Whether all of the body has been received."""
     is_static = False
     """Whether the bytes of the response are in memory once for all requests: they count nothing."""
     named: tuple[str, ...] = ()
@@ -74,64 +104,29 @@ class RequestResponse:
     _may_be_refused = False
     _is_waiting = False
     _refused_as: Callable[[TooManyRequests], HookgwError] | None = None
+    _instance: str | None = None
+    _is_in_quota = False
+    _is_counted = False
+    _is_exempt = False
+    _is_wanted = False
+    _wanted: trio.Event | None = None
+    _received = 0
+    _is_started = False
+    _is_finished = False
+    _is_answered = False
+    _refusal: HookgwError | None = None
+    _holders = 1
+    _at_end: Callable[[], None] | None = None
 
-    def __init__(
-        self,
-        scope: Any,
-        client: Client,
-        limit: int,
-        report_status: Callable[[RequestResponse, int], None],
-        active: ActiveRequests,
-        memory: BodyMemory,
-        responses: ResponseMemory,
-        quota: RequestQuota,
-    ) -> None:
+    def __init__(self, scope: Any, client: Client, server: ServerLimits) -> None:
         self.scope = scope
-        self.extra: tuple[tuple[bytes, bytes], ...] = ()
-        """Headers for the response, besides those of the application."""
-        self.route: str | None = None
-        """The template of its route, for metrics."""
-        self.holder: KeyHolder | None = None
-        """Of the caller's key or session; ``None`` before one is known, and on open paths."""
-        self.check_key: Callable[[], None] | None = None
-        """Raises ``Unauthorized`` if the caller's key is no longer valid, and ``ForeignKey`` if it no longer
-        reaches the instance in the path; ``None`` on open paths."""
-        self.whole_body: bytes | None = None
-        """The body, if it was read before the route: Quart gives a body once."""
-        self.is_forwarded = False
-        """Whether another node has forwarded it, and authenticated it before."""
-        self.is_question = False
-        """Whether another node asks this one; see ``AllNodes``."""
-        self.forward_to_owner: Callable[[str], Awaitable[Response | None]] | None = None
-        """In a fleet, forwards it if another node has an instance, and returns that node's response."""
-        self.is_read = False
-        """Whether all of the body has been received."""
         self._client = client
-        self._limit = limit
-        self._report_status = report_status
-        self._active = active
-        self._memory = memory
-        self._responses = responses
-        self._quota = quota
-        self._instance: str | None = None
-        self._is_in_quota = False
-        self._is_counted = False
-        self._is_exempt = False
+        self._limit, self._report_status, self._active, self._memory, self._responses, self._quota = server
         self.notes = client.notes
         """What was noted about the head; see :class:`~hookgw.web.server.client.Client`."""
-        self.announced = client.announced
+        self.announced = announced = client.announced
         """The announced bytes of the body; ``None`` for a chunked body."""
-        self._has_body = self.announced != 0
-        self._is_wanted = False
-        self._wanted: trio.Event | None = None
-        self._is_large = self.announced is None or self.announced > SMALL
-        self._received = 0
-        self._is_started = False
-        self._is_finished = False
-        self._is_answered = False
-        self._refusal: HookgwError | None = None
-        self._holders = 1
-        self._at_end: Callable[[], None] | None = None
+        self._is_large = announced is None or announced > SMALL
 
     def count_for(
         self, instance: str, refused_as: Callable[[TooManyRequests], HookgwError] | None = None
@@ -259,9 +254,12 @@ class RequestResponse:
                 self._at_end()
             if self._room:
                 self._hold(0)
-            self._leave_active()
+            if self._is_counted:
+                self._leave_active()
+            self._is_exempt = True
             self._let_go()
-            self._refusal = None  # its traceback leads back here, and to the body
+            if self._refusal is not None:
+                self._refusal = None  # its traceback leads back here, and to the body
 
     def hand_over(self) -> Callable[[], None]:
         """Keep counting the request and its body for work that goes on after the response.
@@ -279,7 +277,7 @@ class RequestResponse:
 
     async def receive(self) -> Any:
         """Return the next message: a part of the body, or the end of a finished exchange (ASGI)."""
-        if self._has_body and not self._received:
+        if self.announced != 0 and not self._received:
             await in_task()
             # Quart's other task authenticates the request first: the body then counts for the key's instance.
             await trio.lowlevel.checkpoint()
@@ -431,8 +429,9 @@ class RequestResponse:
             self._leave_active()
 
     def _begin(self, status: int) -> None:
-        self._is_started = True
-        self.want_body()  # no longer: but receive() also notices that the client leaves
+        self._is_started = self._is_wanted = True
+        if self._wanted is not None:
+            self._wanted.set()  # no longer: but receive() also notices that the client leaves
         self._report_status(self, status)
         if not self.is_read:
             self._memory.release(self, self._instance)  # the rest of the body is read and dropped

@@ -12,7 +12,7 @@ two spaces in the first line, and chunks in HTTP/1.0; and what it accepts change
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import httptools
@@ -97,6 +97,7 @@ class Head(NamedTuple):
         length: the bytes of the body, or :data:`CHUNKED`.
         is_last: whether the client sends no request after this one.
         awaits_continue: whether the client sends the body only after ``100 Continue``.
+        notes: facts noted about the head; see :class:`~hookgw.web.server.client.Client`.
     """
 
     method: str
@@ -108,6 +109,7 @@ class Head(NamedTuple):
     length: int
     is_last: bool
     awaits_continue: bool
+    notes: dict[str, Any]
 
 
 class _Fields:
@@ -170,6 +172,7 @@ def read_head(head: bytes) -> Head:  # noqa: C901 -- reads once from top to bott
         length=_length(lengths, codings, version),
         is_last=version == "1.0" or _has(connection, b"close"),
         awaits_continue=version == "1.1" and _has(expect, b"100-continue"),
+        notes={},
     )
 
 

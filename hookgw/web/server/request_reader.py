@@ -37,7 +37,8 @@ from enum import Enum, auto
 
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.units import Size
-from hookgw.web.server.request_head import CHUNKED, Head, Refused, check_begun, check_trailers, read_head
+from hookgw.web.server.known_heads import KnownHeads
+from hookgw.web.server.request_head import CHUNKED, Head, Refused, check_begun, check_trailers
 
 _END_OF_HEAD = b"\r\n\r\n"
 _END_OF_LINE = b"\r\n"
@@ -52,8 +53,6 @@ _SHORT_SIZES = {
     for line in (f"{size:x}", f"{size:X}", f"{size:02x}", f"{size:02X}")
 }
 """The sizes of short chunks by their lines. A look-up takes a third of the time of reading the digits."""
-_LONGEST_KNOWN = 2048
-"""Bytes of a head that is kept for comparison with the next one."""
 _BAD_CHUNK = Sentence(
     "http.chunk",
     "Each chunk must begin with a line of its size in plain hexadecimal digits, and end with CR LF "
@@ -86,17 +85,21 @@ _BODY = (State.LENGTH, State.CHUNK_LINE, State.CHUNK, State.CHUNK_END, State.TRA
 
 
 class RequestReader:
-    """Reads the requests of one connection. ``max_head`` also limits trailers, in bytes."""
+    """Reads the requests of one connection.
 
-    def __init__(self, max_head: int) -> None:
+    Args:
+        max_head: the most bytes of a head, and of trailers.
+        known: the heads that the server knows; ``None`` for none of other connections.
+    """
+
+    def __init__(self, max_head: int, known: KnownHeads | None = None) -> None:
         self._max_head = max_head
+        self._known = KnownHeads() if known is None else known
         self._data = b""
         self._at = 0
         self._rest = 0  # bytes of the body, or of the chunk, that are still to come
         self._extensions = 0  # bytes of the body's chunk extensions so far
         self._has_skipped = False
-        self._known = b""
-        self._known_head: Head | None = None
         self.state = State.IDLE
         self.refusal: Refused | None = None
         """Why the connection is refused."""
@@ -147,17 +150,11 @@ class RequestReader:
         Raises:
             Refused: it breaks a rule.
         """
-        head = None
-        # A producer sends the same head with each event: it needs only be compared.
-        if self._known_head is not None and self._data.startswith(self._known, self._at):
-            self._at += len(self._known)
-            head = self._known_head
-        else:
-            try:
-                head = self._read_head()
-            except Refused as refusal:
-                self.refuse(refusal)
-                raise
+        try:
+            head = self._read_head()
+        except Refused as refusal:
+            self.refuse(refusal)
+            raise
         if head is None:
             return None
         self._has_skipped = False
@@ -186,9 +183,7 @@ class RequestReader:
                 ),
             )
         if end > 3:
-            given = data[at:end]
-            head = read_head(given)
-            self._known, self._known_head = (given, head) if len(given) <= _LONGEST_KNOWN else (b"", None)
+            head = self._known.read(data[at:end])
             self._at = end
             return head
         if at < len(data):
@@ -218,6 +213,18 @@ class RequestReader:
             self.state = State.COMPLETE
         self._let_go()
         return part
+
+    def whole_body(self) -> bytes | None:
+        """Take the rest of a body with a length, or of none, if all of it has arrived; ``None`` if not."""
+        if self.state is not State.LENGTH:
+            return b"" if self.state is State.COMPLETE else None
+        end = self._at + self._rest
+        if len(self._data) < end:
+            return None
+        body = self._data[self._at : end]
+        self._at, self._rest, self.state = end, 0, State.COMPLETE
+        self._let_go()
+        return body
 
     def _take(self) -> bytes:
         part = self._data[self._at : self._at + self._rest]

@@ -24,6 +24,7 @@ FIXED_OVER_TLS = (*FIXED, (b"strict-transport-security", b"max-age=31536000"))
 
 _FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]++: ?[\t -~\x80-\xff]*+\r\n)*+")
 _OF_CONNECTION = (b"connection", b"transfer-encoding")
+_FEW = 2
 _NO_STORE = (b"cache-control", b"no-store")
 _NO_STORE_LINE = b"%b: %b\r\n" % _NO_STORE
 
@@ -52,6 +53,20 @@ def response_head(
     Raises:
         ValueError: a name or a value has bytes that no header may have.
     """
+    given = tuple(headers)
+    # Many responses of a second differ in nothing but their bodies. Those with more headers may have secrets.
+    render = _known_head if len(given) <= _FEW else _render_head
+    return render(status, given, fixed, is_http_1_1, closes, int(time.time()))
+
+
+def _render_head(
+    status: int,
+    headers: tuple[tuple[bytes, bytes], ...],
+    fixed: bytes,
+    is_http_1_1: bool,
+    closes: bool,
+    now: int,
+) -> ResponseHead:
     lines: list[bytes] = []
     length: int | None = 0 if status in BODILESS else None
     is_stored = False
@@ -77,11 +92,14 @@ def response_head(
             b"" if is_stored else _NO_STORE_LINE,
             b"transfer-encoding: chunked\r\n" if is_chunked else b"",
             b"connection: close\r\n" if closes else b"",
-            _date(int(time.time())),
+            _date(now),
         ),
         length,
         is_chunked,
     )
+
+
+_known_head = lru_cache(maxsize=256)(_render_head)
 
 
 def response_fields(

@@ -17,6 +17,7 @@ from hookgw.web.server.certificates import Certificates
 from hookgw.web.server.client_timeouts import ClientTimeouts
 from hookgw.web.server.connection import Address, Application, ClientConnection
 from hookgw.web.server.connection_limits import ConnectionLimits
+from hookgw.web.server.known_heads import KnownHeads
 from hookgw.web.server.listeners import open_listeners, url_of
 from hookgw.web.server.streams import ClientStream, TlsStream
 
@@ -77,6 +78,7 @@ class Server:
         self._certificates = certificates
         self._timeouts = ClientTimeouts(settings)
         self._limits = ConnectionLimits(settings, self._timeouts)
+        self._known_heads = KnownHeads()
         self._stopping = trio.Event()
         self._emptied = trio.Event()
 
@@ -96,7 +98,7 @@ class Server:
     async def _serve(self, accepted: trio.SocketStream) -> None:
         client, server = address_of(accepted.socket.getpeername()), address_of(accepted.socket.getsockname())
         stream = self._stream(accepted)
-        connection = ClientConnection(stream, self._settings, self._timeouts)
+        connection = ClientConnection(stream, self._settings, self._timeouts, self._known_heads)
         try:
             # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
             peer = client[0] if client is not None else None

@@ -76,7 +76,7 @@ async def test_enabling_with_a_backfill(
     await hookgw_receiver.wait_for(3)
     assert hookgw_receiver.ids == ["e1", "e2", "e3"]
     response = await client.patch(f"/webhook/set/{disabled}", json=body)
-    assert (response.status_code, response.json()["response"]["message"][0][:13]) == (400, "backfill goes")
+    assert (response.status_code, response.json()["response"]["message"][0][:14]) == (400, "backfill needs")
 
 
 async def test_a_backfill_of_a_disabled_webhook_and_none_to_end(

@@ -10,7 +10,14 @@ import trio
 from hookgw import Unavailable
 from hookgw.auth import RequestQuota
 from hookgw.kernel import TooManyRequests
-from hookgw.web import ActiveRequests, BodyMemory, RequestResponse, ResponseMemory, client_of
+from hookgw.web import (
+    ActiveRequests,
+    BodyMemory,
+    RequestResponse,
+    ResponseMemory,
+    ServerLimits,
+    client_of,
+)
 
 RESPONSES = ResponseMemory(2**20, lambda _: None)
 BODY = b"x" * 10_000
@@ -34,12 +41,7 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
     exchange = RequestResponse(
         scope,
         client_of(scope, receive, send),
-        2**20,
-        lambda *_: None,
-        ActiveRequests(9),
-        memory,
-        RESPONSES,
-        quota,
+        ServerLimits(2**20, lambda *_: None, ActiveRequests(9), memory, RESPONSES, quota),
     )
     exchange.count_for("shop")
     release = exchange.hand_over()
@@ -78,12 +80,9 @@ async def test_an_answer_for_the_application_comes_first_and_once() -> None:
     exchange = RequestResponse(
         scope,
         client,
-        2**20,
-        lambda _, status: counted.append(status),
-        ActiveRequests(9),
-        memory,
-        RESPONSES,
-        quota,
+        ServerLimits(
+            2**20, lambda _, status: counted.append(status), ActiveRequests(9), memory, RESPONSES, quota
+        ),
     )
 
     async def application() -> None:
@@ -122,7 +121,9 @@ async def test_a_refused_body_is_free_without_a_garbage_collection() -> None:
 
     quota, memory = RequestQuota(1, lambda _: None), BodyMemory(2**20, 2**20, lambda _: None)
     client, active = client_of(scope, receive, send), ActiveRequests(9)
-    exchange: Any = RequestResponse(scope, client, 1, lambda *_: None, active, memory, RESPONSES, quota)
+    exchange: Any = RequestResponse(
+        scope, client, ServerLimits(1, lambda *_: None, active, memory, RESPONSES, quota)
+    )
 
     gc.disable()
     try:
