@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from trio.testing import MockClock
 
+from hookgw.concurrency import Hub
 from hookgw.config import everything_in
 from hookgw.kernel import Schema
 from hookgw.manual.markdown import BrokenLink
@@ -28,6 +29,7 @@ from hookgw.web.openapi import routes
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.compiled_templates import KeptTemplates
 from tests.support.first_party_modules import FirstPartyModules
+from tests.support.hub import choice
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 
 # A busy machine makes any test slow, so Hypothesis must not fail one for its time.
@@ -43,6 +45,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--few-cases-of", action="append", default=[], metavar="FOLDER", help="the same for tests of a folder"
     )
+    parser.addoption(
+        "--hub", choices=("on", "off"), default="on", help="off: without the hub, and without light steps"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    choice.is_on = config.getoption("--hub") == "on"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -174,6 +183,15 @@ def _documents_built_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routes, "build_document", known)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _hub() -> Iterator[None]:
+    """With ``--hub=off``, no gateway of this process has a hub."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not choice.is_on:
+            patch.setattr("hookgw.app.open.Hub", lambda **_: Hub(is_on=False))
         yield
 
 

@@ -128,8 +128,11 @@ class Hub:
         """Watch a connected socket until :meth:`Readable.close`."""
         readable = Readable(self, fileno)
         if self._epoll is not None:
+            try:
+                self._epoll.register(fileno, _EDGES)
+            except OSError:  # the user's epolls watch as many as they may: epoll(7), max_user_watches
+                return Readable(NO_HUB, fileno)
             self._sockets[fileno] = readable
-            self._epoll.register(fileno, _EDGES)
         return readable
 
     def forget(self, fileno: int) -> None:

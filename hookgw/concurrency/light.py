@@ -46,9 +46,11 @@ MOST_STEPS = 256
 
 _IN_TASK = object()
 _LATER = object()
-_WAITED = object()
 _CHECKPOINT = type(next(trio.lowlevel.cancel_shielded_checkpoint().__await__()))
 """What a checkpoint asks of Trio: nothing that depends on the task."""
+_TRIO_WAIT = type(next(wait_task_rescheduled(lambda _: Abort.SUCCEEDED).__await__()))
+"""What any other wait asks of Trio."""
+_NEEDS_TASK = "A light step waited for more than a Waiter: call in_task() before."
 
 
 class _Running(threading.local):
@@ -135,8 +137,9 @@ class LightTask:
             except StopIteration as end:
                 return end.value
             finally:
-                _running.light = None
-            value = error = after = None
+                _running.light = value = error = after = (
+                    None  # an error must not keep this frame, which has it
+                )
             try:
                 if not isinstance(trap, Waiter):
                     value = yield trap
@@ -146,12 +149,15 @@ class LightTask:
                     after = yield from self._leave_task(trap)
                     if type(after) is _CHECKPOINT:
                         value = yield after
+                    elif isinstance(after, Waiter):
+                        yield from after._wait_in_task()  # noqa: SLF001 -- the two are one mechanism
             except BaseException as raised:  # noqa: BLE001 -- it is the coroutine's
                 error = raised
-            if after is _WAITED:
-                error = RuntimeError("A light step waited for more than a Waiter: call in_task() before.")
-            elif isinstance(after, outcome.Value | outcome.Error):
-                return after.unwrap()
+            if isinstance(after, outcome.Value | outcome.Error):
+                try:
+                    return after.unwrap()
+                finally:
+                    del after
 
     def _leave_task(self, waiter: Waiter) -> Generator[Any, Any, Any]:
         """Go on in light steps; return what they left to the task."""
@@ -182,24 +188,27 @@ class LightTask:
             _running.light = self
             try:
                 trap = self._coroutine.send(None)
+                while type(trap) is _TRIO_WAIT:
+                    # It waits as the task that makes the steps. As Trio does at a cancellation, take it out of
+                    # the place where it waits. The error must pass its cancel scopes here: they are that
+                    # task's, too.
+                    trap.abort_func(_no_cancellation)
+                    trap = self._coroutine.throw(RuntimeError(_NEEDS_TASK))
             except StopIteration as end:
                 self._after = outcome.Value(end.value)
             except BaseException as error:  # noqa: BLE001 -- the task raises it
                 self._after = outcome.Error(error)
             else:
                 if isinstance(trap, Waiter):
-                    self._wait_for(trap)
-                    return
-                if trap is _LATER:
+                    if not self._is_recalled:
+                        self._wait_for(trap)
+                        return
+                    self._after = trap  # this step has cancelled its own task, which must not wait
+                elif trap is _LATER:
                     self.steps.add(self)
                     return
-                if type(trap) is _CHECKPOINT:
+                elif type(trap) is _CHECKPOINT:
                     self._after = trap
-                elif trap is not _IN_TASK:
-                    # It waits as the task that makes the steps. As Trio does at a cancellation, take it out
-                    # of the place where it waits.
-                    trap.abort_func(_no_cancellation)
-                    self._after = _WAITED
             finally:
                 _running.light = None
         reschedule(self._task)
@@ -213,7 +222,8 @@ class LightSteps:
 
     def __init__(self) -> None:
         self._line: deque[LightTask] = deque()
-        self._task: Task | None = None
+        self._task: Task | None = None  # while it waits
+        self._are_made = False
         self.are_running = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -243,7 +253,8 @@ class LightSteps:
             light.step()
             return
         self._line.append(light)
-        self._wake()
+        if not self._are_made:
+            self._wake()
 
     def _wake(self) -> None:
         task, self._task = self._task, None
@@ -251,13 +262,16 @@ class LightSteps:
             reschedule(task)
 
     def make_after(self, wake: Callable[[], None]) -> None:
-        """Call a function that wakes several, and make their steps at once: no other task has to."""
-        task, self._task = self._task, None
+        """Call a function that wakes several, and make their steps at once: no other task has to.
+
+        Not within a light step.
+        """
+        self._are_made = True
         try:
             wake()
             self._make()
         finally:
-            self._task = task
+            self._are_made = False
             if self._line:
                 self._wake()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from hookgw.concurrency.clock import *
 from hookgw.concurrency.free_memory import *
+from hookgw.concurrency.hub import NO_HUB as NO_HUB
 from hookgw.concurrency.hub import Hub as Hub
+from hookgw.concurrency.light import MOST_STEPS as MOST_STEPS
 from hookgw.concurrency.light import LightSteps as LightSteps
 from hookgw.concurrency.light import Waiter as Waiter
 from hookgw.concurrency.light import in_task as in_task

@@ -17,6 +17,7 @@ from hookgw.web import AppApplication as Application
 from hookgw.web import serve
 from tests.api.server.wire import Running
 from tests.support.contract import Contract
+from tests.support.hub import running_hub
 from tests.support.postgres import PostgresServer
 
 KEY = "the-global-key"
@@ -105,7 +106,8 @@ async def server(
 
     async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
         with scope:
-            await serve(app, server_settings, task_status=task_status)
+            async with running_hub() as hub:
+                await serve(app, server_settings, hub=hub, task_status=task_status)
         done.set()
 
     (url,) = await nursery.start(run)
@@ -124,7 +126,8 @@ async def open_client(
 
     async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
         with serving:
-            await serve(app, settings, task_status=task_status)
+            async with running_hub() as hub:
+                await serve(app, settings, hub=hub, task_status=task_status)
 
     (url,) = await nursery.start(run)
     hooks = {"response": [Contract(app).check]}

@@ -10,7 +10,14 @@ import msgspec
 import trio
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome, Registration
-from hookgw.concurrency import Clock, LightSteps, TaskFailed, virtual_clock
+from hookgw.concurrency import (
+    Clock,
+    LightSteps,
+    TaskFailed,
+    in_task,
+    let_others_go_on,
+    virtual_clock,
+)
 from hookgw.config import DeliverySettings
 from hookgw.delivery import (
     AttemptResult,
@@ -28,6 +35,7 @@ from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
 from hookgw.lanes import Dispatcher, EveryLane, Fetches, HeldShards, LaneServices, MemoryClaim, TagRates
 from hookgw.records import LaneStatistics, Page, Position, Settlement, ShardEpoch, registration_of
 from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
+from tests.support.hub import running_steps
 
 URL = "http://127.0.0.1:9/hook"
 NEW_URL = "http://127.0.0.2:9/hook"
@@ -168,6 +176,7 @@ class FakeOutbox:
             len(found) > limit,
             sizes[0] if sizes else 0,
         )
+        await in_task()
         await self.may_read.wait()
         return page
 
@@ -180,6 +189,7 @@ class FakeOutbox:
 
     async def wait_settled(self, number: int) -> None:
         while number > len(self.settlements) - len(self._unwritten):
+            await in_task()
             await self._settling.park()
 
     def _write(self) -> None:
@@ -200,6 +210,7 @@ class FakeOutbox:
 
     async def wait_settle_capacity(self) -> None:
         if not self.may_settle.is_set():  # no checkpoint while there is room
+            await in_task()
             await self.may_settle.wait()
 
     async def flush(self) -> None:
@@ -269,7 +280,7 @@ class FakeSender:
         self.most_in_flight = 0
 
     async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None:
-        await trio.lowlevel.checkpoint()
+        await let_others_go_on()
         script = self.script[event.id]
         if script and isinstance(script[0], PluginFailed):
             raise cast("PluginFailed", script.pop(0))
@@ -300,7 +311,11 @@ class FakeSender:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            await trio.sleep(self.takes)
+            if self.takes:
+                await in_task()
+                await trio.sleep(self.takes)
+            else:
+                await let_others_go_on()
         finally:
             self.in_flight -= 1
         script = self.script[event]
@@ -416,11 +431,13 @@ class World:
         self.fetches = Fetches(BEGAN)
         self.tag_rates = TagRates()
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
+        self._steps: LightSteps | None = None
 
     @property
     def services(self) -> LaneServices:
+        self._steps = self._steps or running_steps()
         return LaneServices(
-            steps=LightSteps(),
+            steps=self._steps,
             outbox=self.outbox,
             registration=self.registrations.get,
             sender=self.sender,

@@ -54,7 +54,7 @@ class Outcome(msgspec.Struct):
     days: float
 
 
-def run_seed(seed: int) -> Outcome:
+def run_seed(seed: int, *, hub: bool = True) -> Outcome:
     # Not by chance within the run, where it would depend on the runs before, and cost more.
     gc.disable()
     parent = MEMORY if os.path.isdir(MEMORY) else None  # noqa: PTH112
@@ -65,7 +65,7 @@ def run_seed(seed: int) -> Outcome:
         signal.signal(number, _end_endless)
         signal.setitimer(timer, longest)
     try:
-        simulate(seed, folder, history)
+        simulate(seed, folder, history, hub=hub)
         violations = broken_promises(history)
     except Exception as error:  # noqa: BLE001 -- a fault of the gateway that ended its run
         if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C in the middle of Trio's own code
@@ -140,20 +140,21 @@ def _innermost(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)[-6:])
 
 
-def _run_briefly(seed: int) -> tuple[int, list[Violation], float, float]:
-    outcome = run_seed(seed)
+def _run_briefly(seed: int, *, hub: bool) -> tuple[int, list[Violation], float, float]:
+    outcome = run_seed(seed, hub=hub)
     return seed, outcome.violations, outcome.seconds, outcome.days
 
 
 def run_seeds(
-    seeds: Sequence[int], workers: int
+    seeds: Sequence[int], workers: int, *, hub: bool = True
 ) -> Generator[tuple[int, list[Violation], float, float], None, None]:
     """Run seeds in processes. Yield each, in order: what it broke, its CPU seconds and simulated days."""
+    run = functools.partial(_run_briefly, hub=hub)
     if workers == 1:
-        yield from map(_run_briefly, seeds)
+        yield from map(run, seeds)
         return
     with get_context("fork").Pool(workers, _ignore_interrupts) as pool:
-        yield from pool.imap(_run_briefly, seeds, chunksize=2)
+        yield from pool.imap(run, seeds, chunksize=2)
 
 
 def _ignore_interrupts() -> None:
@@ -162,11 +163,12 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def report(violations: Sequence[Violation], seed: int) -> str:
+def report(violations: Sequence[Violation], seed: int, *, hub: bool = True) -> str:
     """Return what a seed broke, with the command that repeats it."""
     found = [f"seed {seed}: {one.rule}: {one.message}" for one in violations[:5]]
     more = [f"and {len(violations) - 5} more"] if len(violations) > 5 else []
-    return "\n".join([*found, *more, f"Repeat it: nox -s simulate -- --seed {seed} --trace"])
+    options = "--trace" if hub else "--trace --hub off"
+    return "\n".join([*found, *more, f"Repeat it: nox -s simulate -- --seed {seed} {options}"])
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -182,26 +184,30 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", action="store_true", help="end with the first seed that breaks a promise")
     parser.add_argument("--minutes", type=float, default=None, help="end after so long")
     parser.add_argument("--failures", type=Path, default=None, help="append what seeds break to this file")
+    parser.add_argument(
+        "--hub", choices=("on", "off"), default="on", help="off: each socket is waited for by its own task"
+    )
     given = parser.parse_args(arguments)
+    hub = given.hub == "on"
     if given.trace:
-        outcome = run_seed(given.seed or 1)
+        outcome = run_seed(given.seed or 1, hub=hub)
         names = frozenset[str]().union(*(one.names for one in outcome.violations))
         chosen = set(names) if names and not given.full else None
         sys.stdout.write(outcome.history.trace(chosen))
         if outcome.violations:
-            print(report(outcome.violations, outcome.seed))
+            print(report(outcome.violations, outcome.seed, hub=hub))
         return 1 if outcome.violations else 0
     first = 1 if given.seed is None else given.seed
     runs = given.runs
     if runs is None:
         runs = ENDLESS if given.minutes else 1 if given.seed is not None else 2000
     summary = Summary(first)
-    seeds = run_seeds(range(first, first + runs), min(given.workers, runs))
+    seeds = run_seeds(range(first, first + runs), min(given.workers, runs), hub=hub)
     try:
         for seed, violations, took, lasted in seeds:
             summary.add(took, lasted, is_failed=bool(violations))
             if violations:
-                text = report(violations, seed)
+                text = report(violations, seed, hub=hub)
                 print(text, flush=True)
                 if given.failures:
                     with given.failures.open("a", encoding="utf-8") as file:

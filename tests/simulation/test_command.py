@@ -15,7 +15,7 @@ from tests.simulation.history import History
 def broken_seeds(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     broken: set[int] = set()
 
-    def simulate(seed: int, folder: Path, history: History) -> None:
+    def simulate(seed: int, folder: Path, history: History, *, hub: bool = True) -> None:
         assert not list(folder.iterdir())
         if seed in broken:
             raise RuntimeError("a fault of the gateway")
@@ -80,7 +80,7 @@ def test_it_ends_after_some_minutes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_interrupt_ends_it_with_the_summary(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def simulate(seed: int, folder: Path, history: History) -> None:
+    def simulate(seed: int, folder: Path, history: History, *, hub: bool = True) -> None:
         if seed == 4:
             raise BaseExceptionGroup("of a nursery", [KeyboardInterrupt()])
 

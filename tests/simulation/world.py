@@ -78,10 +78,12 @@ class World:
         seed: decides everything.
         folder: an empty one.
         history: gets the records.
+        hub: whether one epoll watches all sockets.
     """
 
-    def __init__(self, seed: int, folder: Path, history: History) -> None:
+    def __init__(self, seed: int, folder: Path, history: History, *, hub: bool = True) -> None:
         self.seed = seed
+        self._hub = hub
         self.scenario: Scenario = scenario_of(seed, folder / "1")
         self.history = history
         self.clock = SimulatedClock()
@@ -318,6 +320,7 @@ class World:
                     hooks=self._hooks(calm=is_last),
                     resolve=line.resolve,
                     connect=line.connect,
+                    hub=self._hub,
                     threads=disk,
                     prepare=lambda gateway: apps.append(create_app(gateway)) if has_api else None,
                 ) as gateway,
@@ -581,18 +584,19 @@ class World:
             yield Row(seq, self.alias(event), name, state, position, attempts, reason or "")
 
 
-def simulate(seed: int, folder: Path, history: History) -> None:
+def simulate(seed: int, folder: Path, history: History, *, hub: bool = True) -> None:
     """Run a seed.
 
     Args:
         seed: any number.
         folder: an empty one, on a fast file system.
         history: gets what happens.
+        hub: whether one epoll watches all sockets.
 
     Raises:
         Exception: a fault of the gateway has ended it, or the simulator has one.
     """
-    world = World(seed, folder, history)
+    world = World(seed, folder, history, hub=hub)
     chance = world.chance("ids")
     random.seed(seed)
     hookgw.records.events.random_ids.seed(seed)

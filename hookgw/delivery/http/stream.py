@@ -112,6 +112,7 @@ class PlainStream:
             # recv first would cost a system call for nothing.
             await self._readable.wait()
             if self._is_interrupted:
+                self._readable.note_more()  # what came meanwhile is read after resume_nowait()
                 raise trio.ClosedResourceError
             try:
                 received = self._sock.recv(READ_SIZE)

@@ -5,9 +5,11 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from weakref import WeakKeyDictionary
 
 import trio
 
+from hookgw.concurrency import NO_HUB, Hub
 from hookgw.delivery import USUAL_TLS_CONTEXTS as USUAL_CONTEXTS
 from hookgw.delivery import (
     AddressGuard,
@@ -20,6 +22,7 @@ from hookgw.delivery import (
 )
 from hookgw.kernel import Target, parse_target
 from hookgw.records import TlsIdentity
+from tests.support.hub import running_hub
 
 BODY = b'{"event":"MESSAGES_UPSERT"}'
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -139,6 +142,14 @@ def dialer(*, connect_timeout: float = 5) -> Dialer:
     return Dialer(AddressGuard(["127.0.0.0/8", "::1"]), connect_timeout=connect_timeout)
 
 
+_hubs = WeakKeyDictionary[LaneTransport, Hub]()
+
+
+def hub_of(lane: LaneTransport) -> Hub:
+    """Return the hub of a transport that :func:`transport` made; of any other, one that does not run."""
+    return _hubs.get(lane, NO_HUB)
+
+
 @asynccontextmanager
 async def transport(
     *,
@@ -151,14 +162,16 @@ async def transport(
 ) -> AsyncIterator[LaneTransport]:
     """A transport that may reach this machine; ``watched`` uses one timer for all deadlines."""
     deadlines = Deadlines() if watched else None
-    lane = make(
-        dialer(connect_timeout=connect_timeout),
-        max_answer=max_answer,
-        ssl_context=trust,
-        tls=tls,
-        deadlines=deadlines,
-    )
-    async with trio.open_nursery() as nursery:
+    async with running_hub() as hub, trio.open_nursery() as nursery:
+        lane = make(
+            dialer(connect_timeout=connect_timeout),
+            max_answer=max_answer,
+            ssl_context=trust,
+            tls=tls,
+            deadlines=deadlines,
+            hub=hub,
+        )
+        _hubs[lane] = hub
         if deadlines is not None:
             await nursery.start(deadlines.run)
         yield lane
@@ -169,4 +182,5 @@ async def transport(
 async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Response:
     target = server.target()
     head = RequestHead(target, {"content-type": "application/json"}).render(len(body))
-    return await lane.exchange(target, head, body, deadline=trio.current_time() + seconds)
+    exchange = lane.exchange(target, head, body, deadline=trio.current_time() + seconds)
+    return await hub_of(lane).steps.go(exchange)

@@ -107,9 +107,7 @@ async def node(
         async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:  # noqa: ASYNC128 -- serve() calls it
             # Its own: a test that ends it goes on.
             with scope:
-                await serve(
-                    create_app(gateway), settings.server, None, lambda _: None, task_status=task_status
-                )
+                await serve(create_app(gateway), settings.server, hub=gateway.hub, task_status=task_status)
 
         [url] = await nursery.start(run)
         yield Node(gateway, url, http, scope)

@@ -53,12 +53,14 @@ def _overlaps(index: Index, registration: str, leases: list[Fetched]) -> Iterato
         for kind in (Cancelled, Changed, Erased, Removed, Requeued, Ended)
         for record in index.history.of(kind)
     ]
-    # So does a full backlog that drops its oldest deliveries.
+    # So does a full backlog that drops its oldest deliveries: their consumer may hear of it, or say nothing.
     dropped = {
         exchange.arrived.at
         for (_, name), exchanges in index.exchanges.items()
         for exchange in exchanges
-        if index.rules.drops and name == registration and exchange.answered is None
+        if index.rules.drops
+        and name == registration
+        and (exchange.answered is None or exchange.answered.outcome == "unknown")
     }
     for before, after in pairwise(leases):
         if before.consumer == after.consumer or before.life != after.life or before.at in dropped:
