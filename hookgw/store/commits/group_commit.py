@@ -337,7 +337,7 @@ class GroupCommit(Generic[Tx]):
         return True
 
     def _finish(self, committed: Committed) -> None:
-        """Count a commit, report it to the listener, and only then wake the waiters."""
+        """Count a commit, wake the waiters, and only then tell the lanes what was appended."""
         groups, changes = self._taken, committed.changes
         if not committed.is_empty:
             self._commits += 1
@@ -354,17 +354,19 @@ class GroupCommit(Generic[Tx]):
         # one, and would pass over the requeued delivery before it.
         if changes.requeued:
             self._listener.requeued(changes.requeued)
+        # Before the waiters: what a producer hears of the backlog does not count what this commit settled.
+        if changes.change:
+            self._listener.changed(changes.change)
+        self._taken = []
+        for group in groups:
+            group.finish()
+        # After them: an answer that needs no task leaves before lanes begin to send. Whoever is woken as a
+        # task runs later, and finds the deliveries dispatched.
         appended = committed.appended
         if appended is None:
             appended = [delivery for group in groups for delivery in appended_by(group.appends)]
         if appended:
             self._listener.appended(appended)
-        if changes.change:
-            self._listener.changed(changes.change)
-        # The waiters last: a producer that gets its answer finds the deliveries dispatched and counted.
-        self._taken = []
-        for group in groups:
-            group.finish()
         self._on_committed()
         if not committed.is_empty:
             self._observer.committed(committed.seconds, changes.rows)
