@@ -18,6 +18,7 @@ from hookgw.app.start_plugins import remove_switched_off, start_plugins
 from hookgw.app.starting import start
 from hookgw.app.stopping import stop
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.settings import Settings
@@ -72,7 +73,7 @@ async def open_gateway(
             open, it is raised in an exception group, as is a failure of the gateway's own tasks, which
             cancels the block.
     """
-    clock, metrics = clock or Clock(), Metrics()
+    clock, metrics, loop_load = clock or Clock(), Metrics(), LoopLoad()
     if hooks is None:
         hooks = Hooks(
             load_plugins(settings.plugins, base=base or Path.cwd()),
@@ -90,6 +91,7 @@ async def open_gateway(
             observer=metrics,
             keep_unwanted=settings.events.keep == "all",
             keys=await threads.run(partial(read_master_keys, settings.storage)),
+            loop_load=loop_load,
             threads=threads,
         ) as store,
     ):
@@ -106,6 +108,7 @@ async def open_gateway(
             settings=settings,
             clock=clock,
             threads=threads,
+            loop_load=loop_load,
             metrics=metrics,
             hooks=hooks,
             catalog=catalog,

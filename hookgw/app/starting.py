@@ -135,6 +135,7 @@ def _lane_services(parts: Parts) -> LaneServices:
         is_shared=core.node.is_shared,
         fetches=core.fetches,
         tag_rates=core.tag_rates,
+        loop_load=core.loop_load,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hookgw.concurrency.clock import *
 from hookgw.concurrency.free_memory import *
+from hookgw.concurrency.loop_load import *
 from hookgw.concurrency.share_line import *
 from hookgw.concurrency.tasks import *
 from hookgw.concurrency.threads import RESERVED as RESERVED

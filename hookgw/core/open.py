@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hookgw.auth.authenticator import Authenticator
 from hookgw.auth.keyring import Keyring
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.threads import Threads
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import AuthSettings, Settings
@@ -51,6 +52,7 @@ class Core:
     """What all slices share: what the gateway is made from, records in memory, and what lanes need.
 
     Attributes:
+        loop_load: what the event loop has to do.
         refresh: keeps the records as other nodes change them.
         clients: the HTTP clients of each plugin that has connectors, or servers of its own.
         known_names: ``None`` if the names are looked up in another way.
@@ -63,6 +65,7 @@ class Core:
     settings: Settings
     clock: Clock
     threads: Threads
+    loop_load: LoopLoad
     metrics: Metrics
     hooks: Hooks
     catalog: Catalog
@@ -143,6 +146,7 @@ async def open_core(
     settings: Settings,
     clock: Clock,
     threads: Threads,
+    loop_load: LoopLoad,
     metrics: Metrics,
     hooks: Hooks,
     catalog: Catalog,
@@ -227,6 +231,7 @@ async def open_core(
         settings=settings,
         clock=clock,
         threads=threads,
+        loop_load=loop_load,
         metrics=metrics,
         hooks=hooks,
         catalog=catalog,

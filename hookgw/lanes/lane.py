@@ -860,6 +860,7 @@ class Lane:
         self._stop_listening()
         self._must_redirect = False
         self._in_flight = self._is_sending = True
+        self._services.loop_load.lanes.add(self.key)
         started_at = trio.current_time()
         try:
             try:
@@ -901,6 +902,7 @@ class Lane:
 
     def _flight_ended(self) -> None:
         self._in_flight = False
+        self._services.loop_load.lanes.discard(self.key)
         while self._in_flight_ended:
             self._in_flight_ended.pop().set()
 

@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome, Registration
-from hookgw.concurrency import Clock, TaskFailed, virtual_clock
+from hookgw.concurrency import Clock, LoopLoad, TaskFailed, virtual_clock
 from hookgw.config import DeliverySettings
 from hookgw.delivery import (
     AttemptResult,
@@ -415,6 +415,7 @@ class World:
         # Nothing is connected: the fake sender does not use what it gets.
         self.fetches = Fetches(BEGAN)
         self.tag_rates = TagRates()
+        self.loop_load = LoopLoad()
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
 
     @property
@@ -432,6 +433,7 @@ class World:
             is_shared=self.is_shared,
             fetches=self.fetches,
             tag_rates=self.tag_rates,
+            loop_load=self.loop_load,
         )
 
     def change(self, registration_id: str = "reg_1", **changes: Any) -> None:

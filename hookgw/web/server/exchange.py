@@ -13,6 +13,7 @@ import trio
 
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.request_quota import RequestQuota
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.kernel.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.kernel.units import Size
 from hookgw.records.sentences import BODY_TOO_LONG
@@ -38,9 +39,10 @@ class BrokenOff(Exception):
 class ActiveRequests:
     """Counts the requests in progress, up to a limit: from the end of the body to the end of the response."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, load: LoopLoad | None = None) -> None:
         self._limit = limit
         self._count = 0
+        self._load = load or LoopLoad()
 
     @property
     def is_full(self) -> bool:
@@ -48,9 +50,11 @@ class ActiveRequests:
 
     def enter(self) -> None:
         self._count += 1
+        self._load.requests += 1
 
     def leave(self) -> None:
         self._count -= 1
+        self._load.requests -= 1
 
 
 class RequestResponse:
