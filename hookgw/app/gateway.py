@@ -11,6 +11,7 @@ from hookgw.app.reload import ConfigurationReload
 from hookgw.auth.authenticator import Authenticator
 from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.hub import Hub
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.config.settings import Settings
 from hookgw.core.audit import Audit
 from hookgw.core.backlog import Backlog
@@ -104,6 +105,7 @@ class Gateway:
         node: this node, and what it may do.
         refresh: reads the records that other nodes have changed.
         peers: the other nodes; ``None`` with a storage that only one process uses.
+        loop_load: what the event loop has to do.
         records: of the plugin that this object was made for; see :meth:`for_plugin`.
         registry: the instances and registrations of this node.
         connectors: runs the connector of each instance.
@@ -151,6 +153,7 @@ class Gateway:
     audit: Audit
     backups: BackupService
     clock: Clock
+    loop_load: LoopLoad
     metrics: Metrics
     views: Views
     quiet: QuietWatch

@@ -19,6 +19,7 @@ from hookgw.app.starting import start
 from hookgw.app.stopping import stop
 from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.hub import Hub
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.settings import Settings
@@ -63,7 +64,7 @@ async def open_gateway(
         clock: the time, for tests.
         resolve: looks up names instead of the system's resolver, for tests.
         connect: opens the connections to receivers instead of the system, for tests.
-        hub: whether one epoll watches all sockets (:mod:`hookgw.concurrency.hub`), for tests and measurements.
+        hub: whether one epoll watches all sockets (:mod:`hookgw.concurrency.hub`); off for comparisons.
         prepare: called with the gateway before anything runs. It may call hooks that switch a plugin off.
 
     Yields:
@@ -75,7 +76,7 @@ async def open_gateway(
             open, it is raised in an exception group, as is a failure of the gateway's own tasks, which
             cancels the block.
     """
-    clock, metrics = clock or Clock(), Metrics()
+    clock, metrics, loop_load = clock or Clock(), Metrics(), LoopLoad()
     if hooks is None:
         hooks = Hooks(
             load_plugins(settings.plugins, base=base or Path.cwd()),
@@ -93,6 +94,7 @@ async def open_gateway(
             observer=metrics,
             keep_unwanted=settings.events.keep == "all",
             keys=await threads.run(partial(read_master_keys, settings.storage)),
+            loop_load=loop_load,
             threads=threads,
         ) as store,
     ):
@@ -109,6 +111,7 @@ async def open_gateway(
             settings=settings,
             clock=clock,
             threads=threads,
+            loop_load=loop_load,
             metrics=metrics,
             hooks=hooks,
             catalog=catalog,

@@ -90,6 +90,7 @@ def gateway_of(parts: Parts) -> Gateway:
         audit=core.audit,
         backups=parts.operations.backups,
         clock=core.clock,
+        loop_load=core.loop_load,
         metrics=core.metrics,
         views=parts.operations.views,
         quiet=parts.instances.quiet,

@@ -137,6 +137,7 @@ def _lane_services(parts: Parts) -> LaneServices:
         steps=core.hub.steps,
         fetches=core.fetches,
         tag_rates=core.tag_rates,
+        loop_load=core.loop_load,
     )
 
 

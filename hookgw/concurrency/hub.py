@@ -8,7 +8,7 @@ An edge says that something has arrived since the last one, so none may be lost:
 
 - An edge while nobody waits is kept: the next wait returns at once.
 - Whoever got as many bytes as were asked for says so: more may be there, without another edge.
-- The end of a stream, or a reset, may come in one edge with the last bytes. It stays true for all later waits.
+- The end of a stream, or a reset, may come in one edge with the last bytes. It stays true from then on.
 - The edges of one look are noted before any step is made: a step that closes a socket cannot make the number
   of that socket mean another one.
 """

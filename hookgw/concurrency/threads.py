@@ -32,6 +32,9 @@ class Worker(Protocol):
         Cancellation does not interrupt it: the call is waited for.
         """
 
+    def run_here(self, call: Callable[[], T]) -> T:
+        """Make a call in the event loop's thread, which stands still meanwhile. No other one is under way."""
+
     def close(self) -> None:
         """End the worker after the calls so far. Do not call it afterwards."""
 
@@ -131,6 +134,9 @@ class WorkerThread:
         self._calls.put((call, trio.lowlevel.current_task()))
         result: T = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
         return result
+
+    def run_here(self, call: Callable[[], T]) -> T:
+        return call()
 
     def close(self) -> None:
         self._calls.put(None)

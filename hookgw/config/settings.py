@@ -156,6 +156,8 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     """The folder for backups that a client of the HTTP API asks for; null or empty for none."""
     min_free: Size = Size(512 * 2**20)
     """With less free disk space than this, events are refused with 503; 0 disables the check."""
+    inline_commits: bool = False
+    """Whether the event loop itself writes an event that comes alone (sqlite); see performance.md."""
     master_key: str | None = None
     """Encrypts registrations and instances on disk: base64 of 32 bytes; null or empty: no encryption."""
     master_key_file: str | None = None

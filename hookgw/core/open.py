@@ -9,6 +9,7 @@ from hookgw.auth.authenticator import Authenticator
 from hookgw.auth.keyring import Keyring
 from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.hub import Hub
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.threads import Threads
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import AuthSettings, Settings
@@ -52,6 +53,7 @@ class Core:
     """What all slices share: what the gateway is made from, records in memory, and what lanes need.
 
     Attributes:
+        loop_load: what the event loop has to do.
         refresh: keeps the records as other nodes change them.
         hub: watches the sockets of clients and receivers.
         clients: the HTTP clients of each plugin that has connectors, or servers of its own.
@@ -65,6 +67,7 @@ class Core:
     settings: Settings
     clock: Clock
     threads: Threads
+    loop_load: LoopLoad
     metrics: Metrics
     hooks: Hooks
     catalog: Catalog
@@ -146,6 +149,7 @@ async def open_core(
     settings: Settings,
     clock: Clock,
     threads: Threads,
+    loop_load: LoopLoad,
     metrics: Metrics,
     hooks: Hooks,
     catalog: Catalog,
@@ -232,6 +236,7 @@ async def open_core(
         settings=settings,
         clock=clock,
         threads=threads,
+        loop_load=loop_load,
         metrics=metrics,
         hooks=hooks,
         catalog=catalog,

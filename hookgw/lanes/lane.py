@@ -531,7 +531,7 @@ class Lane:
 
     # One delivery, until it is settled or dropped from memory.
 
-    async def _work(self, delivery: Delivery) -> None:
+    async def _work(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
         # Most deliveries have no time to wait for, and reading the clock is not free.
         if delivery.next_at or delivery.queued_at > self._read_at or self._waited is not None:
             self._correct_times(delivery)
@@ -876,6 +876,7 @@ class Lane:
             self._stop_listening()
         self._must_redirect = False
         self._in_flight = self._is_sending = True
+        self._services.loop_load.lanes.add(self.key)
         try:
             try:
                 result = await sender.send(
@@ -917,6 +918,7 @@ class Lane:
 
     def _flight_ended(self) -> None:
         self._in_flight = False
+        self._services.loop_load.lanes.discard(self.key)
         while self._in_flight_ended:
             self._in_flight_ended.pop().set()
 

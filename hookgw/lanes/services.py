@@ -9,6 +9,7 @@ import msgspec
 
 from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.light import LightSteps
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.errors import DeliveryError
@@ -107,6 +108,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
         registration: returns a registration as it is now, by id; ``None`` if there is none.
         history: has the finished deliveries; ``None`` if earlier attempts do not matter.
         memory: the bytes that lanes may have in memory.
+        loop_load: what the event loop has to do; lanes say when they have an attempt in flight.
         may_send: returns whether this node may make an attempt now.
         steps: make the light steps of lanes.
         is_shared: whether another node may take lanes over. Then each attempt waits for the last one on disk.
@@ -127,6 +129,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     rates: RateLimits = msgspec.field(default_factory=RateLimits)
     tag_rates: TagRates = msgspec.field(default_factory=TagRates)
     fetches: Fetches = msgspec.field(default_factory=Fetches)
+    loop_load: LoopLoad = msgspec.field(default_factory=LoopLoad)
 
 
 class DeliveryPlan(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import StorageSettings
@@ -22,6 +23,7 @@ def open_storage(
     observer: StoreObserver | None = None,
     keep_unwanted: bool = True,
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
+    loop_load: LoopLoad | None = None,
     threads: Threads = SYSTEM_THREADS,
 ) -> AbstractAsyncContextManager[Store]:
     """Open the storage that the settings name, and create it if it is missing.
@@ -30,6 +32,7 @@ def open_storage(
         settings: the engine and the place; a retention of 0 keeps no history.
         keep_unwanted: whether events without a delivery are kept with their payloads, as finished deliveries.
         keys: encrypt the records.
+        loop_load: what the event loop has to do, for ``storage.inline_commits``; ``None`` if nobody knows it.
 
     Returns:
         An async context manager that gives the store; see :func:`hookgw.store.sqlite.store.open_store`.
@@ -47,6 +50,7 @@ def open_storage(
             keep_history=keep_history,
             keep_unwanted=keep_unwanted,
             keys=keys,
+            loop_load=loop_load if settings.inline_commits else None,
             threads=threads,
         )
     try:

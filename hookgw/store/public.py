@@ -5,6 +5,7 @@ from __future__ import annotations
 from hookgw.store import outbox
 from hookgw.store.commits.changes import *
 from hookgw.store.commits.group_commit import *
+from hookgw.store.commits.inline import *
 from hookgw.store.commits.jobs import *
 from hookgw.store.commits.read_failures import *
 from hookgw.store.copying import *

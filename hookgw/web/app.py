@@ -95,7 +95,7 @@ class Application:
         self.routed = trio.Event()
         """Set once there are routes."""
         self._limit = max(server.max_body, server.max_batch_body, server.max_upload)
-        self.active = ActiveRequests(server.max_requests)
+        self.active = ActiveRequests(server.max_requests, gateway.loop_load)
         self.beginning = TurnLock()
         # One share for bodies of every kind: they are in memory at the same time. It always holds one body of
         # the largest size, because a smaller share would contradict the limit on that size.

@@ -74,7 +74,8 @@ async def test_nothing_accepted_is_lost(
                 for behave in behaviours(random.Random(seed + 1))
             ]
             nursery = await stack.enter_async_context(trio.open_nursery())
-            server, settings = own_address(), storage.settings
+            # One half has commits in the event loop's thread, too.
+            server, settings = own_address(), {**storage.settings, "inline_commits": half == 1}
             config = write_config(tmp_path, server=server, delivery=DELIVERY, storage=settings)
             target = Target(nursery, config)
             await target.spawn()

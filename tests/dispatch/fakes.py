@@ -13,6 +13,7 @@ from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome, 
 from hookgw.concurrency import (
     Clock,
     LightSteps,
+    LoopLoad,
     TaskFailed,
     in_task,
     let_others_go_on,
@@ -430,6 +431,7 @@ class World:
         # Nothing is connected: the fake sender does not use what it gets.
         self.fetches = Fetches(BEGAN)
         self.tag_rates = TagRates()
+        self.loop_load = LoopLoad()
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
         self._steps: LightSteps | None = None
 
@@ -450,6 +452,7 @@ class World:
             is_shared=self.is_shared,
             fetches=self.fetches,
             tag_rates=self.tag_rates,
+            loop_load=self.loop_load,
         )
 
     def change(self, registration_id: str = "reg_1", **changes: Any) -> None:

@@ -263,8 +263,12 @@ async def test_attempts_in_flight_are_found_by_registration() -> None:
         [(seq, ended)] = dispatcher.in_flight("reg_2")
         assert seq == 1
         assert not ended.is_set()
+        assert world.loop_load.is_only({OTHER_LANE})
+        assert not world.loop_load.is_only({LANE})
         await ended.wait()
         assert world.settled == [(1, DeliveryState.DELIVERED)]
+        await trio.sleep(30)
+        assert world.loop_load.is_only(set())
 
 
 async def test_a_retired_lane_has_nothing_in_flight_and_nothing_to_resume() -> None:

@@ -176,3 +176,12 @@ async def test_a_worker_and_a_reserve_wait_for_their_threads(
             refuses(False)
     assert set(done) == {"written", "reserved"}
     worker.close()
+
+
+async def test_a_worker_makes_calls_in_the_event_loops_thread_too() -> None:
+    worker = SYSTEM_THREADS.worker("writer")
+    here = threading.get_ident()
+    assert worker.run_here(threading.get_ident) == here
+    assert await worker.run(threading.get_ident) != here
+    assert worker.run_here(threading.get_ident) == here
+    worker.close()

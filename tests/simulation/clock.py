@@ -85,6 +85,10 @@ class SimulatedClock(trio.abc.Clock):
         self._add(seconds)
         await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
 
+    def stall(self, seconds: float) -> None:
+        """Let time pass while nothing runs, as during a call that blocks."""
+        self._now += seconds
+
     def _add(self, seconds: float) -> list[trio.lowlevel.Task]:
         """Add the calling task to the heap, and return the list that has it there."""
         if not seconds >= 0:

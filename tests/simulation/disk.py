@@ -34,6 +34,7 @@ class Disk:
         on_commit: called with the time at which a commit was handed over, once it is on disk.
         on_kill: called when the process is killed, with the moment.
         pause: sleeps, whatever is cancelled.
+        stall: lets time pass while nothing runs: for each commit in the event loop's thread.
 
     Attributes:
         latest: the longest time of a call, in seconds; 0 for none.
@@ -49,12 +50,14 @@ class Disk:
         on_commit: Callable[[float], None],
         on_kill: Callable[[str], None],
         pause: Callable[[float], Awaitable[None]],
+        stall: Callable[[float], None],
     ) -> None:
         self._path = path
         self._chance = chance
         self._on_commit = on_commit
         self._on_kill = on_kill
         self._pause = pause
+        self._stall = stall
         self.latest = 0.0
         self.room: int | None = None
         self.kill_in = 0
@@ -94,10 +97,18 @@ class Disk:
     async def _call(self, call: Callable[[], T], *, is_commit: bool = False) -> T:
         began = trio.current_time()
         # A thread cannot be interrupted.
-        if self.latest and not self.is_dead and self._chance.random() < 0.4:
-            await self._pause(self.latest * self._chance.random() ** 4)
+        if seconds := self._seconds():
+            await self._pause(seconds)
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
+        return self._make(call, began, is_commit=is_commit)
+
+    def _seconds(self) -> float:
+        """Return how long the next call takes."""
+        is_slow = self.latest and not self.is_dead and self._chance.random() < 0.4
+        return self.latest * self._chance.random() ** 4 if is_slow else 0.0
+
+    def _make(self, call: Callable[[], T], began: float, *, is_commit: bool) -> T:
         self.kill_in -= 1
         if self.is_dead or (self.kill_in and self.room is None):
             result = call()
@@ -184,6 +195,12 @@ class Writer:
     async def run(self, call: Callable[[], T]) -> T:
         """Make a commit inline."""
         return await self._disk._call(call, is_commit=True)
+
+    def run_here(self, call: Callable[[], T]) -> T:
+        """Make a commit while the event loop stands still."""
+        began = trio.current_time()
+        self._disk._stall(self._disk._seconds())
+        return self._disk._make(call, began, is_commit=True)
 
     def close(self) -> None:
         """Do nothing: there is no thread."""

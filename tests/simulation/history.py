@@ -542,11 +542,13 @@ class History:
     """The records of a run, in order.
 
     Attributes:
+        inline_commits: how many commits ran in the event loop's thread.
         short_emits: how many emits had a head that their connection remembered.
     """
 
     def __init__(self, records: list[Record] | None = None) -> None:
         self.records = records if records is not None else []
+        self.inline_commits = 0
         self.short_emits = 0
 
     def of(self, kind: type[R]) -> Iterator[R]:

@@ -98,6 +98,8 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
             path=str(folder / "hookgw.db"),
             min_free=Size(0),
             retention=Duration(0 if chance.random() < 0.1 else 60 * DAY),
+            # A source of its own: the other runs stay what they are.
+            inline_commits=random.Random(f"inline commits in scenario {seed}").random() < 0.5,
         ),
         delivery=DeliverySettings(
             timeout=Duration(pick(15, 15, 8)),

@@ -25,6 +25,7 @@ from hookgw.delivery import SignatureInvalid, verify
 from hookgw.kernel import finish, random_source, verifying_key
 from hookgw.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
 from hookgw.store import CLOSE_GRACE, EventQuery, steps
+from hookgw.store.commits import inline
 from hookgw.web import AppApplication as Application
 from hookgw.web import Routing
 from tests.simulation.api import Api
@@ -289,6 +290,10 @@ class World:
         def on_commit(began: float) -> None:
             self.note(Committed(at=self.now, life=life, began=began))
 
+        def stall(seconds: float) -> None:
+            self.history.inline_commits += 1
+            self.clock.stall(seconds)
+
         def on_kill(moment: str) -> None:
             self.is_over = True
             line.cut()
@@ -299,7 +304,9 @@ class World:
                 shutil.copytree(path.parent / BACKUPS, disk.copy.parent / BACKUPS)
             self.note(Ended(at=self.now, life=life, how="kill", moment=moment))
 
-        disk = self.disk = Disk(path, self.chance(f"disk {life}"), on_commit, on_kill, self.clock.pause)
+        disk = self.disk = Disk(
+            path, self.chance(f"disk {life}"), on_commit, on_kill, self.clock.pause, stall
+        )
         is_stopped = chance.random() < 0.3
         if not is_last:
             disk.latest = scenario.slow_disk
@@ -607,6 +614,8 @@ def simulate(seed: int, folder: Path, history: History, *, hub: bool = True) -> 
             mock.patch.object(Routing, "url_rule_class", CompiledOnce),
             # Of replays and backfills: most of a run would be a single one.
             mock.patch.object(steps, "REPLAY_STEP", world.scenario.step),
+            # Few commits in a row are quick here.
+            mock.patch.object(inline, "QUICK_COMMITS", 1),
             mock.patch.object(trio, "sleep", world.clock.sleep),
             order_of_tasks(_Shuffler(seed)),
         ):

@@ -55,8 +55,8 @@ MAX_ANSWER = 64 * 2**10
 _DECODED_AT_ONCE = 2**20
 
 REPEAT_WITHIN = 1.0
-"""Seconds from the start within which the end of a used connection means that it was idle for too long. Later,
-the receiver has had time to begin the work, and may have died of it."""
+"""Seconds from the start within which the end of a used connection means that it was idle for too long.
+Later, the receiver has had time to begin the work, and may have died of it."""
 
 
 class LaneTransport(httpx.AsyncBaseTransport):
@@ -119,7 +119,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         """Whether a connection is open; the receiver may have closed its side of it."""
         return self._connection is not None
 
-    async def exchange(
+    async def exchange(  # noqa: C901 -- one step a time
         self,
         target: Target,
         head: bytes,

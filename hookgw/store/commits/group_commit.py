@@ -21,6 +21,7 @@ from hookgw.concurrency.threads import SYSTEM_THREADS, Threads, Worker
 from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.records.deliveries import Delivery, Settlement
 from hookgw.store.commits.changes import Changes, Committed
+from hookgw.store.commits.inline import InlineCommits
 from hookgw.store.commits.jobs import (
     GROUP_ROWS,
     AppendRequest,
@@ -96,6 +97,7 @@ class GroupCommit(Generic[Tx]):
         in_use: held while the writer writes.
         on_committed: called in the Trio thread after each commit.
         pending: how many deliveries are pending at the start.
+        inline: decides which commits run in the Trio thread; ``None`` for none.
         settle_limit: with more queued settlements than this, :meth:`wait_settle_capacity` waits.
         unusable: returns why nothing more is to be accepted although the disk may work.
 
@@ -114,6 +116,7 @@ class GroupCommit(Generic[Tx]):
         on_committed: Callable[[], None] = lambda: None,
         pending: int = 0,
         settle_limit: int = 10_000,
+        inline: InlineCommits[Tx] | None = None,
         unusable: Callable[[], StorageUnavailable | None] = lambda: None,
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
@@ -125,6 +128,7 @@ class GroupCommit(Generic[Tx]):
         self._in_use = in_use or trio.CapacityLimiter(1)
         self._on_committed = on_committed
         self._settle_limit = settle_limit
+        self._inline = inline
         self._unusable = unusable
         self._failing_since = 0.0
         self._threads = threads
@@ -322,12 +326,19 @@ class GroupCommit(Generic[Tx]):
         if self._groups:
             self._urgent.set()  # they have waited for one commit already
         commit = partial(self._writer.commit, self._taken, probe=self.failing is not None)
+        began = trio.current_time()
         try:
-            async with self._in_use:
-                committed = await thread.run(commit)
+            committed = self._commit_here(thread)
+            if committed is None:
+                async with self._in_use:
+                    began = trio.current_time()
+                    committed = await thread.run(commit)
         except StorageUnavailable as error:
             self._refuse(error)
             return False
+        finally:
+            if self._inline is not None:
+                self._inline.took(trio.current_time() - began)
         if self.failing is not None:
             self.failing = None
             self._urgent.set()
@@ -339,8 +350,21 @@ class GroupCommit(Generic[Tx]):
         self._finish(committed)
         return True
 
+    def _commit_here(self, thread: Worker) -> Committed | None:
+        """Write the groups in the Trio thread if that is admitted, and needs no wait for others."""
+        if self._inline is None or self.failing is not None or not self._inline.admits(self._taken):
+            return None
+        try:
+            self._in_use.acquire_nowait()
+        except trio.WouldBlock:
+            return None
+        try:
+            return thread.run_here(partial(self._inline.commit, self._taken))
+        finally:
+            self._in_use.release()
+
     def _finish(self, committed: Committed) -> None:
-        """Count a commit, report it to the listener, and only then wake the waiters."""
+        """Count a commit, wake the waiters, and only then tell the lanes what was appended."""
         groups, changes = self._taken, committed.changes
         if not committed.is_empty:
             self._commits += 1
@@ -357,17 +381,19 @@ class GroupCommit(Generic[Tx]):
         # one, and would pass over the requeued delivery before it.
         if changes.requeued:
             self._listener.requeued(changes.requeued)
+        # Before the waiters: what a producer hears of the backlog does not count what this commit settled.
+        if changes.change:
+            self._listener.changed(changes.change)
+        self._taken = []
+        for group in groups:
+            group.finish()
+        # After them: an answer that needs no task leaves before lanes begin to send. Whoever is woken as a
+        # task runs later, and finds the deliveries dispatched.
         appended = committed.appended
         if appended is None:
             appended = [delivery for group in groups for delivery in appended_by(group.appends)]
         if appended:
             self._listener.appended(appended)
-        if changes.change:
-            self._listener.changed(changes.change)
-        # The waiters last: a producer that gets its answer finds the deliveries dispatched and counted.
-        self._taken = []
-        for group in groups:
-            group.finish()
         self._on_committed()
         if not committed.is_empty:
             self._observer.committed(committed.seconds, changes.rows)

@@ -11,10 +11,11 @@ from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, Pend
 
 
 class StoreListener(Protocol):
-    """Hears of commits, in the Trio thread, before the waiters of the commit run.
+    """Hears of commits, in the Trio thread, before other tasks run.
 
-    For one commit the calls come in this order: ``requeued``, ``appended``, ``changed``. No method may block
-    or raise: what one raises ends the store.
+    For one commit the calls come in this order: ``requeued``, ``changed``, ``appended``. The waiters of the
+    commit are woken before ``appended``: a producer need not wait until lanes have begun to send. No method
+    may block or raise: what one raises ends the store.
     """
 
     def requeued(self, lanes: Mapping[str, int]) -> None:

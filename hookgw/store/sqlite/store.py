@@ -12,11 +12,13 @@ from typing import NamedTuple
 import trio
 
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.tasks import run_essential
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
 from hookgw.store.audit_entries import SteppedAudit
 from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.inline import InlineCommits
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
@@ -85,6 +87,7 @@ async def open_store(
     keep_history: bool = True,
     keep_unwanted: bool = True,
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
+    loop_load: LoopLoad | None = None,
     threads: Threads = SYSTEM_THREADS,
 ) -> AsyncIterator[Store]:
     """Open the data file, and create it if it is missing.
@@ -97,6 +100,8 @@ async def open_store(
             :meth:`~hookgw.store.History.enforce_retention`.
         keep_unwanted: whether events without a delivery are kept with their payloads.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
+        loop_load: what the event loop has to do. While that is little, commits run in its thread; with
+            ``None`` they never do.
 
     Returns:
         An async context manager that gives the store. It owns the tasks that write, the connections and the
@@ -119,19 +124,21 @@ async def open_store(
         in_use = threading.Lock()
         file, failures, recent = connections.file, ReadFailures(), RecentEvents()
         checkpoints = Checkpoints(connections, writing, in_use, threads)
+        writer = Writer(
+            connections.writer,
+            file,
+            keep_history=keep_history,
+            keep_unwanted=keep_unwanted,
+            in_use=in_use,
+            recent=recent,
+        )
         commits = GroupCommit(
-            Writer(
-                connections.writer,
-                file,
-                keep_history=keep_history,
-                keep_unwanted=keep_unwanted,
-                in_use=in_use,
-                recent=recent,
-            ),
+            writer,
             observer,
             in_use=writing,
             on_committed=lambda: committed(),
             pending=opened.pending,
+            inline=None if loop_load is None else InlineCommits(writer.commit_at_once, loop_load),
             unusable=lambda: file.lost or failures.current(),
             threads=threads,
         )

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from hookgw.kernel.errors import Invalid
+from hookgw.kernel.errors import Invalid, StorageUnavailable
 from hookgw.records.sentences import NOT_STORABLE
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import AppendRequest, CommitGroup, FunctionRequest
 from hookgw.store.sqlite.append import append
 from hookgw.store.sqlite.figures import add_news
 from hookgw.store.sqlite.name_ids import NameIds
-from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
+from hookgw.store.sqlite.open_file import OpenFile, is_disk_error, is_locked
 from hookgw.store.sqlite.recent_events import RecentEvents
 from hookgw.store.sqlite.settle import settle
 from hookgw.store.sqlite.transaction import Transaction
@@ -57,11 +57,36 @@ class Writer:
         self._keep_unwanted = keep_unwanted
         self._file = file
         self._names = NameIds(connection)
+        # In milliseconds.
+        self._patience: int = connection.execute("PRAGMA busy_timeout").fetchone()[0]
 
     def commit(self, groups: Sequence[CommitGroup[Transaction]], *, probe: bool = False) -> Committed:
         """See :class:`~hookgw.store.commits.group_commit.Commits`; raise ``StorageLost`` for another file."""
+        with self._in_use:
+            return self._commit(groups, probe)
+
+    def commit_at_once(self, groups: Sequence[CommitGroup[Transaction]]) -> Committed | None:
+        """Write as :meth:`commit` does, and wait for no lock: ``None`` if somebody else holds one."""
+        # A backup holds the lock for each of its steps.
+        if not self._in_use.acquire(blocking=False):
+            return None
+        try:
+            # Another program may hold the lock of the file.
+            self._connection.execute("PRAGMA busy_timeout = 0").fetchall()
+            try:
+                return self._commit(groups, probe=False)
+            except StorageUnavailable as error:
+                if error.__cause__ is not None and is_locked(error.__cause__):
+                    return None
+                raise
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {self._patience}").fetchall()
+        finally:
+            self._in_use.release()
+
+    def _commit(self, groups: Sequence[CommitGroup[Transaction]], probe: bool) -> Committed:
         started = time.perf_counter()
-        with self._in_use, self._file.errors():
+        with self._file.errors():
             self._file.check_usable()
             try:
                 changes = self._transact(groups, probe, self._append_together)

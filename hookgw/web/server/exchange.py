@@ -14,6 +14,7 @@ import trio
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.concurrency.light import in_task
+from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.kernel.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.kernel.units import Size
 from hookgw.records.sentences import BODY_TOO_LONG
@@ -39,9 +40,10 @@ class BrokenOff(Exception):
 class ActiveRequests:
     """Counts the requests in progress, up to a limit: from the end of the body to the end of the response."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, load: LoopLoad | None = None) -> None:
         self._limit = limit
         self._count = 0
+        self._load = load or LoopLoad()
 
     @property
     def is_full(self) -> bool:
@@ -49,9 +51,11 @@ class ActiveRequests:
 
     def enter(self) -> None:
         self._count += 1
+        self._load.requests += 1
 
     def leave(self) -> None:
         self._count -= 1
+        self._load.requests -= 1
 
 
 class ServerLimits(NamedTuple):
@@ -82,8 +86,8 @@ class RequestResponse:
     holder: KeyHolder | None = None
     """Of the caller's key or session; ``None`` before one is known, and on open paths."""
     check_key: Callable[[], None] | None = None
-    """Raises ``Unauthorized`` if the caller's key is no longer valid, and ``ForeignKey`` if it no longer reaches
-    the instance in the path; ``None`` on open paths."""
+    """Raises ``Unauthorized`` if the caller's key is no longer valid, and ``ForeignKey`` if it no longer
+    reaches the instance in the path; ``None`` on open paths."""
     whole_body: bytes | None = None
     """The body, if it was read before the route: Quart gives a body once."""
     is_forwarded = False

@@ -1,4 +1,4 @@
-"""The listener hears of each commit once, in a fixed order, before the waiters run."""
+"""The listener hears of each commit once, in a fixed order, before tasks run that waited for it."""
 
 import pytest
 import trio
@@ -52,8 +52,8 @@ async def test_the_calls_for_one_commit(engine: Engine, store: Store) -> None:
     assert listener.calls[0] == ("appended", ["e3"])
     assert listener.calls[1:4] == [
         ("requeued", {LANE: 1, OTHER.lane(event("e2")): 1}),
-        ("appended", ["before", "after"]),
         ("changed", {("reg_1", "shop"): (2, 4)}),
+        ("appended", ["before", "after"]),
     ]
     assert sorted(listener.calls[4:]) == [("woken", first), ("woken", second)]
     assert await ids_of(store) == ["e3", "before", "e1", "after"]

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -45,6 +46,7 @@ class Gate:
         self.free = threading.Event()
         self.free.set()
         self.began = trio.Event()
+        self.changes = Changes()
         self._token = trio.lowlevel.current_trio_token()
 
     def commit(self, groups: list[CommitGroup[Transaction]], *, probe: bool = False) -> Committed:
@@ -56,7 +58,8 @@ class Gate:
             raise self.refusal
         for job in (job for group in groups for job in group.appends):
             job.added = {new.seq for new in job.news}
-        return Committed(0.001, Changes(rows=sum(group.rows for group in groups)))
+        rows = sum(group.rows for group in groups)
+        return Committed(0.001, msgspec.structs.replace(self.changes, rows=rows))
 
 
 @asynccontextmanager
@@ -389,20 +392,42 @@ async def test_a_closed_group_commit_takes_no_more() -> None:
 async def test_a_bug_in_the_listener_ends_it_and_leaves_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    stored, next_one = append_job(1), append_job(2)
+
     def broken(_: object) -> None:
+        commits.append_nowait(next_one)
         raise RuntimeError("a bug")
 
     listener = Listener()
     monkeypatch.setattr(listener, "appended", broken)
     commits = GroupCommit(Gate(), Watch())
     commits.subscribe(listener)
-    job = append_job(1)
-    commits.append_nowait(job)
+    commits.append_nowait(stored)
     with pytest.raises(RuntimeError, match="a bug"):
         await commits.run()
+    await stored.wait()  # it is on disk
     with pytest.raises(StorageUnavailable, match="stopping"):
-        await job.wait()
+        await next_one.wait()
     await commits.close()
+
+
+async def test_who_waits_is_woken_after_the_counts_and_before_the_lanes() -> None:
+    """An answer that needs no task leaves before lanes begin to send, and says what is pending by then."""
+    listener = Listener()
+
+    class Noting(AppendRequest[Transaction]):
+        def finish(self, error: Exception | None = None) -> None:
+            super().finish(error)
+            listener.calls.append(("woken", None))
+
+    gate = Gate()
+    gate.changes = Changes(requeued={LANE: 1}, change={("reg_1", "shop"): (1, 2)})
+    async with committing(gate) as commits:
+        commits.subscribe(listener)
+        job = Noting(append_job(1).news)
+        commits.append_nowait(job)
+        await job.wait()
+        assert [name for name, _ in listener.calls] == ["requeued", "changed", "woken", "appended"]
 
 
 # With the real writer
