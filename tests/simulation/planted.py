@@ -36,7 +36,7 @@ def description(patch: Path) -> str:
     return patch.read_text("utf-8").partition("\n")[0]
 
 
-def tests_of(patch: Path) -> str | None:
+def finding_tests(patch: Path) -> str | None:
     """Return the file of tests that finds a bug; ``None`` if the simulator does."""
     found = _FOUND_BY.search(patch.read_text("utf-8"))
     return found[1] if found else None
@@ -64,7 +64,7 @@ def find_by_tests(patch: Path, tests: str) -> tuple[int | None, str]:
 
 def find(patch: Path, runs: int) -> tuple[int | None, str]:
     """Return how many runs it takes to find a bug, and the check that does; ``None`` if none does."""
-    if tests := tests_of(patch):
+    if tests := finding_tests(patch):
         return find_by_tests(patch, tests)
     with tempfile.TemporaryDirectory(prefix="hookgw-planted-") as folder:
         for part in ("hookgw", "tests/simulation"):

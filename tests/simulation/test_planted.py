@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.planted import ROOT, description, find_by_tests, patches, tests_of
+from tests.simulation.planted import ROOT, description, find_by_tests, finding_tests, patches
 
 
 def test_there_are_enough() -> None:
@@ -20,12 +20,12 @@ def test_a_patch_applies(patch: Path) -> None:
     subprocess.run(check, cwd=ROOT, check=True)
 
 
-TESTED = {name: patch for name, patch in patches().items() if tests_of(patch)}
+TESTED = {name: patch for name, patch in patches().items() if finding_tests(patch)}
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("patch", TESTED.values(), ids=TESTED)
 def test_the_tests_that_a_patch_names_find_it(patch: Path) -> None:
-    tests = tests_of(patch)
+    tests = finding_tests(patch)
     assert tests is not None
     assert find_by_tests(patch, tests) == (1, Path(tests).name)
