@@ -29,7 +29,7 @@ from hookgw.web.openapi import routes
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.compiled_templates import KeptTemplates
 from tests.support.first_party_modules import FirstPartyModules
-from tests.support.hub import choice
+from tests.support.hub import choice, light_steps_checked
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 
 # A busy machine makes any test slow, so Hypothesis must not fail one for its time.
@@ -189,7 +189,7 @@ def _documents_built_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _hub() -> Iterator[None]:
     """With ``--hub=off``, no gateway of this process has a hub."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, light_steps_checked():
         if not choice.is_on:
             patch.setattr("hookgw.app.open.Hub", lambda **_: Hub(is_on=False))
         yield

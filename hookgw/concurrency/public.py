@@ -8,6 +8,7 @@ from hookgw.concurrency.hub import NO_HUB as NO_HUB
 from hookgw.concurrency.hub import Hub as Hub
 from hookgw.concurrency.light import MOST_STEPS as MOST_STEPS
 from hookgw.concurrency.light import LightSteps as LightSteps
+from hookgw.concurrency.light import LightTask as LightTask
 from hookgw.concurrency.light import Waiter as Waiter
 from hookgw.concurrency.light import in_task as in_task
 from hookgw.concurrency.light import let_others_go_on as let_others_go_on

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import msgspec
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import AuditedFields, instance_changed, registration_changed
 from hookgw.core.keyed_locks import KeyedLocks
@@ -294,6 +295,7 @@ class Registry:
         instance = self._instances.get(registration.instance)
         old = self._registrations.get(registration.id)
         changed = registration_changed(self._audit, self._audited.registrations, old, registration, instance)
+        await in_task()
         with trio.CancelScope(shield=True):  # as in _complete
             begun = await self._store.begin_backfill(
                 backfill, registration=registration, due=due, parking=parking, audit=[*changed, *audit]
@@ -376,5 +378,6 @@ class Registry:
 async def _complete(write: Awaitable[None]) -> None:
     # The write is done all the same, and the memory must follow. The store bounds the wait: it writes,
     # refuses, or closes.
+    await in_task()
     with trio.CancelScope(shield=True):
         await write

@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.kernel.errors import Unavailable
 
 P = ParamSpec("P")
@@ -29,6 +30,7 @@ def completes(change: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
     @wraps(change)
     async def shielded(*args: P.args, **kwargs: P.kwargs) -> T:
+        await in_task()
         try:
             # Bounded, because a shield without a deadline would block the shutdown over a disk that hangs.
             with trio.fail_after(DEADLINE, shield=True):

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.kernel.errors import NotFound, TooManyRequests
 from hookgw.kernel.sentences import Sentence
@@ -104,6 +105,7 @@ class DeliveryHistory:
 
     @asynccontextmanager
     async def _turn(self, instance: str, is_tenant: bool | None) -> AsyncIterator[None]:
+        await in_task()
         async with AsyncExitStack() as stack:
             try:
                 with trio.fail_after(TURN_TIMEOUT):

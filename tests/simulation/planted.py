@@ -1,7 +1,8 @@
 """Plants each of the bugs in ``bugs/`` into a copy of hookgw, and counts the runs until one finds it.
 
 ``python -m tests.simulation.planted`` tries all and prints a table; with ``--write``, it updates the one in
-``docs/proofs.md``. With names, it tries these.
+``docs/proofs.md``. With names, it tries these. A patch may name a file of tests that finds the bug: then this
+runs it instead of the simulator.
 """
 
 import argparse
@@ -21,6 +22,7 @@ BUGS = Path(__file__).with_name("bugs")
 PAGE = ROOT / "docs" / "proofs.md"
 _TABLE = re.compile(r"(?<=<!-- planted bugs -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _DONE = re.compile(r"^([\d,]+) runs \(", re.MULTILINE)
+_FOUND_BY = re.compile(r"^Found by (tests/\S+)\.$", re.MULTILINE)
 _RULE = re.compile(r"^seed \d+: (\w+):", re.MULTILINE)
 
 
@@ -34,8 +36,36 @@ def description(patch: Path) -> str:
     return patch.read_text("utf-8").partition("\n")[0]
 
 
+def finding_tests(patch: Path) -> str | None:
+    """Return the file of tests that finds a bug; ``None`` if the simulator does."""
+    found = _FOUND_BY.search(patch.read_text("utf-8"))
+    return found[1] if found else None
+
+
+def find_by_tests(patch: Path, tests: str) -> tuple[int | None, str]:
+    """Return 1 if a file of tests fails with a bug, and its name; else ``None``."""
+    with tempfile.TemporaryDirectory(prefix="hookgw-planted-") as folder:
+        for part in ("hookgw", "tests"):
+            shutil.copytree(ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        subprocess.run(["git", "apply", str(patch)], cwd=folder, check=True)
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "--timeout", "20", tests],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": folder},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if ran.returncode not in (0, 1):  # not "some tests failed"
+        raise RuntimeError(ran.stdout + ran.stderr)
+    return (1 if ran.returncode else None), Path(tests).name
+
+
 def find(patch: Path, runs: int) -> tuple[int | None, str]:
     """Return how many runs it takes to find a bug, and the check that does; ``None`` if none does."""
+    if tests := finding_tests(patch):
+        return find_by_tests(patch, tests)
     with tempfile.TemporaryDirectory(prefix="hookgw-planted-") as folder:
         for part in ("hookgw", "tests/simulation"):
             shutil.copytree(ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__"))

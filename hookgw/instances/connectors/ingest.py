@@ -14,6 +14,7 @@ import structlog
 import trio
 
 from hookgw.auth.rate_limit import Pace, TokenBucket
+from hookgw.concurrency.light import in_task
 from hookgw.core.ingest_url import takes_requests
 from hookgw.core.registry import Registry
 from hookgw.delivery.http.answer_memory import keeping_answers
@@ -138,6 +139,7 @@ class IngestService:
             )
         self._at_work.take(session)
         try:
+            await in_task()
             with trio.move_on_after(INGEST_TIMEOUT), answering(), keeping_answers():
                 return await session.connector.ingest(session, request)
         except EventLeftOut:
