@@ -110,7 +110,7 @@ async def test_what_is_asked_for_during_a_commit_shares_the_next() -> None:
         commits.settle_nowait(delivered(1))
         gate.free.set()
         for job in jobs:
-            await job.wait()
+            await job.wait_finished()
         assert len(gate.batches) == 2
         [group] = gate.batches[1]
         assert (group.appends, group.settlements) == (jobs, [delivered(1)])
@@ -130,7 +130,7 @@ async def test_a_settlement_waits_for_a_commit_to_share(slow_clock: trio.testing
         assert gate.batches == []
         job = append_job(2)
         commits.append_nowait(job)
-        await job.wait()
+        await job.wait_finished()
         [[group]] = gate.batches
         assert (group.appends, group.settlements) == ([job], [delivered(1)])
 
@@ -177,7 +177,7 @@ async def test_a_settlement_during_a_commit_waits_for_the_next(slow_clock: trio.
         await trio.testing.wait_all_tasks_blocked()
         job = append_job(2)
         commits.append_nowait(job)
-        await job.wait()
+        await job.wait_finished()
         assert [len(group.settlements) for batch in gate.batches for group in batch] == [0, 1]
 
 
@@ -278,7 +278,7 @@ async def test_a_refusing_disk_fails_who_waits_and_keeps_settlements(
         gate.free.set()
         for job in (append, function):
             with pytest.raises(StorageUnavailable, match="x is full"):
-                await job.wait()
+                await job.wait_finished()
         with pytest.raises(StorageUnavailable, match="x is full"):
             commits.append_nowait(append_job(3))
         assert commits.statistics().failing is gate.refusal
@@ -294,7 +294,7 @@ async def test_a_refusing_disk_fails_who_waits_and_keeps_settlements(
         assert watch.heard == ["failed: The data file x is full.", "recovered"]
         again = append_job(6)
         commits.append_nowait(again)
-        await again.wait()
+        await again.wait_finished()
 
 
 async def test_the_wait_for_the_disk_grows_to_its_limit(mock_clock: trio.testing.MockClock) -> None:
@@ -405,9 +405,9 @@ async def test_a_bug_in_the_listener_ends_it_and_leaves_nobody_waiting(
     commits.append_nowait(stored)
     with pytest.raises(RuntimeError, match="a bug"):
         await commits.run()
-    await stored.wait()  # it is on disk
+    await stored.wait_finished()  # it is on disk
     with pytest.raises(StorageUnavailable, match="stopping"):
-        await next_one.wait()
+        await next_one.wait_finished()
     await commits.close()
 
 
@@ -426,7 +426,7 @@ async def test_who_waits_is_woken_after_the_counts_and_before_the_lanes() -> Non
         commits.subscribe(listener)
         job = Noting(append_job(1).news)
         commits.append_nowait(job)
-        await job.wait()
+        await job.wait_finished()
         assert [name for name, _ in listener.calls] == ["requeued", "changed", "woken", "appended"]
 
 

@@ -206,7 +206,7 @@ async def committing(writer: ModelWriter, disk: ModelDisk) -> AsyncIterator[Grou
 async def append(commits: GroupCommit[Transaction], seq: int = 1) -> None:
     job = append_job(seq)
     commits.append_nowait(job)
-    await job.wait()
+    await job.wait_finished()
     assert job.added == {seq}
 
 
