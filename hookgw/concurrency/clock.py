@@ -20,20 +20,23 @@ class Clock:
     Args:
         wall: returns the machine's time in seconds since the epoch. The default follows the machine even
             under Trio's mock clock.
+
+    Attributes:
+        trio_time: returns what ``trio.current_time()`` does, without its two steps to the clock of this run:
+            each event reads it several times.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
-        # trio.current_time without its two steps to the clock of this run: each event reads it several times.
-        self._trio_time = trio.lowlevel.current_clock().current_time
+        self.trio_time = trio.lowlevel.current_clock().current_time
         # Trio's clock starts at an arbitrary number; the offset makes its readings seconds since the epoch.
-        self._offset = wall() - self._trio_time()
+        self._offset = wall() - self.trio_time()
 
     def wall(self) -> float:
         return self._wall()
 
     def steady(self) -> float:
-        return self._trio_time() + self._offset
+        return self.trio_time() + self._offset
 
     def steady_at(self, time: float) -> float:
         """Convert a reading of ``trio.current_time()`` into a steady time."""

@@ -332,7 +332,7 @@ class DeliverySender:
                 the request is unknown.
             trio.ClosedResourceError: the transport was closed meanwhile, with the same consequence.
         """
-        started_at, wall = trio.current_time(), self._clock.wall()
+        started_at, wall = self._clock.trio_time(), self._clock.wall()
         event, timestamp = delivery.event, int(wall)
         transport.started_at = started_at
         # Not that of the event: the name of a global webhook is the operator's.

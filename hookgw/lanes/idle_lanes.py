@@ -36,10 +36,11 @@ class IdleLanes:
         self._most = most
         self._until: dict[IdleLane, float] = {}
         self._timer = trio.CancelScope()
+        self._now = trio.lowlevel.current_clock().current_time
 
     def begin(self, lane: IdleLane) -> float:
         """Note that a lane is idle from now on; return the current time of Trio's clock."""
-        now = trio.current_time()
+        now = self._now()
         self._until[lane] = now + self._seconds
         if self._timer.deadline == math.inf:
             self._timer.deadline = now + self._seconds

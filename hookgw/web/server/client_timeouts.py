@@ -40,13 +40,14 @@ class Wait:
         self.rank = rank
         self._timeout = timeout
         self._expire = expire
+        self._now = trio.lowlevel.current_clock().current_time  # each request reads it
         self._deadlines: dict[TimedConnection, float] = {}
 
     def begin(self, connection: TimedConnection) -> None:
         """Start the timeout of a connection, or restart it."""
         # Remove first: an updated key would keep its old place, and the table must stay in order of start.
         self._deadlines.pop(connection, None)
-        self._deadlines[connection] = trio.current_time() + self._timeout
+        self._deadlines[connection] = self._now() + self._timeout
 
     def end(self, connection: TimedConnection) -> None:
         self._deadlines.pop(connection, None)
