@@ -290,8 +290,8 @@ def minimums(session: nox.Session) -> None:
     """Run tests on the lowest Python, with the lowest versions that pyproject.toml allows.
 
     They are the tests of what touches a dependency, without processes, each with two of its cases at most: a
-    dependency that lacks something fails either of them. They run without the hub and light steps, as on systems
-    without epoll. ``nox -s minimums -- tests`` runs all.
+    dependency that lacks something fails either of them. They run without the hub, as on
+    systems without epoll. ``nox -s minimums -- tests`` runs all.
     """
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
