@@ -162,7 +162,8 @@ class Application:
             if fast_path.matches(scope):
                 if self._follows_from_head and not (has_middleware or exchange.is_forwarded):
                     known = {**scope, "state": {}}
-                    del known[REQUEST]
+                    for name in (REQUEST, "scheme", "server"):  # of this connection
+                        del known[name]
                     exchange.notes[AGAIN] = partial(self._respond_again, self._fast_paths, fast_path, known)
                 await self._run(exchange, partial(fast_path.respond, exchange))
                 return

@@ -16,8 +16,8 @@ from collections import OrderedDict
 from hookgw.kernel.units import Size
 from hookgw.web.server.request_head import Head, read_head
 
-MOST_MEMORY = Size(16 * 1024**2)
-"""Bytes of all remembered heads, with their notes: those of 4,900 producers with six headers each."""
+MOST_MEMORY = Size(20 * 1024**2)
+"""Bytes of all remembered heads, with their notes: 4,700 heads of six headers each."""
 LONGEST_KNOWN = 2048
 """Bytes of a head that is remembered."""
 MOST_SEEN = 8192
@@ -65,5 +65,5 @@ class KnownHeads:
 
 
 def _memory_of(given: bytes, head: Head) -> int:
-    """Return about the bytes that a head takes. It is there as bytes twice, and as text."""
-    return 1500 + 3 * len(given) + 220 * len(head.fields)
+    """Return about the bytes that a head takes with its notes. It is there as bytes twice, and as text."""
+    return 2400 + 3 * len(given) + 220 * len(head.fields)
