@@ -8,9 +8,8 @@ import pytest
 import trio
 
 from hookgw.delivery import PlainStream, StreamBroken
-from hookgw.delivery.http.stream import READ_SIZE
-from hookgw.web.server.streams import ClientStream
-from tests.support.watched import Counted, Kind, at_rest, both_kinds, connected, reset, running
+from hookgw.web import ClientStream
+from tests.support.watched import READ_SIZE, Counted, Kind, at_rest, both_kinds, connected, reset, running
 
 
 @both_kinds

@@ -10,9 +10,8 @@ import trio
 
 from hookgw.concurrency import Hub
 from hookgw.delivery import PlainStream
-from hookgw.delivery.http.stream import READ_SIZE
-from hookgw.web.server.streams import ClientStream
-from tests.support.watched import Kind, World, at_rest, both_kinds, connected, running
+from hookgw.web import ClientStream
+from tests.support.watched import READ_SIZE, Kind, World, at_rest, both_kinds, connected, running
 
 
 @both_kinds

@@ -13,9 +13,11 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw.concurrency import Hub
 from hookgw.delivery import PlainStream
-from hookgw.web.server.streams import ClientStream
+from hookgw.web import ClientStream
 
 Kind = type[PlainStream] | type[ClientStream]
+READ_SIZE = 32 * 2**10
+"""Bytes that the stream of a receiver reads at once: half as many as that of a client."""
 both_kinds = pytest.mark.parametrize("kind", [PlainStream, ClientStream])
 
 
