@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 import trio
@@ -86,7 +86,7 @@ class Work(Protocol):
         """
 
 
-_NOT_WAITING: AbstractContextManager[None] = nullcontext()
+_NOT_WAITING: AbstractAsyncContextManager[None] = nullcontext()
 """One for all calls: it has no state."""
 
 
@@ -161,7 +161,7 @@ class ThisNode:
         """Return whether this node has worked on its first shards, or is due none."""
         return True
 
-    def waiting(self, answer: Answer) -> AbstractContextManager[None]:
+    def waiting(self, answer: Answer) -> AbstractAsyncContextManager[None]:
         """Answer a call and cancel the block if the database keeps it waiting for too long."""
         return _NOT_WAITING
 

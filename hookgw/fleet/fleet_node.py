@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 
 import structlog
 import trio
 
+from hookgw.concurrency.light import in_task
 from hookgw.config.settings import FleetSettings
 from hookgw.core.this_node import Answer, KnownRecords, Refresh, ThisNode, Work
 from hookgw.fleet.database_calls import DatabaseCalls
@@ -163,8 +164,11 @@ class FleetNode(ThisNode):
     def has_begun(self) -> bool:
         return self._has_begun
 
-    def waiting(self, answer: Answer) -> AbstractContextManager[None]:
-        return self._database_calls.waiting(answer)
+    @asynccontextmanager
+    async def waiting(self, answer: Answer) -> AsyncIterator[None]:
+        await in_task()
+        with self._database_calls.waiting(answer):
+            yield
 
     def owner_of(self, instance: str) -> FleetMember:
         """Return the node that has an instance.

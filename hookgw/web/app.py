@@ -219,11 +219,7 @@ class Application:
             self.beginning.release(asker)
 
     async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
-        if not self._gateway.node.is_shared:
-            await exchange.run(application)
-            return
-        await in_task()  # for the scope of the block
-        with self._gateway.node.waiting(exchange.answer_for):
+        async with self._gateway.node.waiting(exchange.answer_for):
             await exchange.run(application)
 
     def _refusal(self, path: str, *, is_outside: bool) -> tuple[int, Mapping[str, str], bytes] | None:

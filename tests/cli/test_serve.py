@@ -179,6 +179,7 @@ def test_a_crash_of_the_dispatcher_ends_the_process_with_1(tmp_path: Path) -> No
         with httpx.Client(base_url=url_of(server), headers=headers, trust_env=False, verify=False) as client:
             client.post("/webhook/set/loja1", json={"url": "http://127.0.0.1:9/"}).raise_for_status()
             with suppress(httpx.TransportError):
+                client.post("/event/emit/loja1", json=EVENT)  # 202, if it is in time: the event is on disk
                 assert client.post("/event/emit/loja1", json=EVENT).status_code != 202
         out, errors = server.communicate(timeout=30)
         assert (server.returncode, out) == (1, "")
