@@ -290,13 +290,14 @@ def minimums(session: nox.Session) -> None:
     """Run tests on the lowest Python, with the lowest versions that pyproject.toml allows.
 
     They are the tests of what touches a dependency, without processes, each with two of its cases at most: a
-    dependency that lacks something fails either of them. ``nox -s minimums -- tests`` runs all.
+    dependency that lacks something fails either of them. They run without the hub, as on
+    systems without epoll. ``nox -s minimums -- tests`` runs all.
     """
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
     find_postgresql(session)
     install(session, "minimums", "-c", str(constraints))
-    few = ("-m", "not process", "--few-cases", "--hypothesis-profile=few")
+    few = ("-m", "not process", "--few-cases", "--hypothesis-profile=few", "--hub=off")
     fewer = () if session.posargs else (*few, *(f"--ignore={folder}" for folder in OWN_LOGIC))
     session.run("pytest", "-q", *fewer, *WITHOUT_SLOW, *(session.posargs or ON_ALL_CORES), env=FEW_EXAMPLES)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = {"hookgw", "hookgw.testing"}
-MOST_MODULES = 164
+MOST_MODULES = 166
 MOST_PRIVATE = 50
 """How many uses of private names of hookgw and its plugins are in the tests."""
 

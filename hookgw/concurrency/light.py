@@ -46,9 +46,9 @@ MOST_STEPS = 256
 
 _IN_TASK = object()
 _LATER = object()
-_CHECKPOINT = type(next(trio.lowlevel.cancel_shielded_checkpoint().__await__()))
+_CHECKPOINT = type(next(trio.lowlevel.cancel_shielded_checkpoint().__await__()))  # noqa: ASYNC105
 """What a checkpoint asks of Trio: nothing that depends on the task."""
-_TRIO_WAIT = type(next(wait_task_rescheduled(lambda _: Abort.SUCCEEDED).__await__()))
+_TRIO_WAIT = type(next(wait_task_rescheduled(lambda _: Abort.SUCCEEDED).__await__()))  # noqa: ASYNC105
 """What any other wait asks of Trio."""
 _NEEDS_TASK = "A light step waited for more than a Waiter: call in_task() before."
 
@@ -82,7 +82,7 @@ class Waiter:
 
     def _wait_in_task(self) -> Generator[Any, Any, None]:
         self._waiting = current_task()
-        yield from wait_task_rescheduled(self._abort).__await__()
+        yield from wait_task_rescheduled(self._abort).__await__()  # noqa: ASYNC105
 
     def _abort(self, _: object) -> Abort:
         if not self.is_cancellable:
@@ -164,7 +164,7 @@ class LightTask:
         self._wait_for(waiter)
         self.is_in_task, self._after = False, None
         try:
-            yield from wait_task_rescheduled(self._abort).__await__()
+            yield from wait_task_rescheduled(self._abort).__await__()  # noqa: ASYNC105
         finally:
             self.is_in_task, self._is_recalled = True, False
         after, self._after = self._after, None
@@ -189,8 +189,8 @@ class LightTask:
             try:
                 trap = self._coroutine.send(None)
                 while type(trap) is _TRIO_WAIT:
-                    # It waits as the task that makes the steps. As Trio does at a cancellation, take it out of
-                    # the place where it waits. The error must pass its cancel scopes here: they are that
+                    # It waits as the task that makes the steps. As Trio does at a cancellation, take it out
+                    # of the place where it waits. The error must pass its cancel scopes here: they are that
                     # task's, too.
                     trap.abort_func(_no_cancellation)
                     trap = self._coroutine.throw(RuntimeError(_NEEDS_TASK))
@@ -317,7 +317,7 @@ def let_others_go_on() -> Generator[Any, Any, None]:
     """Let the others that can go on do so first: a checkpoint, or the end of the line of light steps."""
     light = _running.light
     if light is None or light.is_in_task:
-        yield from trio.lowlevel.checkpoint().__await__()
+        yield from trio.lowlevel.checkpoint().__await__()  # noqa: ASYNC105
     else:
         yield _LATER
 

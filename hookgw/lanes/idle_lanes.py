@@ -11,7 +11,7 @@ from typing import Protocol
 import trio
 
 MOST = 5_000
-"""The most lanes that may be idle with a task; each takes some 10 KiB. To start one costs a third of an event."""
+"""The most lanes that may be idle with a task. Each takes some 10 KiB; a start costs a third of an event."""
 
 GRAIN = 0.1
 """Seconds by which a lane may be retired late, so that one wake-up retires many."""

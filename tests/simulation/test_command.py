@@ -54,7 +54,7 @@ def test_a_run_that_waits_for_ever_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "TIMERS", ((signal.SIGALRM, signal.ITIMER_REAL, 0.01),))
-    monkeypatch.setattr(command, "simulate", lambda *_: time.sleep(60))
+    monkeypatch.setattr(command, "simulate", lambda *_, **__: time.sleep(60))
     assert run("--seed", "4") == 1
     assert "does it end?" in capsys.readouterr().out
 
@@ -90,7 +90,7 @@ def test_an_interrupt_ends_it_with_the_summary(
 
 
 def test_an_interrupt_within_trio_is_no_failure_of_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(seed: int, folder: Path, history: History) -> None:
+    def interrupt(seed: int, folder: Path, history: History, *, hub: bool = True) -> None:
         raise trio.TrioInternalError("internal error in Trio") from KeyboardInterrupt()
 
     monkeypatch.setattr(command, "simulate", interrupt)

@@ -1,6 +1,7 @@
 """Whether tests run with the hub and light steps: ``pytest --hub=off`` runs them without.
 
-It concerns gateways, servers, transports and lanes within this process. Processes that tests start have a hub.
+It concerns gateways, servers, transports and lanes within this process. Processes that tests start have a
+hub.
 """
 
 from collections.abc import AsyncIterator, Iterator

@@ -33,7 +33,7 @@ class Client:
         self.connection = ClientConnection(stream, settings, ClientTimeouts(settings))
         self.scope = trio.CancelScope()
         self.steps: list[tuple[bool, bool]] = []
-        self.has_ended = False
+        self.ended = trio.Event()
 
     async def read(self, size: int) -> bytes:
         received = b""
@@ -77,7 +77,7 @@ async def served(application: Application) -> AsyncIterator[Client]:
                     await hub.steps.go(client.connection.run(noting, None, None))
             finally:
                 client.connection.abort()
-                client.has_ended = True
+                client.ended.set()
 
         nursery.start_soon(run)
         async with client.stream:
@@ -129,7 +129,7 @@ async def test_a_cancellation_while_a_light_step_waits_closes_the_connection() -
         await wait_all_tasks_blocked(0.01)
         client.scope.cancel()
         assert await client.read(1) == b""
-    assert client.has_ended
+    assert client.ended.is_set()
     assert client.steps == []
 
 
@@ -169,5 +169,4 @@ async def test_a_reset_within_a_response_ends_the_connection() -> None:
         await wait_all_tasks_blocked(0.01)
         waiter.wake()
         with trio.fail_after(10):
-            while not client.has_ended:
-                await trio.sleep(0.001)
+            await client.ended.wait()
