@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,12 +31,12 @@ from hookgw.store.sqlite import (
     Writer,
     dead_letters,
     migrate,
+    of_instance,
     remove_events,
+    resend,
 )
-from hookgw.store.sqlite.requeue import requeue
 from hookgw.store.sqlite.settle import NotAsKnown, settle
-from hookgw.store.sqlite.shelves import rename_instance
-from tests.store.support import AT, attempt, dead, delivered, event, failed
+from tests.store.support import AT, RULE, attempt, dead, delivered, event, failed
 
 PAIRS = [("shop", "reg_1"), ("shop", "global_1"), ("mall", "reg_2"), ("mall", "global_1")]
 UNKNOWN = 9999
@@ -127,8 +128,18 @@ def sides() -> Iterator[tuple[Side, Side]]:
         yield sides
 
 
-def retire(transaction: Transaction) -> None:
-    rename_instance(transaction, "shop", "shop 0b0c")
+def retire(transaction: Transaction, instance_id: str = "0b0c") -> None:
+    transaction.names.rename(of_instance("shop"), of_instance(f"shop {instance_id}"))
+
+
+def replay(transaction: Transaction, number: int) -> None:
+    """Make all that is finished pending again, at positions and times that grow with the number."""
+    names = [row[0] for row in transaction.connection.execute("SELECT name FROM names WHERE name LIKE '@%'")]
+    finished = transaction.connection.execute(
+        "SELECT seq FROM deliveries WHERE state <> 'pending'"
+    ).fetchall()
+    for seq, name in product((row[0] for row in finished), names):
+        resend(transaction, name[1:], seq, RULE, 1000 * number + seq, AT + number)
 
 
 def park(transaction: Transaction, registration: str = "reg_2") -> None:
@@ -216,7 +227,7 @@ def test_what_was_replayed_is_read(sides: tuple[Side, Side]) -> None:
     """The figures count from when it was queued last."""
     for side in sides:
         side.commit(group(park, appends=(side.append(*PAIRS),)))
-        side.commit(group(lambda transaction: requeue(transaction, {3: "reg_2:0"}, 5, AT + 2)))
+        side.commit(group(partial(replay, number=2)))
         side.settle(side.delivered(3))
     assert sides[0].rows() == sides[1].rows()
     assert replace(sides[0].deliveries[0], position=9).known() is None
@@ -228,7 +239,7 @@ STEPS = st.lists(
         st.tuples(st.just("append"), st.lists(st.sampled_from(PAIRS), min_size=1, max_size=3)),
         st.tuples(st.just("settle"), st.lists(st.tuples(NUMBERS, st.sampled_from("kkkksfd")), max_size=4)),
         st.tuples(st.just("settle"), st.lists(st.tuples(NUMBERS, st.just("k")), max_size=4)),
-        st.tuples(st.sampled_from(["retire", "park", "requeue", "erase"]), NUMBERS),
+        st.tuples(st.sampled_from(["retire", "park", "replay", "erase"]), NUMBERS),
     ),
     min_size=1,
     max_size=4,
@@ -251,10 +262,9 @@ def step(side: Side, what: str, how: Any, number: int) -> CommitGroup[Transactio
     if what == "settle":
         return group(settlements=tuple(settlement(side, 1 + pick % count, kind) for pick, kind in how))
     if what == "retire":
-        return group(lambda transaction: rename_instance(transaction, "shop", f"shop {number}"))
-    if what == "requeue":
-        lanes, position = {one.seq: one.lane for one in side.deliveries}, 1000 * (number + 1)
-        return group(lambda transaction: requeue(transaction, lanes, position, AT + number))
+        return group(partial(retire, instance_id=f"{number}"))
+    if what == "replay":
+        return group(partial(replay, number=1 + number))
     if what == "erase":
         return group(partial(erase, seq=seq))
     return group(partial(park, registration=PAIRS[how % 4][1]))
@@ -263,8 +273,7 @@ def step(side: Side, what: str, how: Any, number: int) -> CommitGroup[Transactio
 def prepare(side: Side) -> None:
     """Append four deliveries, and four that a lane knows as they no longer are."""
     first, then = side.append(("shop", "reg_2"), ("mall", "reg_2")), side.append(*PAIRS[:2], *PAIRS)
-    replay = partial(requeue, lanes={1: "reg_2:0"}, position=50, at=AT + 7)
-    side.commit(group(park, replay, appends=(first,)), group(appends=(then,)))
+    side.commit(group(park, partial(replay, number=1), appends=(first,)), group(appends=(then,)))
     side.settle(side.delivered(3))
     side.commit(group(partial(erase, seq=4)))
 
