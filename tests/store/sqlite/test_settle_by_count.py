@@ -271,11 +271,12 @@ def step(side: Side, what: str, how: Any, number: int) -> CommitGroup[Transactio
 
 
 def prepare(side: Side) -> None:
-    """Append four deliveries, and four that a lane knows as they no longer are."""
-    first, then = side.append(("shop", "reg_2"), ("mall", "reg_2")), side.append(*PAIRS[:2], *PAIRS)
-    side.commit(group(park, partial(replay, number=1), appends=(first,)), group(appends=(then,)))
+    """Append two deliveries, and six that are no longer as the lane knows them."""
+    former, parked = side.append(("shop", "reg_1")), side.append(("mall", "reg_2"))
+    side.commit(group(retire, appends=(former,)), group(park, partial(replay, number=1), appends=(parked,)))
+    side.commit(group(appends=(side.append(*PAIRS[:2], *PAIRS),)))
     side.settle(side.delivered(3))
-    side.commit(group(partial(erase, seq=4)))
+    side.commit(group(partial(erase, seq=4), partial(park, registration="global_1")))
 
 
 @settings(deadline=None)
