@@ -153,6 +153,13 @@ class Delivery(msgspec.Struct, kw_only=True, gc=False):
         """The delivery's name in the HTTP API."""
         return f"dlv_{self.seq}"
 
+    def known(self) -> KnownDelivery | None:
+        """Return what spares the store a read when this is settled; ``None`` after a replay."""
+        if self.position != self.seq:
+            return None
+        event = self.event
+        return KnownDelivery(self.registration, event.instance, len(event.data_json), self.queued_at)
+
 
 class Page(NamedTuple):
     """Pending deliveries of a lane, in order.
@@ -175,6 +182,24 @@ def parse_delivery_id(text: str) -> int | None:
     return int(digits)
 
 
+class KnownDelivery(msgspec.Struct, frozen=True, gc=False):
+    """What whoever settles a delivery knows of it, so that the store need not read it.
+
+    Of a delivery that has never been replayed: none of this changes, but for the name of a deleted instance.
+
+    Attributes:
+        registration: the id of the target registration.
+        instance: the name of the event's instance.
+        size: the bytes of the event's payload.
+        queued_at: as of the delivery.
+    """
+
+    registration: str
+    instance: str
+    size: int
+    queued_at: float
+
+
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an attempt, or of a decision without an attempt, for the store.
 
@@ -186,6 +211,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         next_at: for ``pending``, the earliest time of the next attempt (steady clock).
         body: the bytes to store for the next attempt; ``None`` keeps the stored ones.
         reason: why the delivery is dead or dropped, if no attempt says it.
+        known: of a delivery that its first attempt delivered; it only spares the store a read. Not the
+            delivery itself: settlements wait for the disk, and its payload may be large.
     """
 
     seq: int
@@ -196,6 +223,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     next_at: float = 0.0
     body: bytes | None = None
     reason: str | None = None
+    known: KnownDelivery | None = None
 
 
 class Outgoing(msgspec.Struct, kw_only=True):

@@ -12,6 +12,7 @@ from hookgw.delivery import AttemptResult
 from hookgw.kernel import PluginFailed
 from hookgw.lanes import IDLE_GRAIN as GRAIN
 from hookgw.lanes import IdleLanes, Lane, LaneMemory
+from hookgw.records import KnownDelivery
 from tests.dispatch.fakes import BEGAN, LANE, URL, World, registration
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -68,6 +69,18 @@ async def test_nothing_is_sent_while_the_head_waits() -> None:
     assert world.sender.times == [0, 5, 20, 20, 20]
     assert len({request.body for request in world.sender.requests[:3]}) == 1
     assert world.monitor.states == [LaneState.WAITING, LaneState.DELIVERING] * 2
+
+
+async def test_what_the_first_attempt_delivers_is_settled_with_what_is_known_of_it() -> None:
+    world = World()
+    world.sender.script["e1"] = [Outcome.FAILED]
+    async with running(world) as lane:
+        first, second = world.outbox.add(2)
+        lane.offer(first)
+        lane.offer(second)
+        await quiet()
+    known = KnownDelivery(second.registration, second.event.instance, 2, second.queued_at)
+    assert [s.known for s in world.outbox.settlements] == [None, None, known]
 
 
 async def test_only_the_first_failure_stores_the_body() -> None:

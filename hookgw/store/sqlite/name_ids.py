@@ -28,6 +28,7 @@ _ADD = Bulk(
 _FIND = """SELECT json_group_object(name, number) FROM names
     WHERE name IN (SELECT value FROM json_each(?))"""
 
+_NEWEST_DELIVERY = "SELECT coalesce(max(seq), 0) FROM deliveries"
 _NAMES = """SELECT json_group_array(json_array(number, name)) FROM names
     WHERE number IN (SELECT value FROM json_each(?))"""
 
@@ -50,9 +51,15 @@ def of_tag(tag: str) -> str:
 
 
 class NameIds:
-    """The numbers of names, cached in memory; for the writing connection only."""
+    """The numbers of names, cached in memory; for the writing connection only.
+
+    Attributes:
+        newest_at_rename: the newest delivery when a name was changed last; 0 if none was since the start. Who
+            read that delivery, or an older one, may know its instance by a former name.
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
+        self.newest_at_rename = 0
         self._connection = connection
         self._ids: dict[str, int] = {}
         self._names: dict[int, str] = {}
@@ -90,6 +97,8 @@ class NameIds:
     def rename(self, old: str, new: str) -> None:
         """Give a number another name. All rows that refer to the number show the new name at once."""
         self._connection.execute("UPDATE names SET name = ? WHERE name = ?", (new, old))
+        # If this is rolled back, the number is too great: that does no harm.
+        self.newest_at_rename = self._connection.execute(_NEWEST_DELIVERY).fetchone()[0]
         self.forget()
 
     def forget(self) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
+from hookgw.store.commits.changes import weigh
 from hookgw.store.figure_news import entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
-from hookgw.store.sqlite.name_ids import NameIds, of_url
+from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
 from hookgw.store.sqlite.transaction import Transaction
 
 # One JSON array for any number of rows: the statement stays prepared, and SQLite's limit on parameters does
@@ -38,11 +39,15 @@ _ADD_ATTEMPTS = Bulk(
 )
 # The same for what the first attempt delivered: nearly all of a commit. Most columns would say the same in
 # each of these rows, and each column of a row costs a third of a microsecond.
-_DELIVER = Bulk(
-    """UPDATE deliveries SET state = 'delivered', attempts = 1, failures = 0, next_at = 0,
-    finished_at = column2, reason = NULL FROM""",
+_DELIVERED = """UPDATE deliveries NOT INDEXED SET state = 'delivered', attempts = 1, failures = 0,
+    next_at = 0, finished_at = column2, reason = NULL FROM"""
+_DELIVER = Bulk(_DELIVERED, 2, "WHERE deliveries.seq = column1")
+# Only what is as it was appended: a replay changes the time of queueing, and with it the position or the
+# attempts.
+_DELIVER_KNOWN = Bulk(
+    _DELIVERED,
     2,
-    "WHERE deliveries.seq = column1",
+    "WHERE deliveries.seq = column1 AND state = 'pending' AND attempts = 0 AND position = deliveries.seq",
 )
 _ADD_DELIVERING = Bulk(
     """INSERT INTO attempts (delivery, number, at, duration, outcome, status, answer, url)
@@ -83,16 +88,34 @@ _rows_of = msgspec.json.Decoder(list[tuple[int, int, int, int, int]]).decode
 _weights_of = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
 
+class NotAsKnown(Exception):
+    """Deliveries are not as their settlements know them. What was written must be rolled back."""
+
+
 def settle(
-    transaction: Transaction, settlements: Sequence[Settlement], *, keep_history: bool = True
+    transaction: Transaction,
+    settlements: Sequence[Settlement],
+    *,
+    keep_history: bool = True,
+    by_count: bool = False,
 ) -> PendingChange:
     """Write outcomes of deliveries, in order; return what is no longer pending.
 
     A settlement of a delivery that is not pending is ignored. A delivery may have several.
+
+    Args:
+        keep_history: whether finished deliveries and attempts are kept.
+        by_count: if the settlements bring what would be read of their deliveries, write without reading it,
+            and see by the count of changed rows whether all were pending.
+
+    Raises:
+        NotAsKnown: with ``by_count``, not all were pending, or not once only.
     """
     if not settlements:
         return {}
     connection, names = transaction.connection, transaction.names
+    if by_count and keep_history and (counted := _settle_by_count(transaction, settlements)) is not None:
+        return counted
     asked = msgspec.json.encode(list({settlement.seq for settlement in settlements})).decode()
     rows = _rows_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0])
     pending = {row[0]: row for row in rows}
@@ -128,10 +151,7 @@ def settle(
     bodies = {s.seq: s.body for s in others if s.body is not None}
     _STORE_BODIES.run(connection, list(bodies.items()))
     if keep_history:
-        # Few in a commit: a lane sends to one URL, or with ``byEvents`` to one for each kind.
-        urls = {url: of_url(url) for s in applied if s.attempt and (url := s.attempt.url)}
-        ids = names.ids(urls.values()) if urls else {}
-        numbered: dict[str | None, int] = {url: ids[name] for url, name in urls.items()}
+        numbered = _numbered_urls(names, applied)
         _ADD_ATTEMPTS.run(
             connection,
             [
@@ -146,22 +166,59 @@ def settle(
                 if s.attempt
             ],
         )
-        _ADD_DELIVERING.run(
-            connection,
-            [
-                (
-                    s.seq,
-                    micros(s.attempt.at),
-                    micros(s.attempt.duration),
-                    s.attempt.status,
-                    storable(s.attempt.answer),
-                    numbered.get(s.attempt.url),
-                )
-                for s in at_once
-                if s.attempt
-            ],
-        )
+        _add_delivering(connection, at_once, numbered)
     return gone
+
+
+def _settle_by_count(transaction: Transaction, settlements: Sequence[Settlement]) -> PendingChange | None:
+    """Settle without reading the deliveries; ``None``, and nothing is done, if that is not possible."""
+    names, since = transaction.names, transaction.names.newest_at_rename
+    known = []
+    for settlement in settlements:
+        if settlement.known is None or settlement.seq <= since or not _is_delivered_at_once(settlement):
+            return None
+        known.append(settlement.known)
+    gone = weigh((one.registration, one.instance, one.size) for one in known)
+    stored = {instance: of_instance(instance) for _, instance in gone}
+    ids = names.ids([*(registration for registration, _ in gone), *stored.values()])
+    numbers = {pair: (ids[pair[0]], ids[stored[pair[1]]]) for pair in gone}
+    rows = [(settlement.seq, micros(settlement.at)) for settlement in settlements]
+    if _DELIVER_KNOWN.run(transaction.connection, rows) != len(rows):
+        raise NotAsKnown
+    entries = [
+        entry_of(settlement, *numbers[one.registration, one.instance], micros(one.queued_at))
+        for settlement, one in zip(settlements, known, strict=True)
+    ]
+    transaction.count_entries(settlements[-1].at, entries)
+    _add_delivering(transaction.connection, settlements, _numbered_urls(names, settlements))
+    return gone
+
+
+def _numbered_urls(names: NameIds, settlements: Sequence[Settlement]) -> Mapping[str | None, int]:
+    # Few in a commit: a lane sends to one URL, or with ``byEvents`` to one for each kind.
+    urls = {url: of_url(url) for s in settlements if s.attempt and (url := s.attempt.url)}
+    ids = names.ids(urls.values()) if urls else {}
+    return {url: ids[name] for url, name in urls.items()}
+
+
+def _add_delivering(
+    connection: sqlite3.Connection, at_once: Sequence[Settlement], urls: Mapping[str | None, int]
+) -> None:
+    _ADD_DELIVERING.run(
+        connection,
+        [
+            (
+                s.seq,
+                micros(s.attempt.at),
+                micros(s.attempt.duration),
+                s.attempt.status,
+                storable(s.attempt.answer),
+                urls.get(s.attempt.url),
+            )
+            for s in at_once
+            if s.attempt
+        ],
+    )
 
 
 def _named(names: NameIds, counts: Mapping[tuple[int, int], tuple[int, int]]) -> PendingChange:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeAlias
 
 from hookgw.kernel.errors import Invalid, StorageUnavailable
 from hookgw.records.sentences import NOT_STORABLE
@@ -17,7 +18,7 @@ from hookgw.store.sqlite.figures import add_news
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.open_file import OpenFile, is_disk_error, is_locked
 from hookgw.store.sqlite.recent_events import RecentEvents
-from hookgw.store.sqlite.settle import settle
+from hookgw.store.sqlite.settle import NotAsKnown, settle
 from hookgw.store.sqlite.transaction import Transaction
 
 # What sqlite3 and our own conversions raise for a value that cannot be stored: lone surrogates, times that
@@ -31,6 +32,8 @@ _BAD_VALUES = (
     TypeError,
     OverflowError,
 )
+
+_Append: TypeAlias = Callable[[Transaction, Sequence[AppendRequest[Transaction]]], None]
 
 
 class Writer:
@@ -97,10 +100,16 @@ class Writer:
         return Committed(time.perf_counter() - started, changes)
 
     def _transact(
-        self,
-        groups: Sequence[CommitGroup[Transaction]],
-        probe: bool,
-        append_jobs: Callable[[Transaction, Sequence[AppendRequest[Transaction]]], None],
+        self, groups: Sequence[CommitGroup[Transaction]], probe: bool, append_jobs: _Append
+    ) -> Changes:
+        try:
+            return self._transact_once(groups, probe, append_jobs, by_count=True)
+        except NotAsKnown:
+            # Rare: a delivery was settled, parked or removed while its attempt was on its way.
+            return self._transact_once(groups, probe, append_jobs, by_count=False)
+
+    def _transact_once(
+        self, groups: Sequence[CommitGroup[Transaction]], probe: bool, append_jobs: _Append, *, by_count: bool
     ) -> Changes:
         connection = self._connection
         transaction = Transaction(connection, self._names)
@@ -112,7 +121,9 @@ class Writer:
                 touch(transaction)
             for group in groups:
                 append_jobs(transaction, group.appends)
-                settled = settle(transaction, group.settlements, keep_history=self._keep_history)
+                settled = settle(
+                    transaction, group.settlements, keep_history=self._keep_history, by_count=by_count
+                )
                 transaction.count_finished(settled)
                 transaction.count_rows(len(group.settlements))
                 for job in group.functions:

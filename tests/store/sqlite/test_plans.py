@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hookgw import DeliveryState
-from hookgw.records import DeliverySelection, LaneRule, Ordering
+from hookgw.records import DeliverySelection, KnownDelivery, LaneRule, Ordering
 from hookgw.store import (
     AuditQuery,
     CancelQuery,
@@ -133,6 +134,9 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "count by instance": outbox.pending_counts,
     "count of a lane": lambda c: outbox.count_pending(c, "reg:0"),
     "settle": lambda c: settle(transaction(c), [delivered(1)]),
+    "settle by count": lambda c: settle(
+        transaction(c), [replace(delivered(1), known=KnownDelivery("reg", "shop", 2, 0.0))], by_count=True
+    ),
     "settle without history": lambda c: settle(transaction(c), [delivered(1)], keep_history=False),
     "list": lambda c: history.search_deliveries(c, DeliveryQuery(instance="shop"), None, 9, 9),
     "list with all filters": lambda c: history.search_deliveries(
@@ -243,6 +247,13 @@ def test_the_lanes_of_a_registration_are_searched_in_the_index_of_the_outbox(
     assert all("SEARCH" in line and "(registration=?" in line for line in searches)
     if name != "a page of a lane":  # it sorts the rows of one page
         assert not [line for line in connection.plan if "TEMP B-TREE FOR ORDER BY" in line]
+
+
+@pytest.mark.parametrize("name", ["settle", "settle by count"])
+def test_what_is_settled_is_searched_by_number(connection: Explaining, name: str) -> None:
+    STATEMENTS[name](connection)
+    searches = [line for line in connection.plan if line.startswith(("SEARCH deliveries", "SCAN deliveries"))]
+    assert set(searches) == {"SEARCH deliveries USING INTEGER PRIMARY KEY (rowid=?)"}
 
 
 def test_only_waiting_deliveries_become_due(connection: Explaining) -> None:
