@@ -43,11 +43,14 @@ class Readable:
         self._has_ended = False
 
     async def wait(self) -> None:
-        """Wait until there may be something to read, or :meth:`interrupt` is called.
+        """Wait until there may be something to read, or :meth:`interrupt` or :meth:`close` is called.
 
         Raises:
-            trio.ClosedResourceError: it was called, or :meth:`close`. Not if the socket is watched: look.
+            trio.ClosedResourceError: it was closed before. If the socket is not watched, also if one of the
+                two is called during the wait.
         """
+        if self._fileno < 0:
+            raise trio.ClosedResourceError
         if not self._hub.is_running:
             await in_task()
             await trio.lowlevel.wait_readable(self._fileno)
@@ -83,6 +86,7 @@ class Readable:
         # The kernel may give the number to another socket, which must not wake our tasks.
         self._hub.forget(self._fileno)
         self.interrupt()
+        self._fileno = -1
 
 
 class Hub:

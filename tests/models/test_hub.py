@@ -325,3 +325,21 @@ async def test_closing_ends_a_wait(kind: Kind) -> None:
                 stream.close_nowait() if isinstance(stream, PlainStream) else stream.abort()
             await at_rest()
     assert seen == [b""]
+
+
+@both_kinds
+@pytest.mark.parametrize("is_light", [False, True])
+async def test_a_closed_socket_is_waited_for_no_more(kind: Kind, *, is_light: bool) -> None:
+    """Its number may be another one's by now, and no edge would come."""
+    async with running() as world:
+        with connected() as (ours, _):
+            stream = kind(ours, world.hub)
+            close = stream.close_nowait if isinstance(stream, PlainStream) else stream.abort
+            close()
+            seen = b"none"
+            with trio.fail_after(10):
+                try:
+                    seen = await (world.hub.steps.go(stream.receive()) if is_light else stream.receive())
+                except trio.ClosedResourceError:
+                    seen = b""
+            assert seen == b""

@@ -304,8 +304,8 @@ class ClientConnection:
 
     async def _start(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         if self._reader.is_within_body:
-            # If the client still waits for "100 Continue", it sends nothing now.
-            waits = self._must_continue and not self._reader.has_unread
+            # If the client still waits for "100 Continue", it sends nothing now, and must not be asked again.
+            waits, self._must_continue = self._must_continue and not self._reader.has_unread, False
             left = self._reader.length_left
             if not waits and left is not None and left <= MOST_UNWANTED:
                 await self._discard_body()
@@ -438,9 +438,6 @@ class ClientConnection:
 
     def leave(self) -> None:
         """Stop all timeouts of the connection, because it ended."""
-        self._scope = self.again = (
-            None  # they have the connection, which would wait for the garbage collector
-        )
         self._wait_in(None)
         self._timeouts.writes.end(self)
 
