@@ -86,6 +86,7 @@ from hookgw.records.deliveries import (
     Position,
     Settlement,
     WaitsFor,
+    known_of,
 )
 from hookgw.records.lanes import partition_of, registration_of
 from hookgw.records.registrations import Registration, is_global
@@ -1044,7 +1045,7 @@ class Lane:
             # The first attempt that does not deliver fixes the bytes for every later one.
             body=body if delivery.body is None and not delivered else None,
             reason=decision.reason,
-            known=delivery.known() if delivered and attempt.number == 1 else None,
+            known=known_of(delivery) if delivered and attempt.number == 1 else None,
         )
         # Requested before the monitor hears of the attempt, because its observers can take long. A crash
         # before the commit repeats this attempt: at least once.

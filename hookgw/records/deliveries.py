@@ -153,13 +153,6 @@ class Delivery(msgspec.Struct, kw_only=True, gc=False):
         """The delivery's name in the HTTP API."""
         return f"dlv_{self.seq}"
 
-    def known(self) -> KnownDelivery | None:
-        """Return what spares the store a read when this is settled; ``None`` after a replay."""
-        if self.position != self.seq:
-            return None
-        event = self.event
-        return KnownDelivery(self.registration, event.instance, len(event.data_json), self.queued_at)
-
 
 class Page(NamedTuple):
     """Pending deliveries of a lane, in order.
@@ -198,6 +191,14 @@ class KnownDelivery(msgspec.Struct, frozen=True, gc=False):
     instance: str
     size: int
     queued_at: float
+
+
+def known_of(delivery: Delivery) -> KnownDelivery | None:
+    """Return what spares the store a read when a delivery is settled; ``None`` after a replay."""
+    if delivery.position != delivery.seq:
+        return None
+    event = delivery.event
+    return KnownDelivery(delivery.registration, event.instance, len(event.data_json), delivery.queued_at)
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hookgw import Delivery
-from hookgw.records import Settlement
+from hookgw.records import Settlement, known_of
 from hookgw.store import (
     AppendedEvent,
     AppendRequest,
@@ -88,7 +88,7 @@ class Side:
         """Return a settlement as a lane makes it."""
         made = attempt(url=f"https://a.example/{seq % 3}", duration=seq / 7)
         delivery = self.deliveries[0 if seq == UNKNOWN else seq - 1]
-        known = delivery.known() if self._is_known else None
+        known = known_of(delivery) if self._is_known else None
         return replace(delivered(seq), at=AT + seq, attempt=made, known=known)
 
     def commit(self, *groups: CommitGroup[Transaction]) -> Changes:
@@ -230,7 +230,7 @@ def test_what_was_replayed_is_read(sides: tuple[Side, Side]) -> None:
         side.commit(group(partial(replay, number=2)))
         side.settle(side.delivered(3))
     assert sides[0].rows() == sides[1].rows()
-    assert replace(sides[0].deliveries[0], position=9).known() is None
+    assert known_of(replace(sides[0].deliveries[0], position=9)) is None
 
 
 NUMBERS = st.integers(0, 7)
