@@ -7,7 +7,7 @@ light steps (:mod:`hookgw.concurrency.light`).
 An edge says that something has arrived since the last one, so none may be lost:
 
 - An edge while nobody waits is kept: the next wait returns at once.
-- Whoever got as many bytes as were asked for says so: more may be there, without another edge.
+- A reader that got as many bytes as it asked for says so: more may be there, without another edge.
 - The end of a stream, or a reset, may come in one edge with the last bytes. It stays true from then on.
 - The edges of one look are noted before any step is made: a step that closes a socket cannot make the number
   of that socket mean another one.
@@ -90,7 +90,7 @@ class Readable:
 
 
 class Hub:
-    """Watches sockets, and makes the light steps of those that read them.
+    """Watches sockets, and makes the light steps of the coroutines that read them.
 
     Args:
         is_on: whether it ever runs. If not, each reader waits for its socket by itself.

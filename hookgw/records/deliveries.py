@@ -176,7 +176,7 @@ def parse_delivery_id(text: str) -> int | None:
 
 
 class KnownDelivery(msgspec.Struct, frozen=True, gc=False):
-    """What whoever settles a delivery knows of it, so that the store need not read it.
+    """What a lane knows of a delivery that it settles, so that the store need not read the delivery.
 
     Of a delivery that has never been replayed: none of this changes, but for the name of a deleted instance.
 

@@ -387,8 +387,8 @@ class GroupCommit(Generic[Tx]):
         self._taken = []
         for group in groups:
             group.finish()
-        # After them: an answer that needs no task leaves before lanes begin to send. Whoever is woken as a
-        # task runs later, and finds the deliveries dispatched.
+        # After them: an answer that needs no task leaves before lanes begin to send. A task that is woken
+        # here runs later, and finds the deliveries dispatched.
         appended = committed.appended
         if appended is None:
             appended = [delivery for group in groups for delivery in appended_by(group.appends)]

@@ -5,7 +5,7 @@ it, and to find the key's holder and the headers, costs more than half as much a
 parsed.
 
 Anybody can send heads, so what is remembered is bounded, and those who send new ones must not push out those
-of others: a head is remembered when it comes the second time, and the one that was not used for the longest
+of others: a head is remembered when it comes the second time, and the head that was unused for the longest
 time makes room. For a head that comes once, that is a look-up and the mark that it was seen.
 """
 
