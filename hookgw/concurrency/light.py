@@ -137,9 +137,8 @@ class LightTask:
             except StopIteration as end:
                 return end.value
             finally:
-                _running.light = value = error = after = (
-                    None  # an error must not keep this frame, which has it
-                )
+                _running.light = None
+                value = error = after = None  # an error must not keep this frame, which has it
             try:
                 if not isinstance(trap, Waiter):
                     value = yield trap

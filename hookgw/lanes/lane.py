@@ -552,7 +552,7 @@ class Lane:
                 if self._late is not None:
                     await self._look(self._late)
                 if self._late is None:
-                    await (self._try if self._attempt_limit is None else self._try_in_turn)(delivery)
+                    await self._try_in_turn(delivery)
                 elif self._late.attempt is not None:
                     await self._settle_late(delivery, self._late.plan, self._late.attempt)
                 else:
@@ -769,7 +769,7 @@ class Lane:
         await self._services.outbox.wait_settle_capacity()
         if self._settling:
             await self._wait_until_settled()
-        if self._must_refresh or self._must_stop or (self._late is not None and self._is_answered_late):
+        if self._must_refresh or self._must_stop or self._is_answered_late:
             return
         registration = self._services.registration(self._registration_id)
         if registration is None or not registration.enabled:
@@ -929,7 +929,7 @@ class Lane:
             self._must_refresh
             or self._must_stop
             or self._services.registration(self._registration_id) is not registration
-            or (self._late is not None and self._late.has_status)
+            or self._is_answered_late
         )
 
     @property

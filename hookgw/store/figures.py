@@ -42,7 +42,7 @@ from hookgw.store.reader import C, C_contra, ConnectionReader
 ROW_BYTES = 100
 """What a row takes beside its ``more``, about; and that has as much."""
 FOLD_BYTES = 2**20
-"""The news of one commit of a fold, or one that is longer: all other writes wait while it is counted."""
+"""Bytes of news that one commit of a fold counts, or a single longer row: all other writes wait meanwhile."""
 REST = 0.01
 """Seconds between two commits, in which others write."""
 KEEP_FINE = 25 * HOUR
@@ -95,7 +95,7 @@ class FigureStatements(Protocol[C_contra, Tx_contra]):
     def take_news(self, transaction: Tx_contra, limit: int, size: int) -> str | None:
         """Remove the oldest news, and return them as an array of JSON; ``None`` if another node has them.
 
-        They are so many rows at most, and end with the one that reaches so many bytes.
+        There are so many rows at most. The row with which they reach so many bytes is the last.
         """
 
     def names_of(
