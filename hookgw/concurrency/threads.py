@@ -40,6 +40,14 @@ class Worker(Protocol):
 
 
 class Threads(Protocol):
+    """Runs blocking calls.
+
+    Attributes:
+        at_work: how many calls are under way, those of workers left out.
+    """
+
+    at_work: int
+
     async def run(
         self,
         call: Callable[[], T],
@@ -168,6 +176,9 @@ _reserve = trio.lowlevel.RunVar[_Reserve | None]("_reserve", None)
 
 
 class SystemThreads:
+    def __init__(self) -> None:
+        self.at_work = 0
+
     async def run(
         self,
         call: Callable[[], T],
@@ -183,17 +194,21 @@ class SystemThreads:
             is_begun = True
             return call()
 
-        while True:
-            try:
-                return await trio.to_thread.run_sync(begin, limiter=limiter)
-            except (RuntimeError, MemoryError) as error:
-                if is_begun or not is_refusal(error):
-                    raise
-            reserve = _reserve.get()
-            if reserve is not None and not uses_loop:
-                async with limiter or trio.to_thread.current_default_thread_limiter():
-                    return await reserve.run(call)
-            await trio.sleep(START_AGAIN)
+        self.at_work += 1
+        try:
+            while True:
+                try:
+                    return await trio.to_thread.run_sync(begin, limiter=limiter)
+                except (RuntimeError, MemoryError) as error:
+                    if is_begun or not is_refusal(error):
+                        raise
+                reserve = _reserve.get()
+                if reserve is not None and not uses_loop:
+                    async with limiter or trio.to_thread.current_default_thread_limiter():
+                        return await reserve.run(call)
+                await trio.sleep(START_AGAIN)
+        finally:
+            self.at_work -= 1
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[None]:

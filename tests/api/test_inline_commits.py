@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
+from hookgw.concurrency import SystemThreads
 from hookgw.config import Settings
 from hookgw.store.commits import inline
 from hookgw.store.sqlite import Writer
@@ -26,7 +27,8 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The threads in which events are written. Every disk counts as quick."""
+    """The threads in which events are written. Every disk counts as quick, and no other thread as at work."""
+    monkeypatch.setattr(SystemThreads, "at_work", property(lambda _: 0, lambda *_: None), raising=False)
     monkeypatch.setattr(inline, "QUICK_COMMITS", 0)
     found: list[int] = []
 

@@ -59,6 +59,7 @@ class Disk:
         self._pause = pause
         self._stall = stall
         self.latest = 0.0
+        self.at_work = 0
         self.room: int | None = None
         self.kill_in = 0
         self.is_dead = False

@@ -326,19 +326,17 @@ class GroupCommit(Generic[Tx]):
         if self._groups:
             self._urgent.set()  # they have waited for one commit already
         commit = partial(self._writer.commit, self._taken, probe=self.failing is not None)
-        began = trio.current_time()
         try:
             committed = self._commit_here(thread)
             if committed is None:
                 async with self._in_use:
                     began = trio.current_time()
                     committed = await thread.run(commit)
+                if self._inline is not None:
+                    self._inline.took(trio.current_time() - began, in_loop=False)
         except StorageUnavailable as error:
             self._refuse(error)
             return False
-        finally:
-            if self._inline is not None:
-                self._inline.took(trio.current_time() - began)
         if self.failing is not None:
             self.failing = None
             self._urgent.set()
@@ -354,13 +352,18 @@ class GroupCommit(Generic[Tx]):
         """Write the groups in the Trio thread if that is admitted, and needs no wait for others."""
         if self._inline is None or self.failing is not None or not self._inline.admits(self._taken):
             return None
+        # A thread that computes keeps Python's lock for 5 ms each time that SQLite has given it away.
+        if self._threads.at_work:
+            return None
         try:
             self._in_use.acquire_nowait()
         except trio.WouldBlock:
             return None
+        began = trio.current_time()
         try:
             return thread.run_here(partial(self._inline.commit, self._taken))
         finally:
+            self._inline.took(trio.current_time() - began, in_loop=True)
             self._in_use.release()
 
     def _finish(self, committed: Committed) -> None:

@@ -30,7 +30,8 @@ QUICK_COMMITS = 8
 """How many of them."""
 
 SLOW = 0.005
-"""After a commit that took more seconds than this, in whichever thread, there is none for a while."""
+"""After one that took more seconds than this, there is none for a while. A commit in the writer's thread says
+less: it also waits for Python's lock."""
 
 SLOW_PAUSE = 60.0
 """How long that is, in seconds."""
@@ -67,9 +68,9 @@ class InlineCommits(Generic[Tx]):
         # The lanes of the event itself may be at work: they concern nobody but its registrations.
         return self._load.is_only({one.lane for new in group.appends[0].news for one in new.deliveries})
 
-    def took(self, seconds: float) -> None:
+    def took(self, seconds: float, *, in_loop: bool) -> None:
         """Note how long a commit took, in whichever thread."""
-        if seconds > SLOW:
+        if in_loop and seconds > SLOW:
             self._paused_until = self._now() + SLOW_PAUSE
         if seconds > QUICK:
             self._quick = 0

@@ -57,7 +57,7 @@ class Inline(InlineCommits[Transaction]):
         self.time = 100.0
         super().__init__(lambda _: None, load or LoopLoad(), lambda: self.time)
         for _ in range(QUICK_COMMITS if is_quick else 0):
-            self.took(QUICK)
+            self.took(QUICK, in_loop=False)
 
 
 # Which commits
@@ -105,26 +105,35 @@ def test_a_disk_must_have_been_quick() -> None:
     rules, groups = Inline(is_quick=False), [group_of(append_job(1))]
     for _ in range(QUICK_COMMITS):
         assert not rules.admits(groups)
-        rules.took(QUICK)
+        rules.took(QUICK, in_loop=False)
     assert rules.admits(groups)
-    rules.took(SLOW)
+    rules.took(SLOW, in_loop=True)
     assert not rules.admits(groups)
     for _ in range(QUICK_COMMITS):
-        rules.took(0.0)
+        rules.took(0.0, in_loop=False)
     assert rules.admits(groups)
 
 
 def test_a_slow_commit_keeps_others_out_of_the_loops_thread_for_a_minute() -> None:
     rules, groups = Inline(), [group_of(append_job(1))]
-    rules.took(SLOW + 0.001)
+    rules.took(SLOW + 0.001, in_loop=True)
     rules.time += SLOW_PAUSE - 1
     for _ in range(100):
-        rules.took(0.0)
+        rules.took(0.0, in_loop=False)
         assert not rules.admits(groups)
     rules.time += 1
     for _ in range(QUICK_COMMITS):
         assert not rules.admits(groups)
-        rules.took(0.0)
+        rules.took(0.0, in_loop=False)
+    assert rules.admits(groups)
+
+
+def test_a_commit_of_the_writers_thread_that_waited_for_pythons_lock_says_nothing_for_a_minute() -> None:
+    rules, groups = Inline(), [group_of(append_job(1))]
+    rules.took(SLOW + 0.001, in_loop=False)
+    assert not rules.admits(groups)
+    for _ in range(QUICK_COMMITS):
+        rules.took(QUICK, in_loop=False)
     assert rules.admits(groups)
 
 
@@ -141,7 +150,7 @@ def test_a_stall_of_the_disk_may_stop_the_loop_once_a_minute_for_as_long_as_it_l
             rules.time += chance.uniform(0.0, 5.0)  # until the next event
             is_inline = rules.admits(groups)
             rules.time += fsync
-            rules.took(fsync)
+            rules.took(fsync, in_loop=is_inline)
             if is_inline and fsync > SLOW:
                 stalls.append((rules.time, fsync))
     times = [time for time, _ in stalls]
@@ -155,6 +164,7 @@ class ModelDisk(SystemThreads):
     """Calls take as long as the test says, on a mock clock; those in the loop's thread stop all else."""
 
     def __init__(self, clock: trio.testing.MockClock) -> None:
+        super().__init__()
         self._clock = clock
         self.fsync = 0.0003
         self.here = 0
@@ -249,6 +259,22 @@ async def test_the_loop_stands_still_for_a_commit_in_its_thread_and_not_for_othe
         assert disk.here == 3
 
 
+async def test_a_thread_at_work_keeps_commits_out_of_the_loops_thread(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """It would keep Python's lock each time that SQLite has given it away."""
+    disk = ModelDisk(autojump_clock)
+    async with committing(ModelWriter(), disk) as commits:
+        for _ in range(QUICK_COMMITS):
+            await append(commits)
+        disk.at_work = 1
+        await append(commits)
+        assert disk.here == 0
+        disk.at_work = 0
+        await append(commits)
+        assert disk.here == 1
+
+
 async def test_a_lock_that_is_held_is_waited_for_in_the_thread(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -283,7 +309,11 @@ async def test_a_disk_that_refuses_in_the_loops_thread_refuses(
 
 @pytest.fixture
 def writing_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Where each commit of events ran: "loop" or "thread". A disk counts as quick, however long they take."""
+    """Where each commit of events ran: "loop" or "thread".
+
+    A disk counts as quick, however long they take, and no other thread as at work.
+    """
+    monkeypatch.setattr(SystemThreads, "at_work", property(lambda _: 0, lambda *_: None), raising=False)
     found: list[str] = []
     commit, commit_at_once, loop = Writer.commit, Writer.commit_at_once, threading.get_ident()
 
