@@ -105,7 +105,9 @@ class ClientConnection:
         self._closes = False
         self._wait_in(timeouts.heads)
 
-    async def run(self, application: Application, client: Address, server: Address) -> None:
+    async def run(  # noqa: C901 -- reads once from top to bottom
+        self, application: Application, client: Address, server: Address
+    ) -> None:
         """Serve requests until the connection must be closed."""
         self.address = client
         fixed = {

@@ -144,7 +144,7 @@ class RequestReader:
         self.state = State.REFUSED
         self.refusal = refusal
 
-    def head(self) -> Head | None:
+    def head(self) -> Head | None:  # noqa: C901 -- reads once from top to bottom
         """Return the next head if all of it has arrived. Call it between two requests.
 
         Raises:
