@@ -75,7 +75,9 @@ class Readable:
         self._has_ended = False
 
     def note_edge(self, *, has_ended: bool) -> None:
-        self._has_more, self._has_ended = not self._waiter.wake(), self._has_ended or has_ended
+        self._has_ended = self._has_ended or has_ended
+        if not self._waiter.wake():
+            self._has_more = True
 
     def interrupt(self) -> None:
         """End the waits for the socket, although nothing may have arrived."""
