@@ -170,13 +170,13 @@ class Keyring:
     def holder_of(self, key_hash: str) -> KeyHolder | None:
         """Return the holder of the key with a hash, or ``None`` if it was revoked or has expired."""
         holder = self._holders.get(key_hash)
-        return None if holder is None or self._is_expired(holder) else holder
+        return holder if holder is not None and self.is_held(holder) else None
 
     def is_held(self, holder: KeyHolder) -> bool:
         """Return whether a holder found earlier still holds its key."""
         # By identity: the same key may have been removed and given to another holder meanwhile.
-        return self._holders.get(holder.key.hash) is holder and not self._is_expired(holder)
-
-    def _is_expired(self, holder: KeyHolder) -> bool:
+        key = holder.key
+        if self._holders.get(key.hash) is not holder:
+            return False
         # Most keys never expire, and then the clock is not read.
-        return holder.key.expires_at is not None and holder.key.is_expired(self._now())
+        return key.expires_at is None or not key.is_expired(self._now())

@@ -36,7 +36,8 @@ class RequestQuota(PerHolder[str]):
         Raises:
             TooManyRequests: the instance has as many requests in progress as allowed.
         """
-        if self.held(instance) >= self._most:
+        if self.take(instance) > self._most:
+            self.give(instance)
             self._on_limited("instance_share")
             raise TooManyRequests(
                 Sentence(
@@ -46,4 +47,3 @@ class RequestQuota(PerHolder[str]):
                 ),
                 retry_after=_RETRY_AFTER,
             )
-        self.take(instance)

@@ -16,6 +16,7 @@ An edge says that something has arrived since the last one, so none may be lost:
 from __future__ import annotations
 
 import select
+from collections.abc import Awaitable
 from functools import partial
 
 import trio
@@ -42,23 +43,28 @@ class Readable:
         self._has_more = False
         self._has_ended = False
 
-    async def wait(self) -> None:
+    def wait(self) -> Awaitable[None]:
         """Wait until there may be something to read, or :meth:`interrupt` or :meth:`close` is called.
+
+        Read after each wait: it takes the edges before it.
 
         Raises:
             trio.ClosedResourceError: it was closed before. If the socket is not watched, also if one of the
                 two is called during the wait.
         """
+        # Not a coroutine: each wait of a request or a delivery would pass one more.
         if self._fileno < 0:
             raise trio.ClosedResourceError
         if not self._hub.is_running:
-            await in_task()
-            await trio.lowlevel.wait_readable(self._fileno)
-        elif self._has_more or self._has_ended:
-            await let_others_go_on()
-        else:
-            await self._waiter.wait()
-        self._has_more = False
+            return self._wait_alone()
+        if self._has_more or self._has_ended:
+            self._has_more = False
+            return let_others_go_on()
+        return self._waiter.wait()
+
+    async def _wait_alone(self) -> None:
+        await in_task()
+        await trio.lowlevel.wait_readable(self._fileno)
 
     def note_more(self) -> None:
         """Note that a read has taken as much as it asked for."""
@@ -69,8 +75,9 @@ class Readable:
         self._has_ended = False
 
     def note_edge(self, *, has_ended: bool) -> None:
-        self._has_more, self._has_ended = True, self._has_ended or has_ended
-        self._waiter.wake()
+        self._has_ended = self._has_ended or has_ended
+        if not self._waiter.wake():
+            self._has_more = True
 
     def interrupt(self) -> None:
         """End the waits for the socket, although nothing may have arrived."""

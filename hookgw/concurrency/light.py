@@ -90,13 +90,14 @@ class Waiter:
         self._waiting = None
         return Abort.SUCCEEDED
 
-    def wake(self) -> None:
-        """Let the coroutine that waits go on, soon. Without one, do nothing."""
+    def wake(self) -> bool:
+        """Let the coroutine that waits go on, soon; return whether there is one."""
         waiting, self._waiting = self._waiting, None
         if isinstance(waiting, LightTask):
             waiting.steps.add(waiting)
         elif waiting is not None:
             reschedule(waiting)
+        return waiting is not None
 
 
 class LightTask:

@@ -7,7 +7,7 @@ by :meth:`EmitEndpoint.respond`. If plugins add request hooks, which are Quart's
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -28,7 +28,7 @@ from hookgw.web.body import NDJSON, check_key_again, content_type, parse_in_turn
 from hookgw.web.first_headers import FirstHeaders
 from hookgw.web.needs import Need, Scope
 from hookgw.web.responses import Backlog
-from hookgw.web.server.errors import JSON, JsonResponse, response_to
+from hookgw.web.server.errors import JSON, response_to
 from hookgw.web.server.exchange import Gone, RequestResponse
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ EMIT_KIND_RULE = f"{EMIT_RULE}/<kind>"
 EMIT_NEED = Need(Scope.INSTANCE, Right.SEND)
 EMIT_STATUS = 202
 
+_NO_HEADERS: Mapping[str, str] = {}
 _encode = Encoder().encode
 TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 """The headers of the W3C's Trace Context and Baggage, which plugins may see."""
@@ -92,15 +93,20 @@ class EmitEndpoint:
         scope = exchange.scope
         instance, _, kind = scope["path"][len(EMIT_PATH) :].partition("/")
         exchange.route = EMIT_KIND_RULE if kind else EMIT_RULE
+        status, headers = EMIT_STATUS, _NO_HEADERS
         try:
-            body = await self.emit(exchange, None, instance, kind or None)
-            response = JsonResponse(EMIT_STATUS, body)
-        except Gone:  # the client left: a response would reach no one
-            raise
-        except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
-            is_evolution = self._gateway.settings.server.is_evolution
-            response = response_to(error, scope["method"], scope["path"], is_evolution=is_evolution)
-        await exchange.respond(response.status, response.headers, response.body)
+            try:
+                body = await self.emit(exchange, None, instance, kind or None)
+            except Gone:
+                return  # the client left: a response would reach no one
+            except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
+                is_evolution = self._gateway.settings.server.is_evolution
+                status, body, headers = response_to(
+                    error, scope["method"], scope["path"], is_evolution=is_evolution
+                )
+            await exchange.respond(status, headers, body)
+        finally:
+            exchange.end()
 
     async def emit(
         self, exchange: RequestResponse, chunks: AsyncIterable[bytes] | None, instance: str, kind: str | None

@@ -35,10 +35,11 @@ class PerHolder(Generic[H]):
     def held(self, holder: H) -> int:
         return self._held.get(holder, 0)
 
-    def take(self, holder: H, amount: int = 1) -> None:
+    def take(self, holder: H, amount: int = 1) -> int:
+        """Count more for a holder, and return what it has then."""
         self.used += amount
-        held = self._held
-        held[holder] = held.get(holder, 0) + amount
+        held = self._held[holder] = self._held.get(holder, 0) + amount
+        return held
 
     def give(self, holder: H, amount: int = 1) -> None:
         """Count less for a holder.

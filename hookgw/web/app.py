@@ -6,7 +6,7 @@ It knows nothing of Quart, whose routes (:mod:`hookgw.web.routing`) may be loade
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
@@ -76,7 +76,8 @@ class FastPath(Protocol):
     def matches(self, scope: Any) -> bool:
         """Return whether it handles a request; the path in its scope is relative to the base path."""
 
-    async def respond(self, exchange: RequestResponse) -> None: ...
+    async def respond(self, exchange: RequestResponse) -> None:
+        """Respond to a request, unless the client has left, and end the exchange in any case."""
 
 
 class Application:
@@ -165,7 +166,8 @@ class Application:
                     for name in (REQUEST, "scheme", "server"):  # of this connection
                         del known[name]
                     exchange.notes[AGAIN] = partial(self._respond_again, self._fast_paths, fast_path, known)
-                await self._run(exchange, partial(fast_path.respond, exchange))
+                async with self._gateway.node.waiting(exchange.answer_for):
+                    await fast_path.respond(exchange)
                 return
         await in_task()
         await self.routed.wait()
@@ -175,9 +177,10 @@ class Application:
             scope["root_path"], scope["path"] = base, base + path
         scope[REQUEST] = exchange  # only here: thousands of emits would be cycles, and wait as garbage
         try:
-            await self._run(
-                exchange, partial(self.routing.respond_by_route, scope, exchange.receive, exchange.send)
-            )
+            async with self._gateway.node.waiting(exchange.answer_for):
+                await exchange.run(
+                    partial(self.routing.respond_by_route, scope, exchange.receive, exchange.send)
+                )
         finally:
             del scope[REQUEST]
             await self._forwarding.close_response(exchange)  # noqa: ASYNC102 -- it shields and bounds itself
@@ -198,8 +201,7 @@ class Application:
             or (routing is not None and routing.has_middleware)
         ):
             return None
-        exchange = RequestResponse({**known, "client": client.address}, client, self.limits)
-        return exchange.run(partial(fast_path.respond, exchange))
+        return fast_path.respond(RequestResponse({**known, "client": client.address}, client, self.limits))
 
     async def _wait_turn(self, scope: Any) -> None:
         """Let one request begin in each round of the event loop, in turn among keys.
@@ -217,10 +219,6 @@ class Application:
             await trio.lowlevel.checkpoint()
         finally:
             self.beginning.release(asker)
-
-    async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
-        async with self._gateway.node.waiting(exchange.answer_for):
-            await exchange.run(application)
 
     def _refusal(self, path: str, *, is_outside: bool) -> tuple[int, Mapping[str, str], bytes] | None:
         """Return the response to a request that no route sees; ``None`` if a route may."""

@@ -67,17 +67,35 @@ async def authorize(
 ) -> KeyHolder:
     """Return the holder of a request's key, who may call the route. Call this once for each request.
 
+    The exchange gets the holder and the check of the key, and is counted for the holder's instance.
+
     Args:
         need: what the route needs.
         variables: the names in its path.
 
     Raises:
-        HookgwError: the response is an error; see :func:`authenticate` and :func:`check_need`.
+        Unauthorized: the request has no key, an unknown one, or more than one.
+        TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
+        HookgwError: see :func:`check_need`.
     """
     if gateway.node.is_shared:
         await learn_key(gateway, exchange)
-    holder, notes = authenticate(gateway, exchange), exchange.notes
-    if notes.get(_ALLOWED) is not holder:
+    scope, notes = exchange.scope, exchange.notes
+    key, known = notes.get(_KEY) or (shown_key(scope["headers"]), None)
+    if exchange.is_forwarded:  # the node that forwards it has counted it
+        holder = gateway.keys.holder_of(key)
+    else:
+        client = scope["client"]
+        holder = gateway.authenticator.authenticate(key, client[0] if client else None, known)
+    if holder is None:  # one message for a missing and a wrong key: no hint which it was
+        raise Unauthorized.of("key.required", "Send a valid key in the apikey header.")
+    notes[_KEY] = key, holder
+    exchange.holder = holder
+    exchange.check_key = partial(gateway.keys.check_held, holder)
+    if holder.counted_as is not None:
+        exchange.count_for(holder.counted_as)
+    allowed: KeyHolder | None = notes.get(_ALLOWED)
+    if allowed is not holder:
         principal = holder.principal
         check_need(gateway.registry, principal, need, variables)
         if principal.is_global or principal.reach.is_everything:
@@ -102,32 +120,6 @@ async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
         # Calls at once share one read, so that guesses cost the database little.
         with suppress(StorageUnavailable):
             await gateway.refresh.catch_up()
-
-
-def authenticate(gateway: Gateway, exchange: RequestResponse) -> KeyHolder:
-    """Return the holder of a request's key, and count the request against the instance's quota.
-
-    The exchange gets the holder and the check of the key, and is counted for the instance.
-
-    Raises:
-        Unauthorized: the request has no key, an unknown one, or more than one.
-        TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
-    """
-    scope, notes = exchange.scope, exchange.notes
-    key, known = notes.get(_KEY) or (shown_key(scope["headers"]), None)
-    if exchange.is_forwarded:  # the node that forwards it has counted it
-        holder = gateway.keys.holder_of(key)
-    else:
-        client = scope["client"]
-        holder = gateway.authenticator.authenticate(key, client[0] if client else None, known)
-    if holder is None:  # one message for a missing and a wrong key: no hint which it was
-        raise Unauthorized.of("key.required", "Send a valid key in the apikey header.")
-    notes[_KEY] = key, holder
-    exchange.holder = holder
-    exchange.check_key = partial(gateway.keys.check_held, holder)
-    if holder.counted_as is not None:
-        exchange.count_for(holder.counted_as)
-    return holder
 
 
 def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str:

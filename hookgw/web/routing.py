@@ -18,6 +18,7 @@ class Routing(QuartTrio):
     """The routes of one application. Plugins get this object."""
 
     request_class = CheckedRequest
+    has_middleware = False
 
     def __init__(self, application: Application) -> None:
         super().__init__("hookgw.web", static_folder=None)
@@ -36,9 +37,10 @@ class Routing(QuartTrio):
         """Let the route of a request respond."""
         await super().asgi_app(scope, receive, send)
 
-    @property
-    def has_middleware(self) -> bool:
-        return "asgi_app" in vars(self)  # Quart's documentation has plugins put it there
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "asgi_app":  # Quart's documentation has plugins put it there
+            self.has_middleware = True
 
     def expect_plugins(self) -> None:
         """Call this after hookgw's own routes were added, and before those of plugins are."""

@@ -42,11 +42,14 @@ class FastIngest:
         instance, token, *below = scope["path"][len(INGEST_PATH) :].split("/")
         exchange.route = INGEST_BELOW_RULE if below else INGEST_RULE
         try:
-            answer = await self._endpoint.answer(exchange, None, instance, token, *below)
-        except Gone:  # the client left: a response would reach no one
-            raise
-        except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
-            response = response_to(error, scope["method"], INGEST_RULE)  # not the path: it has the token
-            await exchange.respond(response.status, response.headers, response.body)
-            return
-        await exchange.respond(answer.status, answer.headers, answer.body, answer.content_type)
+            try:
+                answer = await self._endpoint.answer(exchange, None, instance, token, *below)
+            except Gone:
+                return  # the client left: a response would reach no one
+            except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
+                response = response_to(error, scope["method"], INGEST_RULE)  # not the path: it has the token
+                await exchange.respond(response.status, response.headers, response.body)
+                return
+            await exchange.respond(answer.status, answer.headers, answer.body, answer.content_type)
+        finally:
+            exchange.end()

@@ -66,8 +66,7 @@ class BodyMemory:
         self._held.take(owner, size)
         if instance is None:
             return
-        self._of_instances.take(instance, size)
-        if self._of_instances.held(instance) > COPIES * self._most_of_instance:
+        if self._of_instances.take(instance, size) > COPIES * self._most_of_instance:
             self._on_limited("instance_share")
             raise TooManyRequests(
                 Sentence(

@@ -24,13 +24,11 @@ class Client(Protocol):
 
     Attributes:
         address: of the client, as in a request's scope; ``None`` if it is not known here.
+        announced: the announced bytes of the body; ``None`` for a chunked body, or if they are not known.
     """
 
     address: tuple[str, int] | None
-
-    @property
-    def announced(self) -> int | None:
-        """The announced bytes of the body; ``None`` for a chunked body, or if they are not known."""
+    announced: int | None
 
     @property
     def notes(self) -> dict[str, Any]:

@@ -104,20 +104,17 @@ class ClientTimeouts:
         self.idles = Wait(0, settings.keep_alive_timeout, lambda one: one.abort())
         self.bodies = Wait(1, settings.body_timeout, lambda one: one.time_out(Refused(408, no_body)))
         self.writes = Wait(2, settings.write_timeout, lambda one: one.abort())
-        self._is_closing = False
+        self.is_closing = False
+        """Whether the connections without an active request are closed; see :meth:`close`."""
 
     @property
     def all(self) -> tuple[Wait, ...]:
         """All tables, in the order in which their connections are closed to make room."""
         return (self.heads, self.idles, self.bodies, self.writes)
 
-    @property
-    def is_closing(self) -> bool:
-        return self._is_closing
-
     def close(self) -> None:
         """Close the connections without an active request, now and from now on."""
-        self._is_closing = True
+        self.is_closing = True
         # A connection with a response in progress closes itself at the end of the response.
         self.heads.abort_all()
         self.idles.abort_all()

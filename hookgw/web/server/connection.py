@@ -91,6 +91,7 @@ class ClientConnection:
         self._head: Head
         self.notes: dict[str, Any] = {}
         """See :class:`~hookgw.web.server.client.Client`."""
+        self.announced: int | None = None
         self.address: Address = None
         self._has_all = False  # whether the application has all of the body
         self._must_continue = False
@@ -104,7 +105,9 @@ class ClientConnection:
         self._closes = False
         self._wait_in(timeouts.heads)
 
-    async def run(self, application: Application, client: Address, server: Address) -> None:
+    async def run(  # noqa: C901 -- reads once from top to bottom
+        self, application: Application, client: Address, server: Address
+    ) -> None:
         """Serve requests until the connection must be closed."""
         self.address = client
         fixed = {
@@ -116,78 +119,74 @@ class ClientConnection:
             "server": server,
             "extensions": {},
         }
-        while (head := await self._next_head()) is not None:
-            await self._serve(head, application, fixed)
-            may_leave_task()
-            if self._closes or not self._is_finished or self._timeouts.is_closing:
-                break
-            self._reader.next_request()
-            if self._reader.has_unread:
-                await let_others_go_on()  # a thousand pipelined requests must not delay other clients
-        await self._linger()
-
-    async def _next_head(self) -> Head | None:
         reader = self._reader
-        while True:
+        while reader.state is not State.ENDED:
             try:
-                if reader.state is State.REFUSED and reader.refusal is not None:
-                    raise reader.refusal
-                if reader.state is State.ENDED:
-                    return None
                 head = reader.head()
             except Refused as refusal:
                 await self._refuse(refusal, is_head=reader.has_begun_head_request)
-                return None
-            if head is not None:
-                return head
-            if reader.state is State.HEAD:
-                self._wait_in(self._timeouts.heads)
-            elif self._wait is None:
-                self._wait_in(self._timeouts.idles)
-            await self._read()
+                break
+            if head is None:
+                if reader.state is State.HEAD:
+                    self._wait_in(self._timeouts.heads)
+                elif self._wait is None:
+                    self._wait_in(self._timeouts.idles)
+                self._take(await self._stream.receive())
+                continue
+            self._begin_request(head)
+            try:
+                again: Again | None = head.notes.get(AGAIN)
+                response = None if again is None else again(self)
+                if response is None:
+                    response = application(self._scope(fixed), self.receive, self.send)
+                await response
+            except (Exception, BaseExceptionGroup) as error:
+                ends = (trio.Cancelled, KeyboardInterrupt)
+                if isinstance(error, BaseExceptionGroup) and error.split(ends)[1] is None:
+                    raise
+                logger.exception("request failed", method=head.method)
+            if not self._is_started:
+                await self._respond_instead()
+            may_leave_task()
+            if self._closes or not self._is_finished or self._timeouts.is_closing:
+                break
+            reader.next_request()
+            if reader.has_unread:
+                await let_others_go_on()  # a thousand pipelined requests must not delay other clients
+        await self._linger()
 
-    async def _serve(self, head: Head, application: Application, fixed: Mapping[str, Any]) -> None:
+    def _begin_request(self, head: Head) -> None:
         self._head, self.notes = head, head.notes
+        self.announced = None if head.length == CHUNKED else head.length
         self._has_all = self._is_started = self._is_finished = self._is_endless = False
         self._must_continue = head.awaits_continue
         self._closes = head.is_last
         self._held = b""
         self._wait_in(None if self._reader.has_whole_body else self._timeouts.bodies)
-        try:
-            again: Again | None = self.notes.get(AGAIN)
-            response = None if again is None else again(self)
-            if response is None:
-                scope = {
-                    **fixed,
-                    "method": head.method,
-                    "path": head.path,
-                    "raw_path": head.raw_path,
-                    "query_string": head.query,
-                    "http_version": head.version,
-                    "headers": head.fields,
-                    "state": {},
-                    REQUEST: self,
-                }
-                response = application(scope, self.receive, self.send)
-            await response
-        except (Exception, BaseExceptionGroup) as error:
-            ends = (trio.Cancelled, KeyboardInterrupt)
-            if isinstance(error, BaseExceptionGroup) and error.split(ends)[1] is None:
-                raise
-            logger.exception("request failed", method=head.method)
-        if self._is_started:
-            return
-        is_head = head.method == "HEAD"
+
+    def _scope(self, fixed: Mapping[str, Any]) -> dict[str, Any]:
+        head = self._head
+        return {
+            **fixed,
+            "method": head.method,
+            "path": head.path,
+            "raw_path": head.raw_path,
+            "query_string": head.query,
+            "http_version": head.version,
+            "headers": head.fields,
+            "state": {},
+            REQUEST: self,
+        }
+
+    async def _respond_instead(self) -> None:
+        """Respond with an error if the application has not begun to, and the client is there."""
+        is_head = self._head.method == "HEAD"
         if self._reader.refusal is not None:
             await self._refuse(self._reader.refusal, is_head=is_head)
         elif not self._left.is_set():
             await self._answer(500, BUG, is_head=is_head)
 
     # Reading
-
-    @property
-    def announced(self) -> int | None:
-        return None if self._head.length == CHUNKED else self._head.length
 
     async def receive(self) -> Mapping[str, Any]:
         reader = self._reader
@@ -256,12 +255,16 @@ class ClientConnection:
         finally:
             self._is_reading = False
             self._others.unpark_all()
+        self._take(data)
+        if not data and (self._is_endless or not self._stream.is_connected()):
+            self._left.set()
+
+    def _take(self, data: bytes) -> None:
+        """Take what the client has sent; no bytes are its end."""
         if data:
             self._reader.feed(data)
         else:
             self._reader.end()
-            if self._is_endless or not self._stream.is_connected():
-                self._left.set()
 
     async def _discard_body(self) -> None:
         """Read the rest of a short body, for a while."""

@@ -42,20 +42,11 @@ class ActiveRequests:
 
     def __init__(self, limit: int, load: LoopLoad | None = None) -> None:
         self._limit = limit
-        self._count = 0
-        self._load = load or LoopLoad()
+        self.load = load or LoopLoad()
 
     @property
     def is_full(self) -> bool:
-        return self._count >= self._limit
-
-    def enter(self) -> None:
-        self._count += 1
-        self._load.requests += 1
-
-    def leave(self) -> None:
-        self._count -= 1
-        self._load.requests -= 1
+        return self.load.requests >= self._limit
 
 
 class ServerLimits(NamedTuple):
@@ -110,6 +101,7 @@ class RequestResponse:
     _refused_as: Callable[[TooManyRequests], HookgwError] | None = None
     _instance: str | None = None
     _is_in_quota = False
+    _is_in_memory = False
     _is_counted = False
     _is_exempt = False
     _is_wanted = False
@@ -130,7 +122,7 @@ class RequestResponse:
         """What was noted about the head; see :class:`~hookgw.web.server.client.Client`."""
         self.announced = announced = client.announced
         """The announced bytes of the body; ``None`` for a chunked body."""
-        self._is_large = announced is None or announced > SMALL
+        self._is_large = announced is None or announced > SMALL or announced > self._limit
 
     def count_for(
         self, instance: str, refused_as: Callable[[TooManyRequests], HookgwError] | None = None
@@ -188,7 +180,7 @@ class RequestResponse:
                 await in_task()
                 if self._is_counted:
                     self._is_counted = False
-                    self._active.leave()
+                    self._active.load.requests -= 1
                 try:
                     await self._responses.reserve(self._holder, more)
                 finally:
@@ -237,7 +229,7 @@ class RequestResponse:
         self._is_exempt = True
         if self._is_counted:
             self._is_counted = False
-            self._active.leave()
+            self._active.load.requests -= 1
 
     async def run(self, application: Callable[[], Awaitable[None]]) -> None:
         """Run an application, which responds through :meth:`receive` and :meth:`send`, or :meth:`respond`.
@@ -254,16 +246,21 @@ class RequestResponse:
             # receive() raised this inside Quart's tasks, so Quart cannot respond any more.
             await self._refuse(self._refusal or self._too_large())
         finally:
-            if self._at_end is not None:
-                self._at_end()
-            if self._room:
-                self._hold(0)
-            if self._is_counted:
-                self._leave_active()
-            self._is_exempt = True
-            self._let_go()
-            if self._refusal is not None:
-                self._refusal = None  # its traceback leads back here, and to the body
+            self.end()
+
+    def end(self) -> None:
+        """Give back what the exchange counts, except what :meth:`hand_over` keeps.
+
+        :meth:`run` calls this. Who responds without it calls it once, however that ended.
+        """
+        if self._at_end is not None:
+            self._at_end()
+        if self._room:
+            self._hold(0)
+        self._leave_active()
+        self._let_go()
+        if self._refusal is not None:
+            self._refusal = None  # its traceback leads back here, and to the body
 
     def hand_over(self) -> Callable[[], None]:
         """Keep counting the request and its body for work that goes on after the response.
@@ -277,7 +274,8 @@ class RequestResponse:
         self._holders -= 1
         if not self._holders:
             self._leave_quota()
-            self._memory.release(self, self._instance)
+            if self._is_in_memory:
+                self._memory.release(self, self._instance)
 
     async def receive(self) -> Any:
         """Return the next message: a part of the body, or the end of a finished exchange (ASGI)."""
@@ -329,8 +327,7 @@ class RequestResponse:
         """
         if self._is_large or (body := self._client.receive_nowait()) is None:
             return None
-        self._received = len(body)
-        self._count_body(0)
+        self._received = len(body)  # as announced: neither counted nor refused
         self.is_read = True
         self._count()
         return body
@@ -358,6 +355,7 @@ class RequestResponse:
             if self._received > self._limit:
                 raise self._too_large()
             if size:
+                self._is_in_memory = True
                 self._memory.hold(self, size, self._instance)
         except TooLarge as error:
             self._refusal = error  # run() sees only a group around it
@@ -370,7 +368,7 @@ class RequestResponse:
         # Counted from the end of the body, so that slow uploads do not use up server.max_requests.
         if not self._is_counted and not self._is_exempt and not self._is_waiting:
             self._is_counted = True
-            self._active.enter()
+            self._active.load.requests += 1
 
     def _too_large(self) -> TooLarge:
         return TooLarge(BODY_TOO_LONG(limit=Size(self._limit)))
@@ -383,20 +381,14 @@ class RequestResponse:
     ) -> None:
         """Send a complete response, even if some of the request's body was not read.
 
-        Its content type and length are added to the headers.
+        Its content type and length are added to the headers. If :meth:`answer_for` was first, drop it.
         """
-        if self._is_answered:
+        if self._is_started:
             await trio.lowlevel.checkpoint()
-        else:
-            await self._respond(status, headers, body, content_type)
-
-    async def _respond(
-        self, status: int, headers: Mapping[str, str], body: bytes, content_type: str = JSON
-    ) -> None:
-        lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+            return
+        lines = [(name.encode(), value.encode()) for name, value in headers.items()] if headers else []
         if status not in BODILESS:
-            lines.append((b"content-type", content_type.encode()))
-            lines.append((b"content-length", b"%d" % len(body)))
+            lines += (b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body))
         lines += self.extra
         self._begin(status)
         self._is_finished = True
@@ -404,9 +396,6 @@ class RequestResponse:
             self._hold(len(body))
             self._leave_if_long()
         await self._client.respond(status, lines, body)
-        if self._room:
-            self._hold(0)
-        self._leave_active()
 
     async def send(self, message: Any) -> None:
         if self._is_answered:
@@ -448,13 +437,15 @@ class RequestResponse:
         if not self._is_started:
             self._is_answered = True
             await self._refuse(error)
+            self._hold(0)
+            self._leave_active()
 
     async def _refuse(self, error: HookgwError) -> None:
         # Respond instead of the application. A response that broke off in the middle cannot be replaced.
         if not self._is_started:
             path = shown_path(self.scope["path"].removeprefix(self.scope["root_path"]))
             status, body, more = response_to(error, self.scope["method"], path)
-            await self._respond(status, more, body)
+            await self.respond(status, more, body)
 
 
 class Chunks:

@@ -144,20 +144,42 @@ class RequestReader:
         self.state = State.REFUSED
         self.refusal = refusal
 
-    def head(self) -> Head | None:
-        """Return the next head if all of it has arrived. Call it while :attr:`state` is ``IDLE`` or ``HEAD``.
+    def head(self) -> Head | None:  # noqa: C901 -- reads once from top to bottom
+        """Return the next head if all of it has arrived. Call it between two requests.
 
         Raises:
-            Refused: it breaks a rule.
+            Refused: it breaks a rule, or the connection was refused before.
         """
+        if self.refusal is not None:
+            raise self.refusal
+        data, at = self._data, self._at
+        if at == len(data):
+            return None
         try:
-            head = self._read_head()
+            if data.startswith(_END_OF_LINE, at) and not self._has_skipped:
+                self._has_skipped = True  # one blank line before a request is ignored (RFC 9112, section 2.2)
+                at = self._at = at + 2
+            end = data.find(_END_OF_HEAD, at) + 4
+            if (end if end > 3 else len(data)) - at > self._max_head:
+                raise Refused(
+                    431,
+                    Sentence(
+                        "http.head_too_long",
+                        "The head may have at most {limit} (server.max_header).",
+                        limit=Size(self._max_head),
+                    ),
+                )
+            if end < 4:
+                if at < len(data):
+                    if self._has_skipped or data[at:] != b"\r":
+                        check_begun(data[at:])
+                    self.state = State.HEAD
+                return None
+            head = self._known.read(data[at:end])
         except Refused as refusal:
             self.refuse(refusal)
             raise
-        if head is None:
-            return None
-        self._has_skipped = False
+        self._at, self._has_skipped = end, False
         self._let_go()
         if head.length == CHUNKED:
             self._extensions, self.state = 0, State.CHUNK_LINE
@@ -166,31 +188,6 @@ class RequestReader:
         else:
             self.state = State.COMPLETE
         return head
-
-    def _read_head(self) -> Head | None:
-        data, at = self._data, self._at
-        if data.startswith(_END_OF_LINE, at) and not self._has_skipped:
-            self._has_skipped = True  # one blank line before a request is ignored (RFC 9112, section 2.2)
-            at = self._at = at + 2
-        end = data.find(_END_OF_HEAD, at) + 4
-        if (end if end > 3 else len(data)) - at > self._max_head:
-            raise Refused(
-                431,
-                Sentence(
-                    "http.head_too_long",
-                    "The head may have at most {limit} (server.max_header).",
-                    limit=Size(self._max_head),
-                ),
-            )
-        if end > 3:
-            head = self._known.read(data[at:end])
-            self._at = end
-            return head
-        if at < len(data):
-            if self._has_skipped or data[at:] != b"\r":
-                check_begun(data[at:])
-            self.state = State.HEAD
-        return None
 
     def _let_go(self) -> None:
         if self._at == len(self._data):  # an idle connection must not keep 64 KiB of its last request

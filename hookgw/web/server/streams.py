@@ -43,7 +43,7 @@ class ClientStream:
 
     async def receive(self) -> bytes:
         """Wait for bytes; empty at the end of the stream, also if it broke or was closed."""
-        while self.socket.fileno() >= 0:
+        while True:
             try:
                 # Waiting first: this is the only checkpoint of a request that is answered at once, and the
                 # next request has seldom arrived when the last response has just been sent.
@@ -53,11 +53,10 @@ class ClientStream:
                 self._readable.note_nothing()
                 continue  # select(2): a socket may be reported as readable and then block
             except (OSError, trio.ClosedResourceError):
-                break
+                return b""
             if len(received) == _RECEIVED_AT_ONCE:
                 self._readable.note_more()
             return received
-        return b""
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         """Send as much as possible without waiting, and return the number of bytes taken."""
