@@ -17,7 +17,7 @@ from msgspec.json import Encoder
 
 from hookgw.concurrency.light import in_task
 from hookgw.events.emit_limits import emit_limits
-from hookgw.events.requests import EventReader, is_single
+from hookgw.events.requests import EventReader
 from hookgw.events.responses import Emitted
 from hookgw.kernel.errors import Invalid, KeyReused
 from hookgw.kernel.json_text import is_same_json
@@ -44,6 +44,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 _encode = Encoder().encode
 TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 """The headers of the W3C's Trace Context and Baggage, which plugins may see."""
+_NO_HEADERS: Mapping[str, str] = {}
 _ASKED = "emit"
 """The note about a head that has its :class:`_Asked`."""
 _SHORT = 4096
@@ -56,12 +57,14 @@ class _Asked(NamedTuple):
     Attributes:
         key: the ``Idempotency-Key``.
         lines: whether the body is NDJSON.
+        traces: the headers that plugins may see. No others: a plugin need not see keys.
     """
 
     headers: FirstHeaders
     key: str | None
     by_message: bool
     lines: bool
+    traces: Mapping[str, str]
 
 
 def _read_head(scope: Any) -> _Asked:
@@ -69,7 +72,8 @@ def _read_head(scope: Any) -> _Asked:
     query, headers = scope["query_string"], FirstHeaders(scope["headers"])
     by_message = bool(query) and _asks_for_dedupe(query)
     lines = content_type(headers, JSON, NDJSON) == NDJSON
-    return _Asked(headers, headers.get("idempotency-key"), by_message, lines)
+    traces = {name: value for name in TRACE_HEADERS if (value := headers.get(name)) is not None}
+    return _Asked(headers, headers.get("idempotency-key"), by_message, lines, traces)
 
 
 class EmitEndpoint:
@@ -133,34 +137,33 @@ class EmitEndpoint:
             check_key_again(exchange)
             gateway.instances.get(instance)  # 404 comes before any error of the body
         asked: _Asked = notes.get(_ASKED) or notes.setdefault(_ASKED, _read_head(exchange.scope))
-        headers, lines = asked.headers, asked.lines
-        body = await read_body(headers, chunks, self._limit, exchange)
+        key, lines = asked.key, asked.lines
+        body = await read_body(asked.headers, chunks, self._limit, exchange)
         reader = EventReader(
             instance,
             gateway.catalog,
             now=gateway.clock.wall(),
-            key=asked.key,
             limits=self._limits,
-            kind=kind,
+            key=key,
+            path_kind=kind,
             by_message=asked.by_message,
             schemas=gateway.events.schemas,
         )
         # A short event is read at once: it need not wait for its turn behind the work of other requests.
-        if len(body) <= _SHORT and is_single(body, lines=lines):
-            batch = reader.read_single(body)
-        else:
+        batch = reader.read_single(body, lines=lines) if len(body) <= _SHORT else None
+        if batch is None:
             batch = await parse_in_turns(exchange, instance, reader.read(body, lines=lines))
         del body  # the events have their own bytes
         # A client that disconnects now cancels this task. An append that has begun still reaches the disk;
         # the client's retry with the same ids is a duplicate.
-        receipt = await gateway.events.accept_checked(batch, headers=self._headers_for_observers(headers))
+        receipt = await gateway.events.accept_checked(batch, headers=asked.traces)
         accepted = receipt.fresh.count(True)
-        if reader.has_key and not accepted:
-            await self._compare(batch.events[0])
+        if key is not None and not accepted:
+            await self._compare(batch.checked[0].event)
         emitted = Emitted(
             accepted=accepted,
             duplicates=len(receipt.fresh) - accepted,
-            ids=[event.id for event in batch.events],
+            ids=[checked.event.id for checked in batch.checked],
             backlog=Backlog(*gateway.backlog.of_instance(instance)),
             warnings=[*batch.warnings, *receipt.warnings] if batch.warnings or receipt.warnings else UNSET,
         )
@@ -188,12 +191,6 @@ class EmitEndpoint:
                 "each event.",
                 what=what,
             )
-
-    def _headers_for_observers(self, headers: FirstHeaders) -> dict[str, str]:
-        if not self._gateway.hooks.implements("hookgw_accept"):
-            return {}
-        # No others: a plugin need not see keys.
-        return {name: value for name in TRACE_HEADERS if (value := headers.get(name)) is not None}
 
 
 def _asks_for_dedupe(query: bytes) -> bool:

@@ -133,15 +133,16 @@ def parse_events(
 ) -> Batch:
     """Read the events in a body without a pause; see :class:`EventReader`."""
     reader = EventReader(
-        instance, catalog, now=now, key=key, limits=limits, kind=kind, by_message=by_message, schemas=schemas
+        instance,
+        catalog,
+        now=now,
+        limits=limits,
+        key=key,
+        path_kind=kind,
+        by_message=by_message,
+        schemas=schemas,
     )
     return finish(reader.read(body, lines=lines))
-
-
-def is_single(body: bytes, *, lines: bool) -> bool:
-    """Return whether a body is one event, not a list of events or lines of them."""
-    # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
-    return not lines and body[:1] != b"[" and body.lstrip(_SPACE)[:1] != b"["
 
 
 def _lines(body: bytes) -> Iterator[bytes | None]:
@@ -219,57 +220,48 @@ def _too_long(index: int, longest: int) -> Invalid:
     )
 
 
-class EventReader:
+class EventReader(msgspec.Struct):
     """Reads the events of one request.
 
-    Args:
+    Attributes:
         instance: the instance of all events; they may name another.
         now: the time of events without one, in seconds since the epoch.
         key: the ``Idempotency-Key`` header, which is the id of a single event.
-        kind: the kind that the path names, in any spelling; an event may then be its payload alone.
+        path_kind: the kind that the path names, in any spelling; an event may then be its payload alone.
         by_message: whether events without an id get one from their message; see :func:`id_of_message`.
         schemas: find violations; ``None`` if nobody wants to know them.
+        kind: the kind of the name in the path.
+        ignored: a warning for each ignored field: once, however many events of a batch have it.
+        hints: whether unknown kinds get suggestions.
 
     Raises:
         Invalid: the key or the kind is invalid.
     """
 
-    def __init__(
-        self,
-        instance: str,
-        catalog: Catalog,
-        *,
-        now: float,
-        key: str | None,
-        limits: EmitLimits,
-        kind: str | None = None,
-        by_message: bool = False,
-        schemas: SchemaBook | None = None,
-    ) -> None:
+    instance: str
+    catalog: Catalog
+    now: float
+    limits: EmitLimits
+    key: str | None = None
+    path_kind: str | None = None
+    by_message: bool = False
+    schemas: SchemaBook | None = None
+    kind: EventKind | None = None
+    ignored: dict[str, None] = {}
+    hints: bool = True
+
+    def __post_init__(self) -> None:
+        key = self.key
         if key is not None:
             # The header's draft standard makes it a quoted string; most clients send it without quotes.
-            key = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
-            if not EVENT_ID.fullmatch(key):
+            self.key = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
+            if not EVENT_ID.fullmatch(self.key):
                 raise Invalid.of(
                     "idempotency.id_form",
                     "Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.",
                 )
-        self._instance = instance
-        self._catalog = catalog
-        self._now = now
-        self._key = key
-        self._kind = None if kind is None else catalog.resolve(kind, "The kind in the path")
-        self._by_message = by_message
-        self._schemas = schemas
-        self._limits = limits
-        # Ordered, and each warning once, however many events of a batch have the field.
-        self._ignored: dict[str, None] = {}
-        # Whether unknown kinds get suggestions.
-        self._hints = True
-
-    @property
-    def has_key(self) -> bool:
-        return self._key is not None
+        if self.path_kind is not None:
+            self.kind = self.catalog.resolve(self.path_kind, "The kind in the path")
 
     def read(  # noqa: C901 -- reads once from top to bottom
         self, body: bytes, *, lines: bool
@@ -286,9 +278,10 @@ class EventReader:
             Invalid: with the index of every bad event. None of the events may be accepted then.
             TooLarge: a single event exceeds its limit.
         """
-        if is_single(body, lines=lines):
-            return self.read_single(body)
-        limits, key, longest = self._limits, self._key, self._limits.max_item
+        single = self.read_single(body, lines=lines)
+        if single is not None:
+            return single
+        limits, key, longest = self.limits, self.key, self.limits.max_item
         events: list[CheckedEvent] = []
         problems: list[str] = []
         unexplained: list[str] = []
@@ -313,7 +306,7 @@ class EventReader:
             try:
                 events.append(self._event(item, f"events[{index}]"))
             except Invalid as error:
-                self._hints = len(problems) < _MAX_HINTS
+                self.hints = len(problems) < _MAX_HINTS
                 if len(problems) < MAX_REASONS:
                     problems.extend(error.messages)
                 else:
@@ -335,94 +328,100 @@ class EventReader:
             )
         if problems:
             raise Invalid(*problems)
-        return Batch(events, list(self._ignored))
+        return Batch(events, list(self.ignored))
 
-    def read_single(self, body: bytes) -> Batch:
-        """Read a body that is one event; raise as :meth:`read` does."""
+    def read_single(self, body: bytes, *, lines: bool) -> Batch | None:
+        """Read a body that is one event, as :meth:`read` does. ``None`` if it is a list, or lines."""
+        # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
+        if lines or body[:1] == b"[" or body.lstrip(_SPACE)[:1] == b"[":
+            return None
         # Only a batch may use the larger limit of the request body.
-        if len(body) > self._limits.max_single:
+        if len(body) > self.limits.max_single:
             raise TooLarge.of(
                 "body.single_event_too_long",
                 "The body of a single event may have at most {limit}.",
-                limit=Size(self._limits.max_single),
+                limit=Size(self.limits.max_single),
             )
-        return Batch([self._event(body, "")], list(self._ignored), is_single=True)
+        return Batch([self._event(body, "")], list(self.ignored), is_single=True)
 
     def _event(self, text: bytes, where: str) -> CheckedEvent:  # noqa: C901 -- one check after the other, on the hot path
         """Read one event. ``Invalid`` has the first mistake, prefixed with ``where``."""
         if len(text) >= LARGE and gc.isenabled():
             with no_collection():  # until the decoded payload is gone, which is only needed for the checks
                 return self._event(text, where)  # goes on from here, because the collector is off
+        limits = self.limits
         try:
-            envelope = decode_strict(text, self._limits.max_values)
+            value = decode_strict(text, limits.max_values)
         except ValueError as error:
             raise Invalid(
                 Sentence("event.refused", "{where} {reason}.", where=where, reason=error)
                 if where
                 else BODY_REFUSED(reason=error)
             ) from None
-        if self._kind is not None and not (isinstance(envelope, dict) and envelope.keys() >= _NEEDED):
-            return self._of_payload(self._kind, unmarked(text.strip(_SPACE)), envelope, where)
-        if not isinstance(envelope, dict):
-            kind = kind_of(envelope)
-            raise Invalid.of(
-                "event.not_object",
-                "{where} must be an object with event and data, not {kind}.",
-                where=where or "The body",
-                kind=kind,
-            )
-        if not envelope.keys() <= _KNOWN:
-            self._warn_of_ignored(envelope)
+        envelope: dict[str, Any] = {}
+        event_id, kind, time = self.key, self.kind, self.now
+        if kind is not None and not (isinstance(value, dict) and value.keys() >= _NEEDED):
+            payload, data = value, text.strip(_SPACE)
+        else:
+            if not isinstance(value, dict):
+                raise Invalid.of(
+                    "event.not_object",
+                    "{where} must be an object with event and data, not {kind}.",
+                    where=where or "The body",
+                    kind=kind_of(value),
+                )
+            envelope = value
+            if not envelope.keys() <= _KNOWN:
+                self._warn_of_ignored(envelope)
 
-        event_id = envelope.get("id")
-        if event_id is None:
-            event_id = self._key
-        elif not isinstance(event_id, str) or not EVENT_ID.fullmatch(event_id):
-            raise Invalid(EVENT_ID_FORM(where=_at(where, "id")))
-        elif self._key is not None and event_id != self._key:
-            raise Invalid.of(
-                "event.id_differs",
-                "{where} differs from the Idempotency-Key header: send one of them.",
-                where=_at(where, "id"),
-            )
+            own_id = envelope.get("id")
+            if own_id is not None:
+                if not isinstance(own_id, str) or not EVENT_ID.fullmatch(own_id):
+                    raise Invalid(EVENT_ID_FORM(where=_at(where, "id")))
+                if event_id is not None and own_id != event_id:
+                    raise Invalid.of(
+                        "event.id_differs",
+                        "{where} differs from the Idempotency-Key header: send one of them.",
+                        where=_at(where, "id"),
+                    )
+                event_id = own_id
 
-        name = envelope.get("event")
-        if name is None:
-            raise Invalid.of(
-                "event.kind_missing",
-                "{where} is missing: it is the name of an event kind.",
-                where=_at(where, "event"),
-            )
-        found = self._catalog.get(name) if isinstance(name, str) else None
-        if found is None and self._hints:
-            found = self._catalog.resolve(name, _at(where, "event"))
-        if found is None:
-            raise Invalid.of(
-                "event.kind_unknown", "{where} is not a known event kind.", where=_at(where, "event")
-            )
-        if self._kind is not None and found.name != self._kind.name:
-            raise Invalid.of(
-                "event.kind_differs",
-                "{where} is {name}, but the path says {path_name}.",
-                where=_at(where, "event"),
-                name=found.name,
-                path_name=self._kind.name,
-            )
+            name = envelope.get("event")
+            kind = self.catalog.get(name) if isinstance(name, str) else None
+            if kind is None:
+                raise self._unknown_kind(name, _at(where, "event"))
+            if self.kind is not None and kind.name != self.kind.name:
+                raise Invalid.of(
+                    "event.kind_differs",
+                    "{where} is {name}, but the path says {path_name}.",
+                    where=_at(where, "event"),
+                    name=kind.name,
+                    path_name=self.kind.name,
+                )
 
-        if "data" not in envelope:
-            raise Invalid.of(
-                "event.data_missing", "{where} is missing: it is the payload.", where=_at(where, "data")
-            )
-        # The bytes of the payload, so that the order of keys and the digits of numbers survive.
-        data = unmarked(bytes(_payload_of(text).data))
-        violation = self._check_payload(found, envelope["data"], data, where)
-        if event_id is None and self._by_message:
-            event_id = id_of_message(found.name, envelope["data"], data)
+            if "data" not in envelope:
+                raise Invalid.of(
+                    "event.data_missing", "{where} is missing: it is the payload.", where=_at(where, "data")
+                )
+            # The bytes of the payload, so that the order of keys and the digits of numbers survive.
+            payload, data = envelope["data"], bytes(_payload_of(text).data)
 
-        time, given = self._now, envelope.get("date_time")
-        if given is not None:
+        data = unmarked(data)
+        if kind.operational:
+            sentence = OPERATIONAL_KIND(kind=kind.name)
+            raise Invalid(sentence.at(f"{where}: ") if where else sentence)
+        if len(data) > limits.max_data:
+            raise Invalid(
+                DATA_TOO_LONG(where=_at(where, "data"), bytes=len(data), limit=Size(limits.max_data))
+            )
+        violation = None if self.schemas is None else self.schemas.violation(kind.name, payload, len(data))
+        if event_id is None and self.by_message:
+            event_id = id_of_message(kind.name, payload, data)
+
+        date_time = envelope.get("date_time")
+        if date_time is not None:
             try:
-                time = parse_rfc3339(given) if isinstance(given, str) else -1.0
+                time = parse_rfc3339(date_time) if isinstance(date_time, str) else -1.0
             except ValueError:
                 time = -1.0
             # Times before 1970 are clients' bugs, and an offset can push a time beyond the year 9999.
@@ -431,55 +430,52 @@ class EventReader:
                 raise Invalid.of(
                     "event.time_form", "{where} must be {form}.", where=_at(where, "date_time"), form=form
                 )
+
+        sender, server_url = envelope.get("sender"), envelope.get("server_url")
+        for name, given in (("sender", sender), ("server_url", server_url)):
+            # PostgreSQL stores no NUL in a text.
+            if given is not None and not (
+                isinstance(given, str) and len(given) <= 2048 and "\0" not in given
+            ):
+                raise Invalid.of(
+                    "event.text_form",
+                    "{where} must be a string of at most 2,048 characters, none of them NUL.",
+                    where=_at(where, name),
+                )
         return CheckedEvent(
             Event(
-                id=event_id or new_event_id(self._now),
-                kind=found.name,
-                instance=self._instance,
+                id=event_id or new_event_id(self.now),
+                kind=kind.name,
+                instance=self.instance,
                 data_json=data,
                 time=time,
-                sender=_text(envelope.get("sender"), where, "sender"),
-                server_url=_text(envelope.get("server_url"), where, "server_url"),
+                sender=sender,
+                server_url=server_url,
             ),
             violation,
         )
 
-    def _of_payload(self, kind: EventKind, data: bytes, payload: Any, where: str) -> CheckedEvent:
-        violation = self._check_payload(kind, payload, data, where)
-        event_id = self._key or (id_of_message(kind.name, payload, data) if self._by_message else None)
-        return CheckedEvent(
-            Event(
-                id=event_id or new_event_id(self._now),
-                kind=kind.name,
-                instance=self._instance,
-                data_json=data,
-                time=self._now,
-            ),
-            violation,
-        )
-
-    def _check_payload(self, kind: EventKind, payload: Any, data: bytes, where: str) -> Sentence | None:
-        """Return the violation of the schema."""
-        if kind.operational:
-            sentence = OPERATIONAL_KIND(kind=kind.name)
-            raise Invalid(sentence.at(f"{where}: ") if where else sentence)
-        if len(data) > self._limits.max_data:
-            raise Invalid(
-                DATA_TOO_LONG(where=_at(where, "data"), bytes=len(data), limit=Size(self._limits.max_data))
+    def _unknown_kind(self, name: object, where: str) -> Invalid:
+        """Return the error about the name of a kind that the catalog does not have."""
+        if name is None:
+            return Invalid.of(
+                "event.kind_missing", "{where} is missing: it is the name of an event kind.", where=where
             )
-        return None if self._schemas is None else self._schemas.violation(kind.name, payload, len(data))
+        if self.hints:
+            self.catalog.resolve(name, where)  # raises, with the nearest name
+        return Invalid.of("event.kind_unknown", "{where} is not a known event kind.", where=where)
 
     def _warn_of_ignored(self, envelope: dict[str, Any]) -> None:
         for name in envelope:
-            if len(self._ignored) >= _MAX_WARNINGS:
+            if len(self.ignored) >= _MAX_WARNINGS:
                 return
             if name in _KNOWN or name in _IGNORED:
                 continue
             if name != "instance":
-                self._ignored[unknown_field(show_name(name))] = None
+                self.ignored[unknown_field(show_name(name))] = None
             # The body must not choose the instance: the key was checked against the one in the path.
-            elif envelope[name] != self._instance:
-                self._ignored[f"instance was ignored: the path says {self._instance}."] = None
+            elif envelope[name] != self.instance:
+                self.ignored[f"instance was ignored: the path says {self.instance}."] = None
 
 
 def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:
@@ -509,17 +505,6 @@ def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:
 
 def _part(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else repr(value)
-
-
-def _text(value: Any, where: str, name: str) -> str | None:
-    # PostgreSQL stores no NUL in a text.
-    if value is None or (isinstance(value, str) and len(value) <= 2048 and "\0" not in value):
-        return value
-    raise Invalid.of(
-        "event.text_form",
-        "{where} must be a string of at most 2,048 characters, none of them NUL.",
-        where=_at(where, name),
-    )
 
 
 def _at(where: str, name: str) -> str:

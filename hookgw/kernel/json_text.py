@@ -62,7 +62,7 @@ def _number(digits: str) -> tuple[Decimal]:
     return (Decimal(digits),)
 
 
-def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:
+def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:  # noqa: C901 -- one rule after the other
     """Decode a JSON text of at most so many values; see :func:`check_values`.
 
     Integers keep all of their digits, up to 4,300.
@@ -95,7 +95,19 @@ def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:
         raise ValueError(reason) from None
     if is_deep(structure, max_values):
         raise ValueError(_TOO_DEEP)
-    if not _has_all_names(text, value, max_values):
+    if len(text) > _LONG_TEXT and _LONG_INTEGER in text[::_SAMPLE].translate(_ZERO_DIGITS):
+        has_all_names = _count_names(value) == _count_colons(text, max_values)
+    else:
+        # Encoded again, a value has as many colons as its text, unless a duplicate name was lost (or a colon
+        # was written as \u003a). A text without spaces is usually the same again, which is faster to see.
+        encoded = _encode(value)
+        if encoded == text:
+            return value
+        if b"\\u003" in text:
+            has_all_names = _count_colons(encoded, max_values) == _count_colons(text, max_values)
+        else:
+            has_all_names = encoded.count(b":") == text.count(b":")
+    if not has_all_names:
         raise ValueError(_duplicate(text))
     return value
 
@@ -143,7 +155,7 @@ def check_values(text: bytes, most: int) -> bytes:
     # The shortest value that counts as ten is "1e1,": most texts are too short for too many values, and so
     # are nearly all others without their strings. A pass over strings takes longer than to decode them.
     fewest = most * 4 // _SLOW_WEIGHT
-    if len(text) <= min(fewest, _LONG_TEXT):
+    if len(text) <= _LONG_TEXT and len(text) <= fewest:
         return text
     structure = _structure(text, most)
     if structure is None or (len(structure) > fewest and count_values(structure) > most):
@@ -193,20 +205,6 @@ def is_deep(text: bytes, max_values: int) -> bool:
     structure = _structure(text, max_values) or b""
     steps = memoryview(structure.translate(BRACKET_STEPS, NO_BRACKETS)).cast("b")
     return max(accumulate(steps), default=0) > MAX_DEPTH
-
-
-def _has_all_names(text: bytes, value: Any, max_values: int) -> bool:
-    """Return whether a value has as many names in its objects as its text."""
-    if len(text) > _LONG_TEXT and _LONG_INTEGER in text[::_SAMPLE].translate(_ZERO_DIGITS):
-        return _count_names(value) == _count_colons(text, max_values)
-    # Encoded again, a value has as many colons as its text, unless a duplicate name was lost (or a colon was
-    # written as \u003a). A text without spaces is usually the same again, which is faster to see.
-    encoded = _encode(value)
-    if encoded == text:
-        return True
-    if b"\\u003" in text:
-        return _count_colons(encoded, max_values) == _count_colons(text, max_values)
-    return text.count(b":") == encoded.count(b":")
 
 
 def _count_colons(text: bytes, max_values: int) -> int:

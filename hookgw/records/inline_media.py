@@ -19,6 +19,7 @@ MARK = b'{\t\r \t\r "'
 """How a payload begins that contains a file: as hardly any producer writes, because it loses a space then."""
 _FORMER_MARK = b'{ "message" : { "base64" : "'
 """The same, as earlier versions have stored it: the file is in front."""
+_MARKS = MARK, _FORMER_MARK
 _FILE = b'"base64" : "'
 
 MEDIA_PATH = "/media/"
@@ -100,13 +101,13 @@ def unmarked(data_json: bytes) -> bytes:
     A producer may send a payload that begins with the mark. Registrations without ``base64`` would then lose
     ``message.base64`` or get broken JSON, because the text can contain escapes.
     """
-    if data_json.startswith(MARK):
-        return b'{"' + data_json[len(MARK) :]
-    return b"{" + data_json[2:] if data_json.startswith(_FORMER_MARK) else data_json
+    if not data_json.startswith(_MARKS):
+        return data_json
+    return b'{"' + data_json[len(MARK) :] if data_json.startswith(MARK) else b"{" + data_json[2:]
 
 
 def without_file(event: Event) -> Event:
-    if not event.data_json.startswith((MARK, _FORMER_MARK)):
+    if not event.data_json.startswith(_MARKS):
         return event
     return msgspec.structs.replace(event, data_json=_cut(event.data_json))
 

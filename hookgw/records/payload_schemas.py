@@ -52,10 +52,11 @@ class SchemaBook:
 
     def violation(self, kind: str, data: Any, size: int) -> Sentence | None:
         """Do what :meth:`problem` does, for a decoded payload of so many bytes."""
-        if kind not in self._schemas:
+        try:
+            schema = self._schemas[kind]
+        except KeyError:
             found = self._catalog.get(kind)
-            self._schemas[kind] = _Schema(found.schema) if found else None
-        schema = self._schemas[kind]
+            schema = self._schemas[kind] = _Schema(found.schema) if found else None
         if schema is None or schema.validator.is_valid(data):
             return None
         return schema.describe(data, is_large=size > _DESCRIBED)

@@ -277,14 +277,14 @@ def test_each_step_of_a_batch_is_short() -> None:
     # Between two steps, the gateway serves other requests.
     body = json.dumps([GOOD | {"id": f"e{number}"} for number in range(100)]).encode()
     for text, lines in ((body, False), (body[1:-1].replace(b"}, {", b"}\n{"), True)):
-        reader = EventReader("loja1", CATALOG, now=NOW, key=None, limits=EmitLimits(max_data=2**20))
+        reader = EventReader("loja1", CATALOG, now=NOW, limits=EmitLimits(max_data=2**20))
         assert sum(1 for _ in reader.read(text, lines=lines)) == 100
 
 
 @pytest.mark.parametrize("lines", [False, True])
 def test_white_space_is_skipped_step_by_step(lines: bool) -> None:
     body = b"[" * (not lines) + b" \n" * 500_000 + b"]" * (not lines)
-    reader = EventReader("loja1", CATALOG, now=NOW, key=None, limits=EmitLimits())
+    reader = EventReader("loja1", CATALOG, now=NOW, limits=EmitLimits())
     assert sum(1 for _ in reader.read(body, lines=lines)) >= len(body) // (64 * 1024)
 
 

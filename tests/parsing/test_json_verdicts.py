@@ -162,6 +162,85 @@ def test_an_event_is_refused_if_its_text_is(text: bytes, most: int) -> None:
         assert event.data == json.loads(text)
 
 
+ENVELOPES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "event": st.sampled_from(
+            ["MESSAGES_UPSERT", "messages.upsert", "MESSAGES_UPDATE", "NOPE", None, 5, {}]
+        ),
+        "data": st.sampled_from([None, {}, {"a": [1.5]}, "x" * 30]),
+        "id": st.sampled_from([None, "a-1", "b", "", "a b", "x" * 256, 7]),
+        "date_time": st.sampled_from([None, "1970-01-01T00:00:09Z", "yesterday", "1960-01-01T00:00:00Z", 5]),
+        "sender": st.sampled_from([None, "me", "", "\0", "x" * 2049, 5]),
+        "server_url": st.sampled_from([None, "https://a.example", "\0", []]),
+        "apikey": st.just("k"),
+        "colour": st.just("red"),
+    },
+)
+
+
+def first_mistake(envelope: dict[str, Any], kind: str | None, key: str | None, most: int) -> str | None:
+    """Return the id of the message about an envelope."""
+
+    def is_no_text(given: object) -> bool:
+        return given is not None and not (isinstance(given, str) and len(given) <= 2048 and "\0" not in given)
+
+    event_id, name = envelope.get("id"), envelope.get("event")
+    rules = (
+        ("event.id_form", event_id not in (None, "a-1", "b")),
+        ("event.id_differs", None not in (event_id, key) and event_id != key),
+        ("event.kind_missing", name is None),
+        ("event.kind_not_string", not isinstance(name, str)),
+        ("event.not_a_kind", name == "NOPE"),
+        ("event.kind_differs", kind is not None and name == "MESSAGES_UPDATE"),
+        ("event.data_missing", "data" not in envelope),
+        ("event.data_too_long", len(json.dumps(envelope.get("data"))) > most),
+        ("event.time_form", envelope.get("date_time") not in (None, "1970-01-01T00:00:09Z")),
+        ("event.text_form", is_no_text(envelope.get("sender")) or is_no_text(envelope.get("server_url"))),
+    )
+    return next((mistake for mistake, is_made in rules if is_made), None)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    ENVELOPES,
+    st.randoms(use_true_random=False),
+    st.sampled_from([None, "messages-upsert"]),
+    st.sampled_from([None, "a-1"]),
+    st.sampled_from([30, 1000]),
+)
+def test_the_first_mistake_of_an_envelope_is_reported(
+    envelope: dict[str, Any], chance: random.Random, kind: str | None, key: str | None, most: int
+) -> None:
+    # The names come in any order: that of the rules counts.
+    envelope = dict(chance.sample(list(envelope.items()), len(envelope)))
+    body = json.dumps(envelope, indent=chance.choice((None, 1))).encode()
+    is_payload = kind is not None and not {"event", "data"} <= envelope.keys()
+    expected = first_mistake(envelope, kind, key, most)
+    if is_payload:
+        expected = "event.data_too_long" if len(body) > most else None
+    options: dict[str, Any] = {"key": key, "kind": kind, "limits": EmitLimits(max_data=most)}
+    if expected is not None:
+        with pytest.raises(Invalid) as caught:
+            parse_events(body, "a", CATALOG, now=1.0, **options)
+        assert [getattr(message, "id", None) for message in caught.value.messages] == [expected]
+        return
+    batch = parse_events(body, "a", CATALOG, now=1.0, **options)
+    [event] = batch.events
+    assert event.id == (key or (None if is_payload else envelope.get("id")) or event.id)
+    if is_payload:
+        assert (event.data_json, event.time, event.sender, event.server_url) == (body, 1.0, None, None)
+        assert batch.warnings == []
+        return
+    assert event.kind == ("MESSAGES_UPDATE" if envelope["event"] == "MESSAGES_UPDATE" else "MESSAGES_UPSERT")
+    assert event.data == envelope["data"]
+    assert event.data_json in body
+    assert event.time == (9.0 if envelope.get("date_time") else 1.0)
+    assert (event.sender, event.server_url) == (envelope.get("sender"), envelope.get("server_url"))
+    ignored = ["colour is an unknown field; it was ignored."] if "colour" in envelope else []
+    assert batch.warnings == ignored
+
+
 def test_only_hookgw_raises_operational_events() -> None:
     kind = OPERATIONAL_KINDS[0].name
     catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS])
