@@ -16,6 +16,7 @@ An edge says that something has arrived since the last one, so none may be lost:
 from __future__ import annotations
 
 import select
+from collections.abc import Awaitable
 from functools import partial
 
 import trio
@@ -42,7 +43,7 @@ class Readable:
         self._has_more = False
         self._has_ended = False
 
-    async def wait(self) -> None:
+    def wait(self) -> Awaitable[None]:
         """Wait until there may be something to read, or :meth:`interrupt` or :meth:`close` is called.
 
         Raises:
@@ -51,13 +52,16 @@ class Readable:
         """
         if self._fileno < 0:
             raise trio.ClosedResourceError
-        if not self._hub.is_running:
-            await in_task()
-            await trio.lowlevel.wait_readable(self._fileno)
-        elif self._has_more or self._has_ended:
+        if self._has_more or self._has_ended or not self._hub.is_running:
+            return self._look()
+        return self._waiter.wait()
+
+    async def _look(self) -> None:
+        if self._hub.is_running:
             await let_others_go_on()
         else:
-            await self._waiter.wait()
+            await in_task()
+            await trio.lowlevel.wait_readable(self._fileno)
         self._has_more = False
 
     def note_more(self) -> None:
@@ -69,8 +73,9 @@ class Readable:
         self._has_ended = False
 
     def note_edge(self, *, has_ended: bool) -> None:
-        self._has_more, self._has_ended = True, self._has_ended or has_ended
-        self._waiter.wake()
+        self._has_ended = self._has_ended or has_ended
+        # Whoever waits takes the edge.
+        self._has_more = not self._waiter.wake()
 
     def interrupt(self) -> None:
         """End the waits for the socket, although nothing may have arrived."""
