@@ -52,7 +52,7 @@ partition (:mod:`hookgw.lanes.chat_order`). If so, it drops its head from memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -229,10 +229,8 @@ class Lane:
 
     def offer(self, delivery: Delivery) -> None:
         self._backlog += 1
-        if self._queue.barrier is not None and self._queue.is_behind_barrier(delivery):
-            return
-        self._is_drained = False
-        self._queue.offer(delivery)
+        if self._queue.offer(delivery):
+            self._is_drained = False
 
     def requeued(self, count: int) -> None:
         """Note finished deliveries that are pending again, behind everything the lane has taken."""
@@ -395,7 +393,6 @@ class Lane:
     async def _run(self) -> LaneMemory | None:
         try:
             while not self._must_stop:
-                may_leave_task()
                 if self._must_refresh:
                     await in_task()
                     await self._start_over()
@@ -407,6 +404,7 @@ class Lane:
                         await self._wait_for_deferred(self._deferred)
                 elif (delivery := self._queue.take()) is not None:
                     self._is_retired = False
+                    may_leave_task()
                     if self._late is not None and self._late.seq != delivery.seq:
                         self._stop_listening()
                     await self._work(delivery)
@@ -748,12 +746,13 @@ class Lane:
             await self._try_in_turn(delivery)
             nursery.cancel_scope.cancel()
 
-    async def _try_in_turn(self, delivery: Delivery) -> None:
-        if self._attempt_limit is None:
-            await self._try(delivery)
-            return
+    def _try_in_turn(self, delivery: Delivery) -> Awaitable[None]:
+        limit = self._attempt_limit
+        return self._try(delivery) if limit is None else self._try_within(limit, delivery)
+
+    async def _try_within(self, limit: trio.CapacityLimiter, delivery: Delivery) -> None:
         await in_task()
-        async with self._attempt_limit:
+        async with limit:
             await self._try(delivery)
             # Until the attempt is on disk: the limit also bounds how many deliveries another node may have to
             # repeat after a takeover.
@@ -764,34 +763,41 @@ class Lane:
             self._late.close_nowait()
             self._late = None
 
-    async def _try(self, delivery: Delivery) -> None:  # noqa: C901 -- one check after the other
-        """Make an attempt, or settle the head without one, or return because something has changed."""
+    async def _plan_attempt(  # noqa: C901 -- one check after the other
+        self, delivery: Delivery
+    ) -> tuple[DeliveryPlan, Sequence[RateLimit]] | None:
+        """Return how to make an attempt now, and the limits that it takes a token of.
+
+        ``None`` if the head was settled without one, or something has changed.
+        """
         await self._services.outbox.wait_settle_capacity()
         if self._settling:
             await self._wait_until_settled()
         if self._must_refresh or self._must_stop or self._is_answered_late:
-            return
-        registration = self._services.registration(self._registration_id)
-        if registration is None or not registration.enabled:
-            self._must_redirect = False
-            state = "deleted" if registration is None else "disabled"
-            await self._finish(delivery, registration, DeliveryState.DEAD, f"The registration was {state}.")
-            return
-        if registration.is_pulled:
-            self._must_stop = True  # the dispatcher starts a lane of the other kind
-            return
+            return None
+        registration, plan = self._services.registration(self._registration_id), self._plan
         # By identity: registrations are immutable, and a changed one is another object. A disabled one has
         # no plan, because its URL may be any string.
-        if self._plan is None or self._plan.registration is not registration:
-            self._plan = plan_for(registration, self._services)
-        plan, streak = self._plan, self._memory.streak
+        if plan is None or plan.registration is not registration:
+            if registration is None or not registration.enabled:
+                self._must_redirect = False
+                state = "deleted" if registration is None else "disabled"
+                await self._finish(
+                    delivery, registration, DeliveryState.DEAD, f"The registration was {state}."
+                )
+                return None
+            if registration.is_pulled:
+                self._must_stop = True  # the dispatcher starts a lane of the other kind
+                return None
+            plan = self._plan = plan_for(registration, self._services)
+        streak = self._memory.streak
         if streak:
             age = plan.policy.age(delivery.queued_at, self._services.clock.steady())
             if is_expired(plan.policy, age=age, streak=streak):
                 self._must_redirect = False
                 reason = expiry_reason(plan.policy, self._memory.outcome)
                 await self._finish(delivery, registration, DeliveryState.DEAD, reason)
-                return
+                return None
         rates = rates_of(plan, delivery.event.instance, self._services)
         if rates:
             waited, self._has_waited_for = self._has_waited_for, None
@@ -804,11 +810,13 @@ class Lane:
                 self._rate_waited_for, self._waits_for = slowest, "rate"
                 self._has_waited_for = slowest
                 delivery.next_at = opens_at
-                return
+                return None
         if self._reported_waiting:
             await self._show(LaneState.DELIVERING)
+            if self._is_outdated(plan.registration):
+                return None
         self._state = LaneState.DELIVERING
-        await self._attempt(delivery, plan, rates)
+        return plan, rates
 
     async def _wait_until_settled(self) -> None:
         """Wait until the last attempt is on disk, or a flag is set, if others might take the lane over."""
@@ -821,28 +829,30 @@ class Lane:
             await self._services.outbox.wait_settled(settling)
         self._wake = None
 
-    async def _attempt(  # noqa: C901 -- one step a time
-        self, delivery: Delivery, plan: DeliveryPlan, rates: Sequence[RateLimit]
-    ) -> None:
+    async def _try(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
+        planned = await self._plan_attempt(delivery)
+        if planned is None:
+            return
+        plan, rates = planned
         # A head that was tried, and listens for a late response, had its turn.
         if self._late is None and self._order and not self._order.may_begin(self, delivery.position):
             await self._leave_to_others(delivery)
             return
         sender, pools, registration = self._services.sender, self._services.pools, plan.registration
-        number, body = delivery.attempts + 1, delivery.body
+        number, body, hooks = delivery.attempts + 1, delivery.body, sender.concerned(plan.template)
         headers: dict[str, str] | None = None
         # Once, like the plugins' filters: an event that was tried passed it.
         refusal = plan.template.refusal(delivery.event) if body is None and plan.template.filter else None
         try:
             if body is None and refusal is None:
                 body = await sender.render_body(delivery.event, plan.template)
-            if body is not None:
+            if body is not None and "hookgw_prepare" in hooks:
                 headers = await sender.prepare(delivery, body, plan.template, number)
         except PluginFailed as failure:
             await self._settle_unsent(delivery, plan, sender.failed(number, failure), body)
             return
-        if self._is_outdated(registration):
+        if hooks and self._is_outdated(registration):  # only a plugin waits
             return
         if body is None:
             self._must_redirect = False
