@@ -150,7 +150,6 @@ class Lane:
         "_plan",
         "_queue",
         "_rate_waited_for",
-        "_read_at",
         "_registration_id",
         "_reported_waiting",
         "_scope",
@@ -200,7 +199,6 @@ class Lane:
         self._must_stop = False
         self._must_try = False
         self._wake: Callable[[], object] | None = None
-        self._read_at = 0.0  # the last reading of the steady clock
         self._deferred: _Deferred | None = None
         self._waited: _Deferred | None = None
         self._has_waited_for: RateLimit | None = None
@@ -220,6 +218,7 @@ class Lane:
             services.outbox,
             services.memory,
             self._memory,
+            services.clock.steady,
             buffer=buffer,
             behind=backlog > 0,
             barrier=barrier,
@@ -531,8 +530,7 @@ class Lane:
     # One delivery, until it is settled or dropped from memory.
 
     async def _work(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
-        # Most deliveries have no time to wait for, and reading the clock is not free.
-        if delivery.next_at or delivery.queued_at > self._read_at or self._waited is not None:
+        if delivery.next_at or self._waited is not None:
             self._correct_times(delivery)
         self._head = delivery
         if self._order is not None:
@@ -569,11 +567,7 @@ class Lane:
             self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
 
     def _correct_times(self, delivery: Delivery) -> None:
-        now = self._read_at = self._services.clock.steady()
-        # Times on disk are wall times. If the machine's clock was set back while hookgw was down, they lie
-        # ahead by as much: the retry would come late by that, and the event would be kept for longer.
-        if delivery.queued_at > now:
-            delivery.queued_at = now
+        now = self._services.clock.steady()
         waited, self._waited = self._waited, None
         if waited is not None and waited.seq == delivery.seq:
             # The time on disk is rounded, and a call of resume() is not on disk.
@@ -587,6 +581,7 @@ class Lane:
             if registration is None or not registration.enabled:
                 delivery.next_at = 0.0  # it is settled at once
             else:
+                # As in LaneQueue.read: the machine's clock may have been set back.
                 longest = longest_wait(policy_of(registration, self._services.settings))
                 delivery.next_at = min(delivery.next_at, now + longest)
 
@@ -1027,7 +1022,6 @@ class Lane:
     ) -> None:
         attempt, clock = result.attempt, self._services.clock
         now = clock.steady() if result.ended_at is None else clock.steady_at(result.ended_at)
-        self._read_at = now
         delivered = attempt.outcome is Outcome.DELIVERED
         if delivered:
             # As ``decide`` says, without all that only a failure needs.
@@ -1042,7 +1036,8 @@ class Lane:
         else:
             decision = self._memory.decide(delivery, plan.policy, result, now)
         pending = decision.state is DeliveryState.PENDING
-        self._memory.note(attempt, is_pending=pending)
+        if not delivered:
+            self._memory.note(attempt, is_pending=pending)
         if not pending and self._late is not None:
             self._stop_listening()
         settlement = Settlement(

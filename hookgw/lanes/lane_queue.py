@@ -91,6 +91,7 @@ class LaneQueue:
 
     Args:
         shares: the memory of all lanes.
+        steady: reads the steady clock.
         memory: its ``last`` is read and updated.
         behind: whether the outbox has deliveries of the lane already.
 
@@ -111,6 +112,7 @@ class LaneQueue:
         "_receive",
         "_send",
         "_shares",
+        "_steady",
         "_waiter",
         "barrier",
         "before",
@@ -123,6 +125,7 @@ class LaneQueue:
         outbox: Outbox,
         shares: Share[MemoryClaim],
         memory: LaneMemory,
+        steady: Callable[[], float],
         *,
         buffer: int,
         behind: bool,
@@ -135,6 +138,7 @@ class LaneQueue:
         self._outbox = outbox
         self._shares = shares
         self._memory = memory
+        self._steady = steady
         # A deque costs a microsecond less for each delivery, and a kilobyte less for each lane. The channel
         # says in one word what it is.
         self._send, self._receive = trio.open_memory_channel[Delivery](buffer)
@@ -250,7 +254,11 @@ class LaneQueue:
         try:
             read = partial(self._outbox.read_lane, self._lane, self._memory.last, limit, size, self.barrier)
             page = await retry_until_readable(read, cannot_read)
+            now = self._steady()
             for delivery in page.deliveries:
+                # Times on disk are wall times. If the machine's clock was set back while hookgw was down,
+                # they lie ahead by as much: the event would be kept for longer.
+                delivery.queued_at = min(delivery.queued_at, now)
                 body = 0 if delivery.body is None else len(delivery.body)
                 delivery.charge = charge_of(len(delivery.event.data_json), body)
                 self._shares.take(delivery.event.instance, delivery.charge)

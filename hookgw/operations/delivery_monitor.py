@@ -34,6 +34,7 @@ class DeliveryMonitor:
         self._hooks = hooks
         self._metrics = metrics
         self._operational = operational
+        self._failing_lanes = operational.failing_lanes
         self._auto_disable = auto_disable
         self.lane_stuck = stuck.report
 
@@ -66,7 +67,7 @@ class DeliveryMonitor:
         """Return whether an attempt may begin or end a period of failure: nearly none does."""
         return (
             attempt.outcome is not Outcome.DELIVERED
-            or self._operational.any_lane_fails
+            or bool(self._failing_lanes)
             or self._auto_disable.is_failing(registration)
         )
 

@@ -310,10 +310,8 @@ class ConnectionPools:
             preferred: the connection that the lane used last; lent again if it is idle.
         """
         pool, descriptors = self.pools.get(origin), self._descriptors
-        if pool is None:
+        if pool is None or pool.newest != holder:
             pool = self._pool(origin, holder)
-        elif pool.newest != holder:
-            self._shared(pool, holder)
         pool.used_at = self._looks
         # The usual case without a call: so little is used that any holder may have one.
         if pool.used >= pool.calm and pool.room(holder) < 1:
@@ -392,12 +390,9 @@ class ConnectionPools:
             self._wake()
         pool.used_at = self._looks
         if pool.newest != holder:
-            self._shared(pool, holder)
+            pool.newest = holder
+            pool.is_shared, pool.shared_until = True, self._looks + self._looks_shared
         return pool
-
-    def _shared(self, pool: HostPool, holder: str) -> None:
-        pool.newest = holder
-        pool.is_shared, pool.shared_until = True, self._looks + self._looks_shared
 
     def _lend(self, pool: HostPool, holder: str, preferred: PooledTransport | None) -> PooledTransport:
         """Return a connection of a pool. The caller has taken its place and its descriptor."""

@@ -127,6 +127,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         *,
         deadline: float,
         started_at: float | None = None,
+        now: Callable[[], float] = trio.current_time,
     ) -> Response:
         """Send a request and read the response to it.
 
@@ -136,6 +137,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
                 length of ``body``.
             deadline: by ``trio.current_time()``, for everything from resolving to the last byte.
             started_at: on the same clock, if the caller has just read it.
+            now: reads that clock.
 
         Returns:
             The response. Its ``complete`` is false if the body exceeds the limit, was cut off, is malformed,
@@ -157,7 +159,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if target.scheme == "https":
             await in_task()  # TLS waits for more than a call
         if started_at is None:
-            started_at = trio.current_time()
+            started_at = now()
         # Copying the body costs less than a second system call and a second packet.
         request = head + body
         origin = (target.scheme, target.host, target.port)
@@ -197,7 +199,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             raise
         finally:
             self._busy = False
-            self.ended_at = trio.current_time()
+            self.ended_at = now()
             # Also the path of cancellation: half an exchange on a connection would corrupt the next one.
             if self._connection is not None and not self._connection.reusable and not self.awaits_response:
                 self.close_nowait()
