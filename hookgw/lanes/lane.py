@@ -605,14 +605,7 @@ class Lane:
                 # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
                 if is_long and await self._flush_or_listen():
                     self._wake = None
-                    self._deferred = _Deferred(
-                        delivery.seq,
-                        delivery.position,
-                        delivery.event.instance,
-                        delivery.queued_at,
-                        delivery.next_at,
-                    )
-                    self._queue.put_back()
+                    self._defer(delivery)
                     return
                 if not is_long:
                     await self._listen()
@@ -625,16 +618,13 @@ class Lane:
         # Its attempts, if there are some, are read again with it.
         await self._services.outbox.flush()
         if not (self._must_refresh or self._must_stop):
-            self._deferred = _Deferred(
-                delivery.seq,
-                delivery.position,
-                delivery.event.instance,
-                delivery.queued_at,
-                delivery.next_at,
-                is_out_of_turn=True,
-            )
+            self._defer(delivery, is_out_of_turn=True)
             self._head = None
-            self._queue.put_back()
+
+    def _defer(self, head: Delivery, *, is_out_of_turn: bool = False) -> None:
+        seq, place, instance = head.seq, head.position, head.event.instance
+        self._deferred = _Deferred(seq, place, instance, head.queued_at, head.next_at, is_out_of_turn)
+        self._queue.put_back()
 
     async def _wait_for_turn(self, head: _Deferred) -> None:
         """Wait until nothing in another partition comes before the head, or a flag is set."""
@@ -768,7 +758,7 @@ class Lane:
         await self._services.outbox.wait_settle_capacity()
         if self._settling:
             await self._wait_until_settled()
-        if self._must_refresh or self._must_stop or self._is_answered_late:
+        if self._must_refresh or self._must_stop or (self._late is not None and self._late.has_status):
             return None
         registration, plan = self._services.registration(self._registration_id), self._plan
         # By identity: registrations are immutable, and a changed one is another object. A disabled one has
@@ -934,13 +924,9 @@ class Lane:
             self._must_refresh
             or self._must_stop
             or self._services.registration(self._registration_id) is not registration
-            or self._is_answered_late
+            # A late response came while the attempt was being prepared.
+            or (self._late is not None and self._late.has_status)
         )
-
-    @property
-    def _is_answered_late(self) -> bool:
-        """Whether a late response came while the attempt was being prepared."""
-        return self._late is not None and self._late.has_status
 
     async def _wait_for_connection(
         self, origin: PoolKey, holder: str
