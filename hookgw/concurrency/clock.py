@@ -22,16 +22,18 @@ class Clock:
             under Trio's mock clock.
 
     Attributes:
-        wall: returns the machine's time.
         trio_time: returns what ``trio.current_time()`` does, without its two steps to the clock of this run:
             each event reads it several times.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
-        self.wall = wall
+        self._wall = wall
         self.trio_time = trio.lowlevel.current_clock().current_time
         # Trio's clock starts at an arbitrary number; the offset makes its readings seconds since the epoch.
         self._offset = wall() - self.trio_time()
+
+    def wall(self) -> float:
+        return self._wall()
 
     def steady(self) -> float:
         return self.trio_time() + self._offset

@@ -322,7 +322,7 @@ class TestWithShortLinks:
         await report(connector, "P1", "imageMessage")
         link = connector.session("loja1").media_url("P1")
         wall = gateway.clock.wall() + 100
-        monkeypatch.setattr(gateway.clock, "wall", lambda: wall)
+        monkeypatch.setattr(gateway.clock, "_wall", lambda: wall)
         assert (await client.get("/media/" + link.partition("/media/")[2])).status_code == 410
         assert (await fetch(client, "P1")).json()["base64"] == "eA=="
 

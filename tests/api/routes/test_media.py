@@ -272,7 +272,7 @@ async def test_a_link_expires(
 ) -> None:
     link = link_to(connector)
     wall = gateway.clock.wall() + 61
-    monkeypatch.setattr(gateway.clock, "wall", lambda: wall)
+    monkeypatch.setattr(gateway.clock, "_wall", lambda: wall)
     response = await client.get(link)
     assert (response.status_code, shape_of(response)) == (410, ["This link has expired (media.lifetime)."])
 
