@@ -76,8 +76,8 @@ class Readable:
 
     def note_edge(self, *, has_ended: bool) -> None:
         self._has_ended = self._has_ended or has_ended
-        if not self._waiter.wake():
-            self._has_more = True
+        # Whoever waits takes the edge.
+        self._has_more = not self._waiter.wake()
 
     def interrupt(self) -> None:
         """End the waits for the socket, although nothing may have arrived."""

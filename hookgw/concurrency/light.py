@@ -33,7 +33,7 @@ import threading
 import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
 
 import outcome
 import trio
@@ -91,15 +91,18 @@ class Waiter:
         return Abort.SUCCEEDED
 
     def wake(self) -> bool:
-        """Let the coroutine that waits go on, soon; return whether there is one."""
+        """Let the coroutine that waits go on, soon; return whether one waited."""
         waiting, self._waiting = self._waiting, None
-        if isinstance(waiting, LightTask):
+        if waiting is None:
+            return False
+        if type(waiting) is LightTask:
             waiting.steps.add(waiting)
-        elif waiting is not None:
+        else:
             reschedule(waiting)
-        return waiting is not None
+        return True
 
 
+@final
 class LightTask:
     """A coroutine, and the task in which it runs or which is parked for it."""
 
@@ -161,7 +164,7 @@ class LightTask:
 
     def _leave_task(self, waiter: Waiter) -> Generator[Any, Any, Any]:
         """Go on in light steps; return what they left to the task."""
-        self._wait_for(waiter)
+        self._waiter, waiter._waiting = waiter, self  # noqa: SLF001 -- the two are one mechanism
         self.is_in_task, self._after = False, None
         try:
             yield from wait_task_rescheduled(self._abort).__await__()  # noqa: ASYNC105
@@ -169,9 +172,6 @@ class LightTask:
             self.is_in_task, self._is_recalled = True, False
         after, self._after = self._after, None
         return after
-
-    def _wait_for(self, waiter: Waiter) -> None:
-        self._waiter, waiter._waiting = waiter, self  # noqa: SLF001 -- the two are one mechanism
 
     def _abort(self, _: object) -> Abort:
         waiter = self._waiter
@@ -201,7 +201,7 @@ class LightTask:
             else:
                 if isinstance(trap, Waiter):
                     if not self._is_recalled:
-                        self._wait_for(trap)
+                        self._waiter, trap._waiting = trap, self  # noqa: SLF001
                         return
                     self._after = trap  # this step has cancelled its own task, which must not wait
                 elif trap is _LATER:
@@ -253,13 +253,12 @@ class LightSteps:
             light.step()
             return
         self._line.append(light)
-        if not self._are_made:
-            self._wake()
+        if self._task is not None and not self._are_made:
+            self._wake(self._task)
 
-    def _wake(self) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            reschedule(task)
+    def _wake(self, task: Task) -> None:
+        self._task = None
+        reschedule(task)
 
     def make_after(self, wake: Callable[[], None]) -> None:
         """Call a function that wakes several, and make their steps at once: no other task has to.
@@ -272,8 +271,8 @@ class LightSteps:
             self._make()
         finally:
             self._are_made = False
-            if self._line:
-                self._wake()
+            if self._line and self._task is not None:
+                self._wake(self._task)
 
     def _make(self) -> None:
         line = self._line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hookgw.kernel.times import rfc3339
 from hookgw.records.events import Event
 
 _encode = msgspec.json.Encoder().encode
@@ -41,7 +42,7 @@ class Envelope:
                 beginning,
                 event.data_json,
                 self._middle,
-                event.date_time.encode("ascii"),
+                rfc3339(event.time).encode("ascii"),
                 b'"' if sender is None else b'","sender":' + _encode(sender),
                 self._end if url is None or url == self._server_url else _end(url),
             )

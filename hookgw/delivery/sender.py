@@ -75,6 +75,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
 
     Attributes:
         for_plugins: a copy of the registration.
+        is_http: whether hookgw sends the requests, and no plugin.
         origin: the target's scheme, host and port, and its TLS identity if it has one: the pool's key.
         shares_connections: whether another registration may use a connection after this one. Not with
             ``NTLM`` and ``Negotiate``, which may authenticate the connection instead of the request (RFC
@@ -91,6 +92,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     registration: Registration
     for_plugins: Registration
     target: Target
+    is_http: bool
     origin: PoolKey
     shares_connections: bool
     headers: dict[str, str]
@@ -110,11 +112,6 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
             return None
         unmet = self.filter.unmet(event)
         return None if unmet is None else f"The filter dropped it. This condition does not hold: {unmet}."
-
-    @property
-    def is_http(self) -> bool:
-        """Whether hookgw sends the requests, and no plugin."""
-        return self.target.scheme in HTTP_PORTS
 
     def shown_url(self, event: Event) -> str:
         """Return the masked URL of an event's attempts."""
@@ -165,6 +162,7 @@ def template_for(registration: Registration) -> RequestTemplate:
         registration=registration,
         for_plugins=registration.detached(),
         target=target,
+        is_http=target.scheme in HTTP_PORTS,
         # A registration without a certificate, authorities or name can use any connection.
         origin=(target.scheme, target.host, target.port, identity if identity != NO_IDENTITY else None),
         shares_connections=scheme not in ("ntlm", "negotiate"),
@@ -353,7 +351,10 @@ class DeliverySender:
             target, beginning, url = template.beginning(event)
             if headers is None:
                 # An event's id has letters, digits, "_" and "-" alone.
-                edited, signed_by = _optional_headers(event, signature)
+                original = edited_from(event.id)
+                edited = "" if original is None else f"x-edited-from: {original}\r\n"
+                # What is sent elsewhere once has no secret.
+                signed_by = f"webhook-signature: {signature}\r\n" if signature else ""
                 head = (
                     f"{beginning}webhook-id: {event.id}\r\nwebhook-timestamp: {timestamp}\r\n"
                     f"{signed_by}x-attempt: {number}\r\n{edited}"
@@ -374,7 +375,12 @@ class DeliverySender:
             )
         try:
             response = await transport.exchange(
-                target, head, body, started_at=started_at, deadline=started_at + timeout
+                target,
+                head,
+                body,
+                deadline=started_at + timeout,
+                started_at=started_at,
+                now=self._clock.trio_time,
             )
         except DeliveryError as failure:
             outcome = Outcome.BLOCKED if isinstance(failure, Blocked) else Outcome.UNREACHABLE
@@ -510,15 +516,6 @@ class DeliverySender:
         url = template.shown_url(event)
         wall = self._clock.wall() - (trio.current_time() - started_at)
         return _attempt(number, wall, started_at, Outcome.UNANSWERED, error=CUT_OFF, url=url)
-
-
-def _optional_headers(event: Event, signature: str) -> tuple[str, str]:
-    original = edited_from(event.id)
-    return (
-        "" if original is None else f"x-edited-from: {original}\r\n",
-        # What is sent elsewhere once has no secret.
-        f"webhook-signature: {signature}\r\n" if signature else "",
-    )
 
 
 def _event_headers(event: Event) -> dict[str, str]:

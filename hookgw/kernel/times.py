@@ -24,8 +24,8 @@ def rfc3339(seconds: float) -> str:
         ValueError: the year is not between 1 and 9999.
     """
     # Rounding to microseconds first undoes the float's error: 0.001 must not become .000.
-    whole, micros = divmod(round(seconds * 1_000_000), 1_000_000)
-    return f"{_to_the_second(whole)}.{micros // 1000:03d}Z"
+    millis = round(seconds * 1_000_000) // 1000
+    return f"{_to_the_second(millis // 1000)}.{millis % 1000:03d}Z"
 
 
 # Many events share a second, and formatting the second costs more than the rest of an envelope.

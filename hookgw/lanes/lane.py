@@ -52,7 +52,7 @@ partition (:mod:`hookgw.lanes.chat_order`). If so, it drops its head from memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -150,7 +150,6 @@ class Lane:
         "_plan",
         "_queue",
         "_rate_waited_for",
-        "_read_at",
         "_registration_id",
         "_reported_waiting",
         "_scope",
@@ -200,7 +199,6 @@ class Lane:
         self._must_stop = False
         self._must_try = False
         self._wake: Callable[[], object] | None = None
-        self._read_at = 0.0  # the last reading of the steady clock
         self._deferred: _Deferred | None = None
         self._waited: _Deferred | None = None
         self._has_waited_for: RateLimit | None = None
@@ -220,6 +218,7 @@ class Lane:
             services.outbox,
             services.memory,
             self._memory,
+            services.clock.steady,
             buffer=buffer,
             behind=backlog > 0,
             barrier=barrier,
@@ -229,10 +228,8 @@ class Lane:
 
     def offer(self, delivery: Delivery) -> None:
         self._backlog += 1
-        if self._queue.barrier is not None and self._queue.is_behind_barrier(delivery):
-            return
-        self._is_drained = False
-        self._queue.offer(delivery)
+        if self._queue.offer(delivery):
+            self._is_drained = False
 
     def requeued(self, count: int) -> None:
         """Note finished deliveries that are pending again, behind everything the lane has taken."""
@@ -395,7 +392,6 @@ class Lane:
     async def _run(self) -> LaneMemory | None:
         try:
             while not self._must_stop:
-                may_leave_task()
                 if self._must_refresh:
                     await in_task()
                     await self._start_over()
@@ -407,6 +403,7 @@ class Lane:
                         await self._wait_for_deferred(self._deferred)
                 elif (delivery := self._queue.take()) is not None:
                     self._is_retired = False
+                    may_leave_task()
                     if self._late is not None and self._late.seq != delivery.seq:
                         self._stop_listening()
                     await self._work(delivery)
@@ -533,8 +530,7 @@ class Lane:
     # One delivery, until it is settled or dropped from memory.
 
     async def _work(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
-        # Most deliveries have no time to wait for, and reading the clock is not free.
-        if delivery.next_at or delivery.queued_at > self._read_at or self._waited is not None:
+        if delivery.next_at or self._waited is not None:
             self._correct_times(delivery)
         self._head = delivery
         if self._order is not None:
@@ -571,11 +567,7 @@ class Lane:
             self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
 
     def _correct_times(self, delivery: Delivery) -> None:
-        now = self._read_at = self._services.clock.steady()
-        # Times on disk are wall times. If the machine's clock was set back while hookgw was down, they lie
-        # ahead by as much: the retry would come late by that, and the event would be kept for longer.
-        if delivery.queued_at > now:
-            delivery.queued_at = now
+        now = self._services.clock.steady()
         waited, self._waited = self._waited, None
         if waited is not None and waited.seq == delivery.seq:
             # The time on disk is rounded, and a call of resume() is not on disk.
@@ -589,6 +581,7 @@ class Lane:
             if registration is None or not registration.enabled:
                 delivery.next_at = 0.0  # it is settled at once
             else:
+                # As in LaneQueue.read: the machine's clock may have been set back.
                 longest = longest_wait(policy_of(registration, self._services.settings))
                 delivery.next_at = min(delivery.next_at, now + longest)
 
@@ -612,14 +605,7 @@ class Lane:
                 # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
                 if is_long and await self._flush_or_listen():
                     self._wake = None
-                    self._deferred = _Deferred(
-                        delivery.seq,
-                        delivery.position,
-                        delivery.event.instance,
-                        delivery.queued_at,
-                        delivery.next_at,
-                    )
-                    self._queue.put_back()
+                    self._defer(delivery)
                     return
                 if not is_long:
                     await self._listen()
@@ -632,16 +618,13 @@ class Lane:
         # Its attempts, if there are some, are read again with it.
         await self._services.outbox.flush()
         if not (self._must_refresh or self._must_stop):
-            self._deferred = _Deferred(
-                delivery.seq,
-                delivery.position,
-                delivery.event.instance,
-                delivery.queued_at,
-                delivery.next_at,
-                is_out_of_turn=True,
-            )
+            self._defer(delivery, is_out_of_turn=True)
             self._head = None
-            self._queue.put_back()
+
+    def _defer(self, head: Delivery, *, is_out_of_turn: bool = False) -> None:
+        seq, place, instance = head.seq, head.position, head.event.instance
+        self._deferred = _Deferred(seq, place, instance, head.queued_at, head.next_at, is_out_of_turn)
+        self._queue.put_back()
 
     async def _wait_for_turn(self, head: _Deferred) -> None:
         """Wait until nothing in another partition comes before the head, or a flag is set."""
@@ -748,12 +731,13 @@ class Lane:
             await self._try_in_turn(delivery)
             nursery.cancel_scope.cancel()
 
-    async def _try_in_turn(self, delivery: Delivery) -> None:
-        if self._attempt_limit is None:
-            await self._try(delivery)
-            return
+    def _try_in_turn(self, delivery: Delivery) -> Awaitable[None]:
+        limit = self._attempt_limit
+        return self._try(delivery) if limit is None else self._try_within(limit, delivery)
+
+    async def _try_within(self, limit: trio.CapacityLimiter, delivery: Delivery) -> None:
         await in_task()
-        async with self._attempt_limit:
+        async with limit:
             await self._try(delivery)
             # Until the attempt is on disk: the limit also bounds how many deliveries another node may have to
             # repeat after a takeover.
@@ -764,34 +748,41 @@ class Lane:
             self._late.close_nowait()
             self._late = None
 
-    async def _try(self, delivery: Delivery) -> None:  # noqa: C901 -- one check after the other
-        """Make an attempt, or settle the head without one, or return because something has changed."""
+    async def _plan_attempt(  # noqa: C901 -- one check after the other
+        self, delivery: Delivery
+    ) -> tuple[DeliveryPlan, Sequence[RateLimit]] | None:
+        """Return how to make an attempt now, and the limits that it takes a token of.
+
+        ``None`` if the head was settled without one, or something has changed.
+        """
         await self._services.outbox.wait_settle_capacity()
         if self._settling:
             await self._wait_until_settled()
-        if self._must_refresh or self._must_stop or self._is_answered_late:
-            return
-        registration = self._services.registration(self._registration_id)
-        if registration is None or not registration.enabled:
-            self._must_redirect = False
-            state = "deleted" if registration is None else "disabled"
-            await self._finish(delivery, registration, DeliveryState.DEAD, f"The registration was {state}.")
-            return
-        if registration.is_pulled:
-            self._must_stop = True  # the dispatcher starts a lane of the other kind
-            return
+        if self._must_refresh or self._must_stop or (self._late is not None and self._late.has_status):
+            return None
+        registration, plan = self._services.registration(self._registration_id), self._plan
         # By identity: registrations are immutable, and a changed one is another object. A disabled one has
         # no plan, because its URL may be any string.
-        if self._plan is None or self._plan.registration is not registration:
-            self._plan = plan_for(registration, self._services)
-        plan, streak = self._plan, self._memory.streak
+        if plan is None or plan.registration is not registration:
+            if registration is None or not registration.enabled:
+                self._must_redirect = False
+                state = "deleted" if registration is None else "disabled"
+                await self._finish(
+                    delivery, registration, DeliveryState.DEAD, f"The registration was {state}."
+                )
+                return None
+            if registration.is_pulled:
+                self._must_stop = True  # the dispatcher starts a lane of the other kind
+                return None
+            plan = self._plan = plan_for(registration, self._services)
+        streak = self._memory.streak
         if streak:
             age = plan.policy.age(delivery.queued_at, self._services.clock.steady())
             if is_expired(plan.policy, age=age, streak=streak):
                 self._must_redirect = False
                 reason = expiry_reason(plan.policy, self._memory.outcome)
                 await self._finish(delivery, registration, DeliveryState.DEAD, reason)
-                return
+                return None
         rates = rates_of(plan, delivery.event.instance, self._services)
         if rates:
             waited, self._has_waited_for = self._has_waited_for, None
@@ -804,11 +795,13 @@ class Lane:
                 self._rate_waited_for, self._waits_for = slowest, "rate"
                 self._has_waited_for = slowest
                 delivery.next_at = opens_at
-                return
+                return None
         if self._reported_waiting:
             await self._show(LaneState.DELIVERING)
+            if self._is_outdated(plan.registration):
+                return None
         self._state = LaneState.DELIVERING
-        await self._attempt(delivery, plan, rates)
+        return plan, rates
 
     async def _wait_until_settled(self) -> None:
         """Wait until the last attempt is on disk, or a flag is set, if others might take the lane over."""
@@ -821,28 +814,30 @@ class Lane:
             await self._services.outbox.wait_settled(settling)
         self._wake = None
 
-    async def _attempt(  # noqa: C901 -- one step a time
-        self, delivery: Delivery, plan: DeliveryPlan, rates: Sequence[RateLimit]
-    ) -> None:
+    async def _try(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
+        planned = await self._plan_attempt(delivery)
+        if planned is None:
+            return
+        plan, rates = planned
         # A head that was tried, and listens for a late response, had its turn.
         if self._late is None and self._order and not self._order.may_begin(self, delivery.position):
             await self._leave_to_others(delivery)
             return
         sender, pools, registration = self._services.sender, self._services.pools, plan.registration
-        number, body = delivery.attempts + 1, delivery.body
+        number, body, hooks = delivery.attempts + 1, delivery.body, sender.concerned(plan.template)
         headers: dict[str, str] | None = None
         # Once, like the plugins' filters: an event that was tried passed it.
         refusal = plan.template.refusal(delivery.event) if body is None and plan.template.filter else None
         try:
             if body is None and refusal is None:
                 body = await sender.render_body(delivery.event, plan.template)
-            if body is not None:
+            if body is not None and "hookgw_prepare" in hooks:
                 headers = await sender.prepare(delivery, body, plan.template, number)
         except PluginFailed as failure:
             await self._settle_unsent(delivery, plan, sender.failed(number, failure), body)
             return
-        if self._is_outdated(registration):
+        if hooks and self._is_outdated(registration):  # only a plugin waits
             return
         if body is None:
             self._must_redirect = False
@@ -929,13 +924,9 @@ class Lane:
             self._must_refresh
             or self._must_stop
             or self._services.registration(self._registration_id) is not registration
-            or self._is_answered_late
+            # A late response came while the attempt was being prepared.
+            or (self._late is not None and self._late.has_status)
         )
-
-    @property
-    def _is_answered_late(self) -> bool:
-        """Whether a late response came while the attempt was being prepared."""
-        return self._late is not None and self._late.has_status
 
     async def _wait_for_connection(
         self, origin: PoolKey, holder: str
@@ -1017,7 +1008,6 @@ class Lane:
     ) -> None:
         attempt, clock = result.attempt, self._services.clock
         now = clock.steady() if result.ended_at is None else clock.steady_at(result.ended_at)
-        self._read_at = now
         delivered = attempt.outcome is Outcome.DELIVERED
         if delivered:
             # As ``decide`` says, without all that only a failure needs.
@@ -1032,7 +1022,8 @@ class Lane:
         else:
             decision = self._memory.decide(delivery, plan.policy, result, now)
         pending = decision.state is DeliveryState.PENDING
-        self._memory.note(attempt, is_pending=pending)
+        if not delivered:
+            self._memory.note(attempt, is_pending=pending)
         if not pending and self._late is not None:
             self._stop_listening()
         settlement = Settlement(

@@ -55,9 +55,10 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
 
     def delivered(self) -> None:
         self.streak, self.hangs = 0, False
+        self.outcome, self.error = Outcome.DELIVERED, None
 
     def note(self, attempt: Attempt, *, is_pending: bool) -> None:
-        """Note the last attempt, as the lane shows it."""
+        """Note an attempt that did not deliver, as the lane shows it."""
         self.outcome, self.error = attempt.outcome, attempt.error
         if self.hangs and is_pending and attempt.outcome is Outcome.UNANSWERED:
             self.error = f"{attempt.error} {HANGS}"

@@ -91,6 +91,7 @@ class LaneQueue:
 
     Args:
         shares: the memory of all lanes.
+        steady: reads the steady clock.
         memory: its ``last`` is read and updated.
         behind: whether the outbox has deliveries of the lane already.
 
@@ -103,6 +104,7 @@ class LaneQueue:
 
     __slots__ = (
         "_first",
+        "_is_woken",
         "_lane",
         "_memory",
         "_outbox",
@@ -110,6 +112,7 @@ class LaneQueue:
         "_receive",
         "_send",
         "_shares",
+        "_steady",
         "_waiter",
         "barrier",
         "before",
@@ -122,6 +125,7 @@ class LaneQueue:
         outbox: Outbox,
         shares: Share[MemoryClaim],
         memory: LaneMemory,
+        steady: Callable[[], float],
         *,
         buffer: int,
         behind: bool,
@@ -134,42 +138,46 @@ class LaneQueue:
         self._outbox = outbox
         self._shares = shares
         self._memory = memory
+        self._steady = steady
         # A deque costs a microsecond less for each delivery, and a kilobyte less for each lane. The channel
         # says in one word what it is.
-        self._send, self._receive = trio.open_memory_channel[Delivery | None](buffer)
+        self._send, self._receive = trio.open_memory_channel[Delivery](buffer)
         self._waiter = Waiter()
+        self._is_woken = False  # since take() found nothing
         self._page: list[Delivery] = []
         # The size of the delivery that is next on disk, if it is so large that it needs a page of its own.
         self._first = 0
 
-    def offer(self, delivery: Delivery) -> None:
+    def offer(self, delivery: Delivery) -> bool:
         """Queue a delivery that was appended. If there is no room for it, the lane falls behind.
 
-        The lane does not see one behind the barrier: it reads all of them when there is no barrier any more.
+        Return false if it is behind the barrier: the lane reads all of those when there is no barrier any
+        more.
         """
-        if self.behind or self.is_behind_barrier(delivery):  # it comes after deliveries that are only on disk
-            return
-        event = delivery.event
-        charge = min(OVERHEAD + 3 * len(event.data_json), self._shares.total // 4)
-        if not self._shares.fits(event.instance, charge):
+        if self.barrier is not None and self.is_behind_barrier(delivery):
+            return False
+        if self.behind:  # it comes after deliveries that are only on disk
+            return True
+        event, shares = delivery.event, self._shares
+        charge = min(charge_of(len(event.data_json)), shares.total // 4)
+        if shares.fits(event.instance, charge):
+            try:
+                self._send.send_nowait(delivery)
+            except trio.WouldBlock:
+                self.behind = True
+                return True
+            shares.take(event.instance, charge)
+            delivery.charge = charge
+        else:
             self.behind = True
-            self.wake()
-            return
-        try:
-            self._send.send_nowait(delivery)
-        except trio.WouldBlock:
-            self.behind = True
-            return
-        self._shares.take(event.instance, charge)
-        delivery.charge = charge
-        self._waiter.wake()
+        self.wake()
+        return True
 
     def is_behind_barrier(self, delivery: Delivery) -> bool:
         return self.barrier is not None and delivery.position >= self.barrier
 
     def wake(self) -> None:
-        with suppress(trio.WouldBlock):  # a full channel ends the wait anyway
-            self._send.send_nowait(None)
+        self._is_woken = True
         self._waiter.wake()
 
     def take(self) -> Delivery | None:
@@ -177,14 +185,13 @@ class LaneQueue:
         try:
             while True:
                 delivery = self._page.pop() if self._page else self._receive.receive_nowait()
-                if delivery is None:  # a wake-up
-                    continue
                 if delivery.position > self._memory.last:
                     self.before, self._memory.last = self._memory.last, delivery.position
                     return delivery
                 # A delivery that was appended during a read is in the page and in the channel.
                 self.release(delivery)
         except trio.WouldBlock:
+            self._is_woken = False
             return None
 
     def release(self, delivery: Delivery) -> None:
@@ -201,13 +208,9 @@ class LaneQueue:
             delivery.charge = charge
 
     async def wait(self) -> None:
-        """Wait until a delivery is in memory or :meth:`wake` is called."""
-        try:
-            delivery = self._receive.receive_nowait()
-        except trio.WouldBlock:
+        """Wait until a delivery is offered or :meth:`wake` is called, unless that was since :meth:`take`."""
+        if not self._is_woken:
             await self._waiter.wait()
-        else:
-            self._page = [] if delivery is None else [delivery]
 
     def reserve_nowait(self, holder: str) -> int:
         """Reserve memory to read a page, and return how much; 0 if there is too little.
@@ -251,7 +254,11 @@ class LaneQueue:
         try:
             read = partial(self._outbox.read_lane, self._lane, self._memory.last, limit, size, self.barrier)
             page = await retry_until_readable(read, cannot_read)
+            now = self._steady()
             for delivery in page.deliveries:
+                # Times on disk are wall times. If the machine's clock was set back while hookgw was down,
+                # they lie ahead by as much: the event would be kept for longer.
+                delivery.queued_at = min(delivery.queued_at, now)
                 body = 0 if delivery.body is None else len(delivery.body)
                 delivery.charge = charge_of(len(delivery.event.data_json), body)
                 self._shares.take(delivery.event.instance, delivery.charge)
@@ -292,5 +299,4 @@ class LaneQueue:
         self.behind = True  # first: from now on nothing enters the channel
         with suppress(trio.WouldBlock):
             while True:
-                if (delivery := self._receive.receive_nowait()) is not None:
-                    self.release(delivery)
+                self.release(self._receive.receive_nowait())

@@ -105,7 +105,14 @@ class PulledLane:
         self._memory = memory or LaneMemory()
         # It is always behind: while nobody fetches, what is appended stays on disk alone.
         self._queue = LaneQueue(
-            key, services.outbox, services.memory, self._memory, buffer=1, behind=True, barrier=barrier
+            key,
+            services.outbox,
+            services.memory,
+            self._memory,
+            services.clock.steady,
+            buffer=1,
+            behind=True,
+            barrier=barrier,
         )
         self._plan: DeliveryPlan | None = None
         self._lease: Lease | None = None
@@ -429,7 +436,6 @@ class PulledLane:
 
     def _correct_times(self, delivery: Delivery, registration: Registration, now: float) -> None:
         # As in the lanes that post: the machine's clock may have been set back while hookgw was down.
-        delivery.queued_at = min(delivery.queued_at, now)
         if delivery.seq == self._due:
             delivery.next_at = 0.0
         elif delivery.next_at > now:
@@ -507,7 +513,6 @@ class PulledLane:
         self, delivery: Delivery, registration: Registration, attempt: Attempt, now: float
     ) -> None:
         self._memory.delivered()
-        self._memory.note(attempt, is_pending=False)
         self._request(
             attempt,
             delivery,

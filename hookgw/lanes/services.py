@@ -65,6 +65,8 @@ class LaneMonitor(Protocol):
 class LaneSender(Protocol):
     """Makes attempts; :class:`hookgw.delivery.sender.DeliverySender` has the contract."""
 
+    def concerned(self, template: RequestTemplate) -> frozenset[str]: ...
+
     async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None: ...
 
     async def prepare(

@@ -34,6 +34,7 @@ class DeliveryMonitor:
         self._hooks = hooks
         self._metrics = metrics
         self._operational = operational
+        self._failing_lanes = operational.failing_lanes
         self._auto_disable = auto_disable
         self.lane_stuck = stuck.report
 
@@ -53,25 +54,18 @@ class DeliveryMonitor:
             await self._hooks.notify(
                 "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
             )
-        if self._changes_failures(attempt, registration):
-            await self._judge(attempt, delivery, registration)
+        await self._judge(attempt, delivery, registration)
 
     async def answered_late(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         # No second attempt: metrics and plugins heard of it at its deadline.
         logger.info("attempt answered late", **_ids(delivery), attempt=attempt.number, status=attempt.status)
-        if self._changes_failures(attempt, registration):
-            await self._judge(attempt, delivery, registration)
-
-    def _changes_failures(self, attempt: Attempt, registration: Registration) -> bool:
-        """Return whether an attempt may begin or end a period of failure: nearly none does."""
-        return (
-            attempt.outcome is not Outcome.DELIVERED
-            or self._operational.any_lane_fails
-            or self._auto_disable.is_failing(registration)
-        )
+        await self._judge(attempt, delivery, registration)
 
     async def _judge(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        """Note that an attempt begins or ends a period of failure."""
+        """Note whether an attempt begins or ends a period of failure: nearly none does."""
+        may_end = self._failing_lanes or self._auto_disable.is_failing(registration)
+        if attempt.outcome is Outcome.DELIVERED and not may_end:
+            return
         current = self._registry.registration(registration.id)
         if current is not None and current.has_target_of(registration):
             # Otherwise the outcome is the former target's. It must not disable the new one, or count for it.

@@ -280,6 +280,9 @@ class FakeSender:
         self.in_flight = 0
         self.most_in_flight = 0
 
+    def concerned(self, _: RequestTemplate) -> frozenset[str]:
+        return frozenset({"hookgw_filter"})
+
     async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None:
         await let_others_go_on()
         script = self.script[event.id]

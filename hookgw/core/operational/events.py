@@ -67,6 +67,7 @@ class OperationalEvents:
         self._clock = clock
         # Both are pure; time and queues are handled here.
         self._lanes = LaneHealth()
+        self.failing_lanes = self._lanes.failing
         self._dead = Digest[DeadLetterSummary]()
         self._left_out = Digest[LeftOutSummary]()
         self._held_back = trio.Event()
@@ -113,10 +114,6 @@ class OperationalEvents:
     def registration_disabled(self, registration: Registration, reason: str) -> None:
         """Report that hookgw disabled a registration; the reason is a sentence."""
         self._raise(kinds.REGISTRATION_DISABLED, registration.id, registration, reason=reason)
-
-    @property
-    def any_lane_fails(self) -> bool:
-        return self._lanes.any_fails
 
     def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         ended = self._lanes.attempted(delivery.lane, registration.id, attempt)

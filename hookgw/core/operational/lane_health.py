@@ -27,29 +27,25 @@ class LaneHealth:
     """The failing lanes, from their first failed attempt until they deliver again or end."""
 
     def __init__(self) -> None:
-        self._failing: dict[str, Failing] = {}
-
-    @property
-    def any_fails(self) -> bool:
-        return bool(self._failing)
+        self.failing: dict[str, Failing] = {}
 
     def attempted(self, lane: str, registration: str, attempt: Attempt) -> Failing | None:
         """Note an attempt. Return the failures that it ended, if they had been reported."""
         if attempt.outcome is Outcome.DELIVERED:
-            ended = self._failing.pop(lane, None)
+            ended = self.failing.pop(lane, None)
             return ended if ended is not None and ended.is_reported else None
         if attempt.outcome in _FAILURES:
-            failing = self._failing.setdefault(lane, Failing(attempt.at, registration, attempt))
+            failing = self.failing.setdefault(lane, Failing(attempt.at, registration, attempt))
             failing.registration, failing.last = registration, attempt
         return None
 
     def waits(self, lane: str) -> Failing | None:
         """Note that a lane began to wait. Return its failures, if they are to be reported now."""
-        failing = self._failing.get(lane)
+        failing = self.failing.get(lane)
         if failing is None or failing.is_reported:
             return None
         failing.is_reported = True
         return failing
 
     def ended(self, lane: str) -> None:
-        self._failing.pop(lane, None)
+        self.failing.pop(lane, None)

@@ -42,10 +42,10 @@ class OutgoingConnection:
         sent: whether the last request was sent completely.
     """
 
-    __slots__ = ("_read_error", "_send_error", "_size", "_stream", "opened_at", "origin", "parser", "sent")
+    __slots__ = ("_read_error", "_send_error", "_size", "opened_at", "origin", "parser", "sent", "stream")
 
     def __init__(self, stream: Stream, origin: Origin, max_answer: int, opened_at: float = 0.0) -> None:
-        self._stream = stream
+        self.stream = stream
         self._read_error: Exception | None = None
         self._send_error = ""
         self._size = 0
@@ -61,20 +61,12 @@ class OutgoingConnection:
         # that request as the start of the next one.
         return self.parser.reusable and self.sent
 
-    def is_quiet(self) -> Awaitable[bool]:
-        """Whether nothing arrived since the last response: no surplus bytes, no end, no reset."""
-        return self._stream.is_quiet()
-
-    def has_arrivals(self) -> bool:
-        """Whether bytes, the end or a reset may be there to read. This reads nothing."""
-        return self._stream.has_arrivals()
-
     def close_nowait(self) -> None:
-        self._stream.close_nowait()
+        self.stream.close_nowait()
 
     def interrupt_nowait(self) -> None:
         """Make the exchange raise ``trio.ClosedResourceError``, and leave the connection open."""
-        self._stream.interrupt_nowait()
+        self.stream.interrupt_nowait()
 
     @property
     def reached(self) -> Reached:
@@ -97,51 +89,56 @@ class OutgoingConnection:
 
     @property
     def fileno(self) -> int:
-        return self._stream.fileno
+        return self.stream.fileno
 
-    async def exchange(
+    def exchange(
         self, request: bytes, *, bodiless: bool = False, admit: Admit | None = None
-    ) -> Response:
-        """Send a request and read the response to it.
+    ) -> Awaitable[None]:
+        """Send a request, and return what reads the response to it; then call :meth:`response`.
 
-        If this is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange got, and the connection
-        is not reusable.
+        If reading is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange got, and the
+        connection is not reusable.
 
         Args:
             admit: awaited before more of the response is read. If it raises ``ResponseFailed``, that ends the
                 response as if the receiver had broken the connection there.
+        """
+        self.sent, self._size = False, len(request)
+        self._read_error, self._send_error = None, ""
+        self.parser.begin(bodiless=bodiless)
+        try:
+            # A small request fits the kernel's buffer: one system call, and no task switch.
+            taken = self.stream.send_nowait(request)
+        except StreamBroken as error:
+            # Read all the same: a receiver that refuses a request (413) may send its response and then reset.
+            self._send_error = str(error)
+            return self._read(admit)
+        self.sent = taken == self._size
+        return self._read(admit) if self.sent else self._send_and_read(request, taken, admit)
+
+    async def _send_and_read(self, request: bytes, taken: int, admit: Admit | None) -> None:
+        if taken == 0 and len(request) <= SMALL:
+            # A TLS stream takes nothing without waiting. The send buffer is empty and large enough, so
+            # sending does not wait for the receiver, and needs no second task.
+            await self._send(request)
+            await self._read(admit)
+            return
+        await in_task()
+        # Send and read at once: a receiver may respond before it has read the body, and if both sides only
+        # sent, both buffers would fill up and neither would go on.
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send, request[taken:])
+            await self._read(admit)
+            nursery.cancel_scope.cancel()
+
+    def response(self) -> Response:
+        """Return the response of the exchange.
 
         Raises:
             SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
             TlsFailed: the receiver refused the connection with an alert, before any response.
             trio.ClosedResourceError: the connection was closed meanwhile.
         """
-        self.sent, self._size = False, len(request)
-        self._read_error, self._send_error = None, ""
-        self.parser.begin(bodiless=bodiless)
-        taken = 0
-        try:
-            # A small request fits the kernel's buffer: one system call, and no task switch.
-            taken = self._stream.send_nowait(request)
-            self.sent = taken == len(request)
-        except StreamBroken as error:
-            # Read all the same: a receiver that refuses a request (413) may send its response and then reset.
-            self._send_error = str(error)
-        if self.sent or self._send_error:
-            await self._read(admit)
-        elif taken == 0 and len(request) <= SMALL:
-            # A TLS stream takes nothing without waiting. The send buffer is empty and large enough, so
-            # sending does not wait for the receiver, and needs no second task.
-            await self._send(request)
-            await self._read(admit)
-        else:
-            await in_task()
-            # Send and read at once: a receiver may respond before it has read the body, and if both sides
-            # only sent, both buffers would fill up and neither would go on.
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._send, request[taken:])
-                await self._read(admit)
-                nursery.cancel_scope.cancel()
         # A complete head decides the attempt, whatever went wrong before or after it.
         if self.parser.status:
             return self.parser.finish()
@@ -163,8 +160,8 @@ class OutgoingConnection:
         Return the response once its head is complete, with as much of its body as comes soon; ``None`` if the
         connection ends before. After a cancellation it can be called again.
         """
-        self._stream.resume_nowait()
-        receive, parser = self._stream.receive, self.parser
+        self.stream.resume_nowait()
+        receive, parser = self.stream.receive, self.parser
         ends = trio.current_time() + LATE_BODY_WITHIN if parser.status else math.inf
         with (
             trio.CancelScope(deadline=ends) as scope,
@@ -181,7 +178,7 @@ class OutgoingConnection:
 
     async def _send(self, data: bytes) -> None:
         try:
-            await self._stream.send_all(data)
+            await self.stream.send_all(data)
         except StreamBroken as error:
             self._send_error = str(error)
         except trio.ClosedResourceError:
@@ -191,8 +188,8 @@ class OutgoingConnection:
             self.sent = True
 
     async def _read(self, admit: Admit | None) -> None:
-        # Errors are kept, not raised: exchange() reports them only if no status arrived.
-        receive, parser = self._stream.receive, self.parser
+        # Errors are kept, not raised: response() reports them only if no status arrived.
+        receive, parser = self.stream.receive, self.parser
         try:
             while data := await receive():
                 if parser.feed(data):

@@ -68,7 +68,7 @@ import structlog
 import trio
 
 from hookgw.delivery.http.answer_memory import AnswerMemory
-from hookgw.delivery.http.connection import OutgoingConnection, PoolKey
+from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import (
     Blocked,
     DeadlinePassed,
@@ -77,7 +77,6 @@ from hookgw.delivery.http.errors import (
     ResponseFailed,
     TlsFailed,
 )
-from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import Stream
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.fair import Share
@@ -148,6 +147,10 @@ class PooledTransport(LaneTransport):
     def note_reached(self) -> None:
         self.pools.connected(self.pool)
 
+    def note_refused(self, failure: TlsFailed) -> None:
+        self.close_nowait()
+        self.pools.connect_failed(self, failure)
+
     async def _open(self, target: Target, deadline: float, *, tls: bool) -> Stream:
         try:
             stream = await super()._open(target, deadline, tls=tls)
@@ -165,19 +168,6 @@ class PooledTransport(LaneTransport):
             raise
         self.pools.connected(self.pool)
         return stream
-
-    async def _converse(
-        self, connection: OutgoingConnection, request: bytes, deadline: float, started_at: float
-    ) -> Response:
-        try:
-            return await super()._converse(connection, request, deadline, started_at)
-        except TlsFailed as failure:
-            # In TLS 1.3 the receiver refuses our certificate, or that there is none, after the handshake. A
-            # connection that was used before ends otherwise: exchange() opens another one.
-            if connection.opened_at >= started_at:
-                self.close_nowait()
-                self.pools.connect_failed(self, failure)
-            raise
 
 
 class HostPool(Share["PoolPlace"]):
@@ -320,10 +310,8 @@ class ConnectionPools:
             preferred: the connection that the lane used last; lent again if it is idle.
         """
         pool, descriptors = self.pools.get(origin), self._descriptors
-        if pool is None:
+        if pool is None or pool.newest != holder:
             pool = self._pool(origin, holder)
-        elif pool.newest != holder:
-            self._shared(pool, holder)
         pool.used_at = self._looks
         # The usual case without a call: so little is used that any holder may have one.
         if pool.used >= pool.calm and pool.room(holder) < 1:
@@ -402,12 +390,9 @@ class ConnectionPools:
             self._wake()
         pool.used_at = self._looks
         if pool.newest != holder:
-            self._shared(pool, holder)
+            pool.newest = holder
+            pool.is_shared, pool.shared_until = True, self._looks + self._looks_shared
         return pool
-
-    def _shared(self, pool: HostPool, holder: str) -> None:
-        pool.newest = holder
-        pool.is_shared, pool.shared_until = True, self._looks + self._looks_shared
 
     def _lend(self, pool: HostPool, holder: str, preferred: PooledTransport | None) -> PooledTransport:
         """Return a connection of a pool. The caller has taken its place and its descriptor."""

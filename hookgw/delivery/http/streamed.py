@@ -70,7 +70,7 @@ class StreamConnection(OutgoingConnection):
             if parser.broken:
                 raise ResponseFailed("The body of the response is not valid HTTP/1.")
             try:
-                received = await self._stream.receive()
+                received = await self.stream.receive()
             except StreamBroken as error:
                 raise ResponseFailed(f"The server broke the connection in its response: {error}.") from error
             if received:

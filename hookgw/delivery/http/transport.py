@@ -127,6 +127,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         *,
         deadline: float,
         started_at: float | None = None,
+        now: Callable[[], float] = trio.current_time,
     ) -> Response:
         """Send a request and read the response to it.
 
@@ -136,6 +137,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
                 length of ``body``.
             deadline: by ``trio.current_time()``, for everything from resolving to the last byte.
             started_at: on the same clock, if the caller has just read it.
+            now: reads that clock.
 
         Returns:
             The response. Its ``complete`` is false if the body exceeds the limit, was cut off, is malformed,
@@ -157,7 +159,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if target.scheme == "https":
             await in_task()  # TLS waits for more than a call
         if started_at is None:
-            started_at = trio.current_time()
+            started_at = now()
         # Copying the body costs less than a second system call and a second packet.
         request = head + body
         origin = (target.scheme, target.host, target.port)
@@ -170,7 +172,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
                 connection is not None
                 and connection.origin == origin
                 and started_at < connection.opened_at + self._connection_age
-                and await connection.is_quiet()
+                and await connection.stream.is_quiet()
             ):
                 try:
                     return await self._converse(connection, request, deadline, started_at)
@@ -185,14 +187,19 @@ class LaneTransport(httpx.AsyncBaseTransport):
             stream = await self._open(target, deadline, tls=target.scheme == "https")
             self._connection = OutgoingConnection(stream, origin, self._max_answer, opened_at)
             self._connection.parser.decodes = self._max_answer <= _DECODED_AT_ONCE
-            return await self._converse(self._connection, request, deadline, started_at)
+            try:
+                return await self._converse(self._connection, request, deadline, started_at)
+            except TlsFailed as failure:
+                # In TLS 1.3 the receiver refuses our certificate, or that there is none, after the handshake.
+                self.note_refused(failure)
+                raise
         except DeliveryError as failure:
             if first is not None and first.reached > failure.reached:
                 failure.adopt(first)
             raise
         finally:
             self._busy = False
-            self.ended_at = trio.current_time()
+            self.ended_at = now()
             # Also the path of cancellation: half an exchange on a connection would corrupt the next one.
             if self._connection is not None and not self._connection.reusable and not self.awaits_response:
                 self.close_nowait()
@@ -207,7 +214,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
     def has_late_arrivals(self) -> bool:
         """Whether there is something for :meth:`receive_late` to read. This reads nothing."""
         connection = self._connection
-        return connection is not None and self.awaits_response and connection.has_arrivals()
+        return connection is not None and self.awaits_response and connection.stream.has_arrivals()
 
     async def receive_late(self) -> Response | None:
         """Wait for the response to a request whose deadline has passed, while :attr:`awaits_response`.
@@ -278,11 +285,13 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if deadlines is None:
             await in_task()
             with trio.CancelScope(deadline=deadline):
-                return await connection.exchange(request, bodiless=bodiless, admit=self.admit)
+                await connection.exchange(request, bodiless=bodiless, admit=self.admit)
+                return connection.response()
         else:
             deadlines.watch(connection, deadline)
             try:
-                return await connection.exchange(request, bodiless=bodiless, admit=self.admit)
+                await connection.exchange(request, bodiless=bodiless, admit=self.admit)
+                return connection.response()
             except trio.ClosedResourceError:
                 if not deadlines.has_expired(connection):
                     raise
@@ -329,6 +338,9 @@ class LaneTransport(httpx.AsyncBaseTransport):
 
     def note_reached(self) -> None:
         """Note that the host was reached by a connection that is not this transport's."""
+
+    def note_refused(self, failure: TlsFailed) -> None:
+        """Note that the receiver refused the connection that was opened for the present exchange."""
 
     async def _open(self, target: Target, deadline: float, *, tls: bool) -> Stream:
         """Open a connection; raise the errors that :meth:`exchange` lists first."""
