@@ -99,6 +99,7 @@ class StartupHooks:
 
     Attributes:
         secret_options: which options are secrets; known after :meth:`configure`.
+        implements: returns whether any plugin implements a hook.
         generation: grows when options of the configuration are put into use.
     """
 
@@ -113,7 +114,7 @@ class StartupHooks:
             for name, plugin in loaded.manager.list_name_plugin()
             if isinstance(plugin, ModuleType)
         }
-        self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
+        self._use({hook: implementations_of(loaded.manager, hook) for hook in HOOKS})
         self.generation = 0
         self._options: Mapping[str, Any] = {}  # of the configuration
         self._reserved = frozenset[str]()
@@ -129,9 +130,10 @@ class StartupHooks:
         # By scheme, with the function of the plugin.
         self._destinations: _Destinations = []
 
-    def implements(self, hook: str) -> bool:
-        """Return whether any plugin implements the hook."""
-        return bool(self._implementations[hook])
+    def _use(self, implementations: Mapping[str, tuple[HookImplementation, ...]]) -> None:
+        self._implementations = implementations
+        # Asked five times for each event: a look-up, without a wrapper.
+        self.implements = {hook: bool(found) for hook, found in implementations.items()}.__getitem__
 
     def plugins(self) -> list[PluginInfo]:
         """Return all plugins in calling order, including disabled and failed ones."""
@@ -675,7 +677,9 @@ class StartupHooks:
         self._infos[name] = msgspec.structs.replace(self._infos[name], enabled=False, error=error)
         self._secret_names.pop(name, None)
         # All of its hooks: a plugin without its options or kinds must not touch deliveries either.
-        self._implementations = {
-            hook: tuple(other for other in found if other.plugin != name)
-            for hook, found in self._implementations.items()
-        }
+        self._use(
+            {
+                hook: tuple(other for other in found if other.plugin != name)
+                for hook, found in self._implementations.items()
+            }
+        )
