@@ -85,7 +85,6 @@ class LimitedOutbox:
             TooLarge: the events exceed a limit on their own.
             Unavailable: the disk refuses, or has little space left. In all these cases nothing was stored.
         """
-        backlog = self._backlog
         while True:
             if is_limited:
                 self._disk.check()
@@ -93,32 +92,33 @@ class LimitedOutbox:
             need = need_of(appends)
             try:
                 if is_limited:
-                    backlog.check(need)
-                backlog.add(need)
+                    self._backlog.check(need)
+                self._backlog.add(need)
             except (BacklogFull, ShareFull) as full:  # TooLarge passes through: no room can be made for it
                 if not self._drops:
                     raise
                 # One caller of an instance at a time, or each would drop room for all.
                 async with self._making_room.hold(full.shortage.instance):
                     appends, need = await self._make_room(address)
-                    backlog.add(need)
-            stored = [False] * len(appends)
+                    self._backlog.add(need)
+            stored, newer = [False] * len(appends), None
             try:
                 stored = await self._store.append(appends, state=state, epoch=epoch)
             except RecordsChanged as changed:
-                version = changed.version
-            else:
-                backlog.watch(need)
-                written = 0
-                for count, size in need.values():
-                    written += size + _ROW * count
-                self._disk.written(written)
-                return stored
+                newer = changed.version
             finally:
                 if not all(stored):
-                    new = zip(appends, stored, strict=True)
-                    backlog.take(need_of(append for append, is_stored in new if not is_stored))
-            await self._catch_up(version)
+                    pairs = zip(appends, stored, strict=True)
+                    self._backlog.take(need_of(append for append, is_new in pairs if not is_new))
+            if newer is None:
+                break
+            await self._catch_up(newer)
+        self._backlog.watch(need)
+        written = 0
+        for count, size in need.values():
+            written += size + _ROW * count
+        self._disk.written(written)
+        return stored
 
     async def append_always(self, appends: Sequence[Append]) -> list[bool]:
         """Append operational events, ignoring the limits."""

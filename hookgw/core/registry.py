@@ -23,7 +23,7 @@ from hookgw.records.sentences import INSTANCE_DELETED, NO_INSTANCE
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
 
-_MOST_LANES = 4096
+MOST_LANES = 4096
 """For how many instances and kinds the lanes are kept. Each takes about 600 bytes with one registration."""
 
 
@@ -235,7 +235,7 @@ class Registry:
         """Return the lanes of the registrations that an event of a kind goes to."""
         lanes = self._lanes.get((instance, kind))
         if lanes is None:
-            if len(self._lanes) >= _MOST_LANES:
+            if len(self._lanes) >= MOST_LANES:
                 self._lanes.clear()
             lanes = self._lanes[instance, kind] = EventLanes(self.wanting(instance, kind))
         return lanes

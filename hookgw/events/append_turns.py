@@ -71,7 +71,7 @@ class AppendTurns:
         """
         turn = Turn(instance, rows or 1)
         # Behind those of its instance that wait, so that events keep the order in which they were emitted.
-        if self._has_few(turn) and self._waiting.first_of(instance) is None:
+        if self._has_few(turn) and not (self._rows and self._waiting.first_of(instance)):
             return self._admit(turn)
         if self._rows < self._size and not self._waiting:
             return self._admit(turn, is_in_wave=True)
@@ -93,7 +93,7 @@ class AppendTurns:
         """Let waiting appends take the place of an append that is on disk, or was refused."""
         instance = turn.instance
         self._on_their_way.give(instance, turn.rows)
-        while (first := self._waiting.first_of(instance)) is not None and self._has_few(first):
+        while self._rows and (first := self._waiting.first_of(instance)) and self._has_few(first):
             self._admit_next(instance)
         if turn.is_in_wave:
             self._rows -= turn.rows

@@ -113,10 +113,7 @@ class QuietWatch:
                 self.heard(name, count)
 
     def heard(self, name: str, events: int) -> None:
-        """Take events of an instance, just now, as a sign of life.
-
-        That of another node's instance waits in :meth:`take_for_others`.
-        """
+        """Take events that came now. Those of another node's instance wait in :meth:`take_for_others`."""
         instance = self._registry.find_instance(name)
         if instance is None or not self._limit(instance):
             return

@@ -79,10 +79,7 @@ class Dispatcher:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run lanes until :meth:`stop` or cancellation; :meth:`acquire` starts them.
-
-        Args:
-        """
+        """Run lanes until :meth:`stop` or cancellation; :meth:`acquire` starts them."""
         try:
             async with trio.open_nursery() as nursery:
                 self._running, self.is_running = (services, nursery), not self._is_stopping

@@ -55,11 +55,9 @@ class LaneRule(msgspec.Struct, frozen=True):
 
     def lane(self, event: Event) -> str:
         lane = self.generation_prefix
-        if self.ordering is Ordering.URL:
-            return lane
         if self.ordering is Ordering.INSTANCE:
             return f"{lane}:{event.instance}"
-        if self.concurrency <= 1:
+        if not self.divides_events:
             return lane
         # By the chat alone: a chat has one partition on all instances, so its order on each of them holds.
         hashed = zlib.crc32(event.id.encode()) if self.ordering is Ordering.NONE else event.chat_hash

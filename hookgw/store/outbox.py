@@ -93,9 +93,7 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         news = self._new_events(appends, self._clock.steady())
         also = None if state is None else partial(self._records.write_state, state=state)
         job = AppendRequest(news, also)
-        job.epoch = epoch
-        if self._known_version is not None:
-            job.version = self._known_version()
+        job.version, job.epoch = self._known_version and self._known_version(), epoch
         self._commits.append_nowait(job)
         await job.wait_finished()
         return [new.seq in job.added for new in news]
