@@ -435,12 +435,38 @@ class Backlog:
             holder.is_held = False
             self._watch_instance(instance, holder)
 
-    def add(self, need: Need) -> None:
-        """Count deliveries that are about to be appended; call :meth:`watch` once they are."""
-        if self._noted is not None:
-            self._note(need)
-        for (registration, instance), (count, size) in need.items():
-            self._adjust(registration, instance, count, size)
+    def add(self, need: Mapping[tuple[str, str], Amount], *, is_heard: bool = False) -> None:
+        """Count deliveries that are about to be appended; call :meth:`watch` once they are.
+
+        Args:
+            is_heard: another node has changed the backlog: this is none of the changes of this node.
+        """
+        noted = None if is_heard else self._noted
+        for key, (count, size) in need.items():
+            if noted is not None:
+                has = noted.get(key, (0, 0))
+                noted[key] = has[0] + count, has[1] + size
+            registration, instance = key
+            tally = self._registrations.get(registration)
+            if tally is None:
+                tally = self._registrations[registration] = Tally()
+            tally.count += count
+            tally.size += size
+            # Down here, up in `watch`: an append that fails must not report a backlog that never was.
+            if tally.is_high and tally.count <= self._normal:
+                tally.is_high = False
+                self._observer.backlog_crossed(registration, tally)
+            # Otherwise registrations that come and go would add up. A node may learn of other nodes'
+            # deliveries before it learns of their appends, so that a count is 0 before the size is.
+            if not tally.count and not tally.size:
+                del self._registrations[registration]
+            holder = self._adjust_instance(instance, count, size)
+            if holder is not None:
+                part = holder.parts.get(registration)
+                if part is None:
+                    part = holder.add_part(registration)
+                part.count += count
+                part.size += size
 
     def take(self, need: Need) -> None:
         """Take back the count of deliveries that were not appended."""
@@ -451,9 +477,8 @@ class Backlog:
         # By the name that the instance had when its events were appended, whenever it is deleted: what was
         # added under a name is taken off the same name.
         found = _by_former_names(change)
-        if self._noted is not None:
-            self._note(found)
-        self.heard(found)
+        self.add(found)
+        self.watch(found)
 
     # In a fleet, where other nodes change the backlog, too.
 
@@ -476,8 +501,7 @@ class Backlog:
 
     def heard(self, change: Mapping[tuple[str, str], Amount]) -> None:
         """Count the changes of another node."""
-        for (registration, instance), (count, size) in change.items():
-            self._adjust(registration, instance, count, size)
+        self.add(change, is_heard=True)
         self.watch(change)
 
     def recount(
@@ -509,36 +533,6 @@ class Backlog:
                 if amount != (0, 0) and (only is None or key in only)
             }
         )
-
-    def _note(self, change: Need) -> None:
-        noted = self._noted
-        assert noted is not None  # noqa: S101 -- the callers ask
-        for holder, (count, size) in change.items():
-            has = noted.get(holder)
-            noted[holder] = (count, size) if has is None else (has[0] + count, has[1] + size)
-
-    def _adjust(self, registration: str, instance: str, count: int, size: int) -> None:
-        tally = self._registrations.get(registration)
-        if tally is None:
-            tally = self._registrations[registration] = Tally()
-        tally.count += count
-        tally.size += size
-        # Down here, up in `watch`: an append that fails must not report a backlog that never was.
-        if tally.is_high and tally.count <= self._normal:
-            tally.is_high = False
-            self._observer.backlog_crossed(registration, tally)
-        # Otherwise registrations that come and go would add up. A node may learn of other nodes' deliveries
-        # before it learns of their appends, so that a count is 0 before the size is.
-        if not tally.count and not tally.size:
-            del self._registrations[registration]
-        holder = self._adjust_instance(instance, count, size)
-        if holder is None:
-            return
-        part = holder.parts.get(registration)
-        if part is None:
-            part = holder.add_part(registration)
-        part.count += count
-        part.size += size
 
     def _adjust_instance(self, instance: str, count: int, size: int) -> InstanceTally | None:
         """Change the counts of an instance and the total; operational events have no instance."""

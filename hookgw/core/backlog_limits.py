@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from hookgw.config.settings import LimitsSettings
-from hookgw.core.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
+from hookgw.core.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, need_of
 from hookgw.core.disk_space import DiskSpaceWatch
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.records.fleet import ShardEpoch
@@ -63,6 +63,7 @@ class LimitedOutbox:
         *,
         state: ConnectorState | None = None,
         epoch: ShardEpoch | None = None,
+        is_limited: bool = True,
     ) -> list[bool]:
         """Append events; see :meth:`hookgw.store.Outbox.append`.
 
@@ -76,6 +77,7 @@ class LimitedOutbox:
                 if another node has changed records, because registrations may have changed meanwhile.
             state: of a connector, stored in the same commit. It takes no room.
             epoch: in which this node must hold the connector's shard; ``None`` without a connector.
+            is_limited: whether the limits and the disk's space may refuse the events.
 
         Raises:
             ShareFull: the instance or a registration is at its limit, and nothing can make room.
@@ -84,11 +86,14 @@ class LimitedOutbox:
             Unavailable: the disk refuses, or has little space left. In all these cases nothing was stored.
         """
         while True:
-            self._disk.check()
+            if is_limited:
+                self._disk.check()
             appends = address()
             need = need_of(appends)
             try:
-                self._backlog.check(need)
+                if is_limited:
+                    self._backlog.check(need)
+                self._backlog.add(need)
             except (BacklogFull, ShareFull) as full:  # TooLarge passes through: no room can be made for it
                 if not self._drops:
                     raise
@@ -96,22 +101,28 @@ class LimitedOutbox:
                 async with self._making_room.hold(full.shortage.instance):
                     appends, need = await self._make_room(address)
                     self._backlog.add(need)
-            else:
-                self._backlog.add(need)
+            stored, newer = [False] * len(appends), None
             try:
-                return await self._append(appends, need, state, epoch)
+                stored = await self._store.append(appends, state=state, epoch=epoch)
             except RecordsChanged as changed:
-                await self._catch_up(changed.version)
+                newer = changed.version
+            finally:
+                if not all(stored):
+                    pairs = zip(appends, stored, strict=True)
+                    self._backlog.take(need_of(append for append, is_new in pairs if not is_new))
+            if newer is None:
+                break
+            await self._catch_up(newer)
+        self._backlog.watch(need)
+        written = 0
+        for count, size in need.values():
+            written += size + _ROW * count
+        self._disk.written(written)
+        return stored
 
     async def append_always(self, appends: Sequence[Append]) -> list[bool]:
         """Append operational events, ignoring the limits."""
-        need = need_of(appends)
-        while True:
-            self._backlog.add(need)
-            try:
-                return await self._append(appends, need)
-            except RecordsChanged as changed:
-                await self._catch_up(changed.version)
+        return await self.append(lambda: appends, is_limited=False)
 
     @contextmanager
     def holding(self, need: Need) -> Iterator[None]:
@@ -160,26 +171,6 @@ class LimitedOutbox:
                 room = LEAST_BACKFILL
             yield room
 
-    async def _append(
-        self,
-        appends: Sequence[Append],
-        need: Need,
-        state: ConnectorState | None = None,
-        epoch: ShardEpoch | None = None,
-    ) -> list[bool]:
-        """Append deliveries that the backlog counts already, and correct the count for those not stored."""
-        stored = [False] * len(appends)
-        try:
-            stored = await self._store.append(appends, state=state, epoch=epoch)
-        finally:
-            if not all(stored):
-                self._backlog.take(
-                    need_of(a for a, is_new in zip(appends, stored, strict=True) if not is_new)
-                )
-        self._backlog.watch(need)
-        self._disk.written(sum([size + _ROW * count for count, size in need.values()]))
-        return stored
-
     async def _make_room(self, address: Callable[[], Sequence[Append]]) -> tuple[Sequence[Append], Need]:
         """Drop deliveries until the events fit; each turn is one small commit."""
         while True:
@@ -192,14 +183,11 @@ class LimitedOutbox:
                 refusal, shortage = full, full.shortage
             else:
                 return appends, need
-            if not await self._drop(shortage):
+            instance, by_bytes = shortage.instance, shortage.is_of_bytes
+            registration = shortage.registration or self._backlog.largest(instance, by_bytes=by_bytes)
+            if registration is None:
                 raise refusal
-
-    async def _drop(self, shortage: Shortage) -> int:
-        instance, by_bytes = shortage.instance, shortage.is_of_bytes
-        registration = shortage.registration or self._backlog.largest(instance, by_bytes=by_bytes)
-        if registration is None:
-            return 0
-        count, size = (0, shortage.excess) if by_bytes else (shortage.excess, 0)
-        reason = f"{DROPPED_AS_OLDEST}the backlog had reached {shortage.limit} ({shortage.value:,})."
-        return await self._drop_oldest(registration, instance, reason, count=count, size=size)
+            count, size = (0, shortage.excess) if by_bytes else (shortage.excess, 0)
+            reason = f"{DROPPED_AS_OLDEST}the backlog had reached {shortage.limit} ({shortage.value:,})."
+            if not await self._drop_oldest(registration, instance, reason, count=count, size=size):
+                raise refusal

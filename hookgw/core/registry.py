@@ -17,10 +17,14 @@ from hookgw.kernel.errors import NotFound
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance, retired_name
 from hookgw.records.jobs import Job
+from hookgw.records.lanes import EventLanes
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.sentences import INSTANCE_DELETED, NO_INSTANCE
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
+
+MOST_LANES = 4096
+"""For how many instances and kinds the lanes are kept. Each takes about 600 bytes with one registration."""
 
 
 class Registry:
@@ -59,6 +63,8 @@ class Registry:
         self._registrations: dict[str, Registration] = {}
         self._of_instance: dict[str, dict[str, Registration]] = {}
         self._everywhere: tuple[Registration, ...] = ()
+        # By instance and kind, until a registration changes.
+        self._lanes: dict[tuple[str, str], EventLanes] = {}
         # A lock exists only while it is held or awaited: ten thousand instances must not mean as many locks.
         self._locks = KeyedLocks()
 
@@ -225,6 +231,15 @@ class Registry:
             found += [r for r in self._everywhere if r.wants(kind)]
         return found
 
+    def lanes(self, instance: str, kind: str) -> EventLanes:
+        """Return the lanes of the registrations that an event of a kind goes to."""
+        lanes = self._lanes.get((instance, kind))
+        if lanes is None:
+            if len(self._lanes) >= MOST_LANES:
+                self._lanes.clear()
+            lanes = self._lanes[instance, kind] = EventLanes(self.wanting(instance, kind))
+        return lanes
+
     def changing(self, instance: str) -> AbstractAsyncContextManager[None]:
         """Hold a lock while reading and changing an instance's records: one change at a time."""
         return self._locks.hold(instance)
@@ -306,10 +321,12 @@ class Registry:
     def _put_everywhere(self, registration: Registration) -> None:
         others = (r for r in self._everywhere if r.id != registration.id)
         self._everywhere = (*others, registration)
+        self._lanes.clear()
 
     def _remember(self, registration: Registration) -> None:
         self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
         self._registrations[registration.id] = registration
+        self._lanes.clear()
 
     async def remove(self, registration: Registration, job: Job | None = None) -> None:
         """Remove an instance's registration, in one commit with the job that parks its deliveries."""
@@ -366,9 +383,11 @@ class Registry:
         )
         self._everywhere = tuple(found for found in self._everywhere if found.id != registration.id)
         self._registrations.pop(registration.id, None)
+        self._lanes.clear()
 
     def _forget(self, registration: Registration) -> None:
         self._registrations.pop(registration.id, None)
+        self._lanes.clear()
         labels = self._of_instance.get(registration.instance, {})
         labels.pop(registration.label, None)
         if not labels:  # most events are for instances with registrations: `wanting` looks here first

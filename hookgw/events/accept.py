@@ -34,14 +34,15 @@ from hookgw.kernel.json_text import check_values
 from hookgw.kernel.long_json import finish
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import YEAR_10000
+from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.plugins.event_records import plain_event
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.events import EVENT_ID, Catalog, Event, Receipt
 from hookgw.records.fleet import ShardEpoch
 from hookgw.records.instances import Instance
-from hookgw.records.lanes import LaneRule, lane_rule
+from hookgw.records.lanes import EventLanes
 from hookgw.records.payload_schemas import SchemaBook
-from hookgw.records.registrations import Ordering, Registration
+from hookgw.records.registrations import Ordering
 from hookgw.records.sentences import INSTANCE_DELETED, OPERATIONAL_KIND
 from hookgw.store import Append, ConnectorState
 
@@ -90,18 +91,18 @@ class EventIntake:
         catalog: Catalog,
         registry: Registry,
         outbox: LimitedOutbox,
+        dispatcher: Dispatcher,
         states: SeesStates,
         hooks: Hooks,
         metrics: Metrics,
         *,
-        is_dispatching: Callable[[], bool],
         server_url: str | None,
         catch_up: Callable[[], Awaitable[None]],
         accepted: Callable[[Sequence[Event]], None] = lambda _: None,
     ) -> None:
         self._accepted = accepted
         self._catch_up = catch_up
-        self._is_dispatching = is_dispatching
+        self._dispatcher = dispatcher
         self._settings = settings
         self._catalog = catalog
         self.schemas = None if settings.validate == "off" else SchemaBook(catalog)
@@ -112,6 +113,7 @@ class EventIntake:
         self._metrics = metrics
         self._server_url = server_url
         self._turns = AppendTurns()
+        self._long_work = long_work()
         self._observed_until = math.inf
         self._observing: set[trio.CancelScope] = set()
 
@@ -177,16 +179,12 @@ class EventIntake:
         """
         # Stored events are delivered after a restart at the latest. But with a 202, producers would never
         # learn that deliveries have stopped.
-        if not self._is_dispatching():
+        if not self._dispatcher.is_running:
             raise Unavailable.of(
                 "gateway.starting_or_stopping",
                 "hookgw does not deliver at the moment: it is starting or stopping.",
             )
-        find_instance, hooks = self._registry.find_instance, self._hooks
-        for checked in batch.checked:
-            if find_instance(checked.event.instance) is None:
-                await self._catch_up()  # created on another node a moment ago, perhaps
-                break
+        registry, hooks = self._registry, self._hooks
         # The caller may emit for these, and not for later instances of their names.
         instances: dict[str, Instance] = {}
         completed: list[Event] = []
@@ -197,13 +195,23 @@ class EventIntake:
             event = checked.event
             name = event.instance
             if name not in instances:
-                found = instances[name] = self._registry.instance(name)
+                found = registry.find_instance(name)
+                if found is None:
+                    await self._catch_up()  # created on another node a moment ago, perhaps
+                    found = registry.instance(name)
+                instances[name] = found
                 if instance_id is not None and found.id != instance_id:
                     raise NotFound(INSTANCE_DELETED(name=name))
-            completed.append(self._complete(event))
-            size += len(event.data_json)
-            if len(event.data_json) > _SHORT:
-                long.append(completed[-1])
+            # The sender and the server's URL, if the gateway knows them and the producer did not.
+            sender = event.sender or self._states.sender(name)
+            server_url = event.server_url or self._server_url
+            if sender != event.sender or server_url != event.server_url:
+                event = msgspec.structs.replace(event, sender=sender, server_url=server_url)
+            completed.append(event)
+            data_size = len(event.data_json)
+            size += data_size
+            if data_size > _SHORT:
+                long.append(event)
             if checked.violation is not None:
                 warnings.append(
                     checked.violation if batch.is_single else checked.violation.at(f"events[{index}].")
@@ -213,7 +221,7 @@ class EventIntake:
         if long and any(
             registration.ordering is Ordering.CHAT
             for name, kind in {(event.instance, event.kind) for event in long}
-            for registration in self._registry.wanting(name, kind)
+            for registration in registry.wanting(name, kind)
         ):
             await run_in_slices(long[0].instance, _find_chats(long))
         if warnings:
@@ -223,27 +231,19 @@ class EventIntake:
 
         def address() -> list[Append]:
             # The id, too: the state must not outlive its instance, nor go to a later one of that name.
-            if state is not None and self._registry.instance(state.instance).id != state.instance_id:
+            if state is not None and registry.instance(state.instance).id != state.instance_id:
                 raise NotFound(INSTANCE_DELETED(name=state.instance))
             appends, deliveries = [], 0
-            # Looked up once, not for each event of a batch; the lanes, too, unless each event has its own.
-            rules: dict[tuple[str, str], list[LaneRule]] = {}
-            shared: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+            # Looked up once, not for each event of a batch.
+            lanes: dict[tuple[str, str], EventLanes] = {}
             for event in completed:
-                key = event.instance, event.kind
-                targets = shared.get(key)
-                if targets is None:
-                    if key not in rules:
-                        # It may have been deleted during a wait.
-                        if find_instance(event.instance) is not instances[event.instance]:
-                            found = self._registry.instance(event.instance)
-                            if found.id != instances[event.instance].id:
-                                raise NotFound(INSTANCE_DELETED(name=event.instance))
-                        wanting = self._registry.wanting(*key) if only is None else self._receiver(only)
-                        rules[key] = [lane_rule(one) for one in wanting]
-                    targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
-                    if len(completed) > 1 and not any(rule.divides_events for rule in rules[key]):
-                        shared[key] = targets
+                key = name, kind = event.instance, event.kind
+                if key not in lanes:
+                    # It may have been deleted during a wait.
+                    if registry.instance(name).id != instances[name].id:
+                        raise NotFound(INSTANCE_DELETED(name=name))
+                    lanes[key] = registry.lanes(name, kind) if only is None else self._receiver(only)
+                targets = lanes[key].targets(event)
                 deliveries += len(targets)
                 if deliveries > MOST_DELIVERIES and len(completed) > 1:
                     raise TooLarge.of(
@@ -258,13 +258,13 @@ class EventIntake:
             return appends
 
         instance = completed[0].instance if completed else state.instance if state is not None else ""
-        rows = len(completed) * (1 + self._registry.count_hearing(instance)) + (state is not None)
+        rows = len(completed) * (1 + registry.count_hearing(instance)) + (state is not None)
         turn_size = rows + size // _BYTES_AS_A_ROW
         if completed:
-            long_work().active(instance)
+            self._long_work.active(instance)
         if len(completed) > 1 and (rows > LARGE_ROWS or size > LARGE_SIZE):
             # The next large batch of the instance waits for this one.
-            async with long_work().large_append(instance):
+            async with self._long_work.large_append(instance):
                 stored = await self._store(instance, turn_size, address, state, epoch)
         else:
             stored = await self._store(instance, turn_size, address, state, epoch)
@@ -302,11 +302,11 @@ class EventIntake:
         finally:
             self._turns.end(turn)
 
-    def _receiver(self, registration_id: str) -> list[Registration]:
+    def _receiver(self, registration_id: str) -> EventLanes:
         found = self._registry.registration(registration_id)
         if found is None or not found.enabled:
             raise Conflict.of("webhook.deleted_or_disabled", "The registration was deleted or disabled.")
-        return [found]
+        return EventLanes([found])
 
     def _check(self, events: Iterable[Event], single: bool) -> Generator[None, None, Batch]:
         """Check the values of events, and pause after each one. ``Invalid`` has the mistake of each event."""
@@ -356,14 +356,6 @@ class EventIntake:
                 "event.time_range", "time must be seconds since the epoch, before the year 10000."
             )
         return None
-
-    def _complete(self, event: Event) -> Event:
-        """Add the sender and the server's URL, if the gateway knows them and the producer did not."""
-        sender = event.sender or self._states.sender(event.instance)
-        server_url = event.server_url or self._server_url
-        if sender == event.sender and server_url == event.server_url:
-            return event  # most events: no copy
-        return msgspec.structs.replace(event, sender=sender, server_url=server_url)
 
     def limit_observers(self, until: float) -> None:
         """Notify no observer after this time, by Trio's clock: hookgw stops."""

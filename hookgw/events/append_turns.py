@@ -20,6 +20,7 @@ How many rows make a wave is measured, because a busy machine or a slow disk tak
 
 from __future__ import annotations
 
+import msgspec
 import trio
 
 from hookgw.concurrency.light import Waiter
@@ -39,16 +40,13 @@ _WEIGHT = 0.25
 """How much one wave changes the size of the next. A single slow write must not decide it."""
 
 
-class Turn(Waiter):
+class Turn(msgspec.Struct, eq=False):
     """An append that is stored or waits for its turn. Made by :meth:`AppendTurns.begin`."""
 
-    __slots__ = ("instance", "is_in_wave", "rows")
-
-    def __init__(self, instance: str, rows: int) -> None:
-        super().__init__()
-        self.instance = instance
-        self.rows = rows
-        self.is_in_wave = False
+    instance: str
+    rows: int
+    is_in_wave: bool = False
+    waiter: Waiter | None = None
 
 
 class AppendTurns:
@@ -72,22 +70,20 @@ class AppendTurns:
         Pass the result to :meth:`end` when the append is on disk or was refused.
         """
         turn = Turn(instance, rows or 1)
-        waiting = self._waiting
         # Behind those of its instance that wait, so that events keep the order in which they were emitted.
-        if self._has_few(turn) and (not waiting or waiting.first_of(instance) is None):
-            self._admit(turn)
-        elif not waiting and self._rows < self._size:
-            self._admit(turn, is_in_wave=True)
-        else:
-            return None
-        return turn
+        if self._has_few(turn) and not (self._rows and self._waiting.first_of(instance)):
+            return self._admit(turn)
+        if self._rows < self._size and not self._waiting:
+            return self._admit(turn, is_in_wave=True)
+        return None
 
     async def begin(self, instance: str, rows: int) -> Turn:
         """Wait for a turn that :meth:`begin_nowait` has refused."""
-        turn = Turn(instance, rows or 1)
+        waiter = Waiter()
+        turn = Turn(instance, rows or 1, waiter=waiter)
         self._waiting.add(instance, turn)
         try:
-            await turn.wait()
+            await waiter.wait()
         except trio.Cancelled:
             self._waiting.remove(instance, turn)
             raise
@@ -97,7 +93,7 @@ class AppendTurns:
         """Let waiting appends take the place of an append that is on disk, or was refused."""
         instance = turn.instance
         self._on_their_way.give(instance, turn.rows)
-        while (first := self._waiting.first_of(instance)) is not None and self._has_few(first):
+        while self._rows and (first := self._waiting.first_of(instance)) and self._has_few(first):
             self._admit_next(instance)
         if turn.is_in_wave:
             self._rows -= turn.rows
@@ -120,12 +116,13 @@ class AppendTurns:
         return self._on_their_way.held(turn.instance) + turn.rows <= FEW
 
     def _admit_next(self, instance: str | None = None, *, is_in_wave: bool = False) -> None:
-        turn = self._waiting.pop(instance)
-        self._admit(turn, is_in_wave=is_in_wave)
-        turn.wake()
+        turn = self._admit(self._waiting.pop(instance), is_in_wave=is_in_wave)
+        if turn.waiter is not None:
+            turn.waiter.wake()
 
-    def _admit(self, turn: Turn, *, is_in_wave: bool = False) -> None:
+    def _admit(self, turn: Turn, *, is_in_wave: bool = False) -> Turn:
         self._on_their_way.take(turn.instance, turn.rows)
         if is_in_wave:
             turn.is_in_wave = True
             self._rows += turn.rows
+        return turn

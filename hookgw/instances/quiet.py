@@ -110,27 +110,27 @@ class QuietWatch:
                     self._watch(instance).opened_at = self._clock.steady()  # if it is open at the next look
         for name, count in signs.items():
             if count:
-                self.heard(Sign(name, count, self._clock.steady()))
+                self.heard(name, count)
 
-    def heard(self, sign: Sign) -> None:
-        """Take a sign of life. That of another node's instance waits in :meth:`take_for_others`."""
-        instance = self._registry.find_instance(sign.instance)
+    def heard(self, name: str, events: int) -> None:
+        """Take events that came now. Those of another node's instance wait in :meth:`take_for_others`."""
+        instance = self._registry.find_instance(name)
         if instance is None or not self._limit(instance):
             return
-        if not self._holds(sign.instance):
-            known = self._for_others.get(sign.instance)
-            count = sign.events + (known.events if known else 0)
-            self._for_others[sign.instance] = sign._replace(events=count)
+        at = self._clock.steady()
+        if not self._holds(name):
+            known = self._for_others.get(name)
+            self._for_others[name] = Sign(name, events + (known.events if known else 0), at)
             self._has_for_others.set()
             return
         watched = self._watch(instance)
         if not watched.is_read:
-            if watched.signs and watched.signs[-1][0] // HOUR == sign.at // HOUR:
-                watched.signs[-1] = sign.at, watched.signs[-1][1] + sign.events
+            if watched.signs and watched.signs[-1][0] // HOUR == at // HOUR:
+                watched.signs[-1] = at, watched.signs[-1][1] + events
             else:
-                watched.signs.append((sign.at, sign.events))
+                watched.signs.append((at, events))
             return
-        self._count(sign.instance, watched, sign.at, sign.events)
+        self._count(name, watched, at, events)
 
     def _count(self, name: str, watched: _Watched, at: float, events: int) -> None:
         rhythm = watched.rhythm

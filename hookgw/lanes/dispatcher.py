@@ -43,9 +43,13 @@ class Dispatcher:
 
     Args:
         shards: those of this node.
+
+    Attributes:
+        is_running: whether deliveries are delivered; false from :meth:`stop` on.
     """
 
     def __init__(self, settings: DeliverySettings, shards: HeldShards) -> None:
+        self.is_running = False
         self._shards = shards
         # Each release waits for its own lanes, and several may wait at a time.
         self._lane_endings = trio.lowlevel.ParkingLot()
@@ -75,13 +79,10 @@ class Dispatcher:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run lanes until :meth:`stop` or cancellation; :meth:`acquire` starts them.
-
-        Args:
-        """
+        """Run lanes until :meth:`stop` or cancellation; :meth:`acquire` starts them."""
         try:
             async with trio.open_nursery() as nursery:
-                self._running = services, nursery
+                self._running, self.is_running = (services, nursery), not self._is_stopping
                 try:
                     task_status.started()
                     with self._stop:
@@ -97,17 +98,12 @@ class Dispatcher:
                 finally:
                     # Before the nursery closes: a commit may end just then. Its listener would start a lane
                     # in a closed nursery, and the error would end the writer.
-                    self._running = None
+                    self._running, self.is_running = None, False
         finally:
             # After a fault or a cancellation lanes are still retired, and the monitor is gone.
             for key in self._retired.forget(self._retired.lanes()):
                 self._forget(key)
             self._stopped.set()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether deliveries are delivered; false from :meth:`stop` on."""
-        return self._running is not None and not self._is_stopping
 
     def is_stopping(self) -> bool:
         return self._is_stopping
@@ -381,8 +377,8 @@ class Dispatcher:
 
     def stop(self) -> None:
         """End every lane after the attempt that it has in flight; the rest stays on disk."""
-        # Asked for every event: the scope's cancel_called reads the clock.
-        self._is_stopping = True
+        # Not the scope's cancel_called, which reads the clock.
+        self._is_stopping, self.is_running = True, False
         self._stop.cancel()
         for lane in self._lanes.values():
             lane.stop()

@@ -512,6 +512,5 @@ class NodeReports:
     async def take_signs(self, asked: SignsAsked) -> SignsPart:
         for sign in asked.signs:
             if self._holds(sign.instance):
-                # By this node's clock.
-                self._quiet.heard(sign._replace(at=self._clock.steady()))
+                self._quiet.heard(sign.instance, sign.events)  # at this node's time
         return SignsPart()

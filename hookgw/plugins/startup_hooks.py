@@ -99,6 +99,7 @@ class StartupHooks:
 
     Attributes:
         secret_options: which options are secrets; known after :meth:`configure`.
+        implements: returns the implementations of a hook; empty if no plugin has one.
         generation: grows when options of the configuration are put into use.
     """
 
@@ -114,6 +115,7 @@ class StartupHooks:
             if isinstance(plugin, ModuleType)
         }
         self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
+        self.implements = self._implementations.__getitem__  # five times for each event
         self.generation = 0
         self._options: Mapping[str, Any] = {}  # of the configuration
         self._reserved = frozenset[str]()
@@ -128,10 +130,6 @@ class StartupHooks:
         self._pages: _Pages | None = None
         # By scheme, with the function of the plugin.
         self._destinations: _Destinations = []
-
-    def implements(self, hook: str) -> bool:
-        """Return whether any plugin implements the hook."""
-        return bool(self._implementations[hook])
 
     def plugins(self) -> list[PluginInfo]:
         """Return all plugins in calling order, including disabled and failed ones."""
@@ -675,7 +673,5 @@ class StartupHooks:
         self._infos[name] = msgspec.structs.replace(self._infos[name], enabled=False, error=error)
         self._secret_names.pop(name, None)
         # All of its hooks: a plugin without its options or kinds must not touch deliveries either.
-        self._implementations = {
-            hook: tuple(other for other in found if other.plugin != name)
-            for hook, found in self._implementations.items()
-        }
+        for hook, found in self._implementations.items():
+            self._implementations[hook] = tuple(other for other in found if other.plugin != name)

@@ -16,6 +16,7 @@ whichever engine wrote them, and at whatever step of their re-partition it was k
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 
 import msgspec
 
@@ -54,11 +55,9 @@ class LaneRule(msgspec.Struct, frozen=True):
 
     def lane(self, event: Event) -> str:
         lane = self.generation_prefix
-        if self.ordering is Ordering.URL:
-            return lane
         if self.ordering is Ordering.INSTANCE:
             return f"{lane}:{event.instance}"
-        if self.concurrency <= 1:
+        if not self.divides_events:
             return lane
         # By the chat alone: a chat has one partition on all instances, so its order on each of them holds.
         hashed = zlib.crc32(event.id.encode()) if self.ordering is Ordering.NONE else event.chat_hash
@@ -76,6 +75,25 @@ class LaneRule(msgspec.Struct, frozen=True):
 
 def lane_rule(registration: Registration) -> LaneRule:
     return LaneRule(registration.id, registration.generation, registration.ordering, registration.concurrency)
+
+
+class EventLanes:
+    """The lanes of one instance's events of one kind: one for each registration that gets them."""
+
+    __slots__ = ("_of_all", "_rules")
+
+    def __init__(self, registrations: Iterable[Registration]) -> None:
+        self._rules = [lane_rule(one) for one in registrations]
+        self._of_all: tuple[tuple[str, str], ...] | None = None
+
+    def targets(self, event: Event) -> tuple[tuple[str, str], ...]:
+        """Return the registration's id and the lane's key of each delivery of an event."""
+        if self._of_all is not None:
+            return self._of_all
+        targets = tuple([(rule.registration, rule.lane(event)) for rule in self._rules])
+        if not any(rule.divides_events for rule in self._rules):
+            self._of_all = targets
+        return targets
 
 
 def order_of(lane: str) -> str | None:

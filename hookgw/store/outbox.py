@@ -61,7 +61,7 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         clock: Clock,
         records: ShelvedRecords[C, Tx],
         statements: OutboxStatements[C],
-        known_version: Callable[[], int | None] = lambda: None,
+        known_version: Callable[[], int] | None = None,
         held: Callable[[], Held] = Held,
     ) -> None:
         self.held = held
@@ -93,7 +93,7 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
         news = self._new_events(appends, self._clock.steady())
         also = None if state is None else partial(self._records.write_state, state=state)
         job = AppendRequest(news, also)
-        job.version, job.epoch = self._known_version(), epoch
+        job.version, job.epoch = self._known_version and self._known_version(), epoch
         self._commits.append_nowait(job)
         await job.wait_finished()
         return [new.seq in job.added for new in news]

@@ -13,9 +13,9 @@ from trio.testing import wait_all_tasks_blocked
 from hookgw import NotFound, Registration
 from hookgw.app import AUDITED
 from hookgw.concurrency import Clock
-from hookgw.core import Audit, Registry
+from hookgw.core import MOST_LANES, Audit, Registry
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import GLOBAL_INSTANCE, Instance
+from hookgw.records import GLOBAL_INSTANCE, Event, Instance
 from hookgw.store import Store, open_store
 
 SHOP = Instance(name="shop", id="id-1")
@@ -90,6 +90,37 @@ async def test_who_wants_an_event(tmp_path: Path) -> None:
         assert registry.wanting("bar", "CALL") == [other, all_calls]
         assert registry.wanting("new", "CALL") == [all_calls]
         assert registry.registration("global_x") == all_calls
+
+
+async def test_the_lanes_of_an_event_follow_every_change_of_registrations(tmp_path: Path) -> None:
+    own, all_calls = registration(), registration("global_x", instance=GLOBAL_INSTANCE, events=("CALL",))
+    event = Event(id="e", kind="CALL", instance="shop", data_json=b"{}", time=0.0)
+    async with opened(tmp_path, all_calls) as (registry, _):
+
+        def lanes() -> list[str]:
+            return [lane for _, lane in registry.lanes("shop", "CALL").targets(event)]
+
+        assert lanes() == ["global_x:0"]
+        await registry.put(own)
+        assert lanes() == ["reg_1:0", "global_x:0"]
+        await registry.put(msgspec.structs.replace(own, generation=1))
+        await registry.put(msgspec.structs.replace(all_calls, enabled=False))
+        assert lanes() == ["reg_1:1"]
+        registry.apply({}, {"reg_1": msgspec.structs.replace(own, enabled=False)})
+        assert lanes() == []
+        await registry.put(own)
+        await registry.put(all_calls)
+        await registry.remove_configured(all_calls)
+        assert lanes() == ["reg_1:0"]
+        await registry.remove(own)
+        assert lanes() == []
+
+
+async def test_lanes_are_kept_for_few_of_many_instances(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (registry, _):
+        for number in range(10_000):
+            registry.lanes(f"shop-{number}", "CALL")
+        assert len(registry._lanes) <= MOST_LANES
 
 
 async def test_a_registration_of_the_configuration_changes_in_memory_alone(tmp_path: Path) -> None:

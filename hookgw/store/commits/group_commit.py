@@ -217,7 +217,8 @@ class GroupCommit(Generic[Tx]):
     def append_nowait(self, job: AppendRequest[Tx]) -> None:
         self.check_open()
         group = self._open_group()
-        self._urgent.set()
+        if not group.appends:  # others have hurried it already
+            self._urgent.set()
         group.appends.append(job)
         group.rows += job.also is not None
         for new in job.news:
@@ -394,7 +395,7 @@ class GroupCommit(Generic[Tx]):
         # here runs later, and finds the deliveries dispatched.
         appended = committed.appended
         if appended is None:
-            appended = [delivery for group in groups for delivery in appended_by(group.appends)]
+            appended = appended_by(chain.from_iterable(group.appends for group in groups))
         if appended:
             self._listener.appended(appended)
         self._on_committed()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Set
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -117,12 +117,11 @@ class CommitGroup(Generic[Tx]):
         self.rows = len(self.settlements)
 
 
-def appended_by(jobs: Iterable[AppendRequest[Tx]]) -> Iterator[Delivery]:
-    return (
-        delivery
-        for job in jobs
-        if not job.error
-        for new in job.news
-        if new.seq in job.added
-        for delivery in new.deliveries
-    )
+def appended_by(jobs: Iterable[AppendRequest[Tx]]) -> list[Delivery]:
+    appended: list[Delivery] = []
+    for job in jobs:
+        if not job.error:
+            for new in job.news:
+                if new.seq in job.added:
+                    appended += new.deliveries
+    return appended

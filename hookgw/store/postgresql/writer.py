@@ -372,5 +372,5 @@ def _count_added(
 
 
 def _written(transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]) -> _Written:
-    appended = list(appended_by(jobs))
+    appended = appended_by(jobs)
     return _Written(transaction.xid, transaction.changes, appended)
