@@ -55,16 +55,17 @@ class Readable:
         # Not a coroutine: each wait of a request or a delivery would pass one more.
         if self._fileno < 0:
             raise trio.ClosedResourceError
-        if not self._hub.is_running:
-            return self._wait_alone()
-        if self._has_more or self._has_ended:
-            self._has_more = False
-            return let_others_go_on()
+        if self._has_more or self._has_ended or not self._hub.is_running:
+            return self._look()
         return self._waiter.wait()
 
-    async def _wait_alone(self) -> None:
-        await in_task()
-        await trio.lowlevel.wait_readable(self._fileno)
+    async def _look(self) -> None:
+        if self._hub.is_running:
+            await let_others_go_on()
+        else:
+            await in_task()
+            await trio.lowlevel.wait_readable(self._fileno)
+        self._has_more = False  # not before: a wait that is cancelled takes no edge
 
     def note_more(self) -> None:
         """Note that a read has taken as much as it asked for."""
