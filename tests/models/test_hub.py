@@ -61,6 +61,21 @@ async def test_bytes_that_come_while_nobody_waits_are_read(kind: Kind, *, is_lig
 
 
 @both_kinds
+async def test_a_cancelled_wait_takes_no_edge(kind: Kind) -> None:
+    async with running() as world:
+        with connected() as (ours, theirs):
+            stream = kind(ours, world.hub)
+            theirs.send(b"here")
+            await at_rest()  # the hub takes the edge
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await stream.receive()
+            assert scope.cancelled_caught
+            with trio.fail_after(10):
+                assert await stream.receive() == b"here"
+
+
+@both_kinds
 async def test_bytes_between_a_read_and_the_next_wait_are_read(kind: Kind) -> None:
     seen: list[bytes] = []
     async with running() as world:
