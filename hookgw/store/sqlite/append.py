@@ -43,17 +43,12 @@ def append(
     if not news:
         return set()
     connection = transaction.connection
-    wanted: set[str] = set()
-    instances: dict[str, str] = {}  # with their names in the table
+    instances = {name: of_instance(name) for name in {new.event.instance for new in news}}
+    wanted = {*instances.values(), *[new.event.kind for new in news]}
     for new in news:
-        event = new.event
-        if event.instance not in instances:
-            instances[event.instance] = of_instance(event.instance)
-        wanted.add(event.kind)
         for delivery in new.deliveries:
             wanted.add(delivery.registration)
             wanted.add(delivery.lane)
-    wanted.update(instances.values())
     ids = transaction.names.ids(wanted)
     events, deliveries = [], []
     heard: list[tuple[int, int]] = []
@@ -65,20 +60,9 @@ def append(
         for one in new.deliveries:
             ours = ids[one.registration], ids[one.lane]
             deliveries.append((one.seq, new.seq, instance, kind, *ours, at, len(data)))
-        events.append(
-            (
-                new.seq,
-                instance,
-                event.id,
-                kind,
-                micros(event.time),
-                at,
-                data if keep_unwanted or new.deliveries else b"",
-                event.sender,
-                event.server_url,
-                len(new.deliveries),
-            )
-        )
+        stored = data if keep_unwanted or new.deliveries else b""
+        begin = new.seq, instance, event.id, kind, micros(event.time), at
+        events.append((*begin, stored, event.sender, event.server_url, len(new.deliveries)))
     added = {new.seq for new in news}
     # Duplicates are rare. The Trio thread gave the numbers of a batch in the order of the calls, so they are
     # consecutive, and one range tells which of its events are stored.
@@ -97,4 +81,7 @@ def append(
             entries += [(WANTED, *pair, count, -1, -1) for pair, count in others.items()]
         transaction.count_entries(news[-1].accepted_at, entries)
     _ADD_DELIVERIES.run(connection, deliveries)
+    transaction.count_appended(
+        len(events), len(deliveries), sum([len(data) for *_, data, _, _, heard in events if not heard])
+    )
     return added

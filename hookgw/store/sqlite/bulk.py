@@ -5,10 +5,14 @@ time costs a wait. A commit should therefore take few steps, however many rows i
 to one multi-row ``VALUES``, filled up to the next power of two with rows of zeros. That keeps the number of
 different statements small enough for all of them to stay prepared. (Zeros, not NULL: Python looks for an
 adapter of every ``None``, which takes ten times as long as to bind an integer.)
+
+An ``UPDATE`` of one row has its values in the place of the columns: of a ``VALUES`` table it would first make
+a table of its own, which takes longer than to change the row.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from itertools import chain
@@ -41,10 +45,14 @@ class Bulk:
             size = 1 << (len(part) - 1).bit_length()
             statement = self._statements.get(size)
             if statement is None:
-                row = f"({', '.join('?' * self._columns)})"
-                table = f"(VALUES {', '.join([row] * size)}) AS given"
-                statement = self._statements[size] = f"{self._before} {table} {self._after}"
+                statement = self._statements[size] = self._statement(size)
             values = list(chain.from_iterable(part))
             values += [0] * ((size - len(part)) * self._columns)
             changed += connection.execute(statement, values).rowcount
         return changed
+
+    def _statement(self, rows: int) -> str:
+        if rows == 1 and self._before.startswith("UPDATE "):
+            return re.sub(r"\bcolumn(\d+)", r"?\1", f"{self._before.removesuffix('FROM')} {self._after}")
+        row = f"({', '.join('?' * self._columns)})"
+        return f"{self._before} (VALUES {', '.join([row] * rows)}) AS given {self._after}"

@@ -23,6 +23,10 @@ from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
 # The least time between two checkpoints, in seconds. What is written in that time bounds the work of a
 # checkpoint, and so how long a commit waits for the same disk.
 INTERVAL = 0.1
+# If fewer pages than this (4 MiB) are written in an interval, the next checkpoint waits for up to so many
+# intervals, until there may be as many: a page that each commit changes is then folded less often.
+FOLD_PAGES = 1000
+MOST_INTERVALS = 3
 # How often, and for how many seconds each time, emptying the log waits for reads.
 EMPTY_TRIES = 50
 EMPTY_TIMEOUT = 0.05
@@ -69,17 +73,23 @@ class Checkpoints:
         return False
 
     async def run(self) -> None:
-        """Fold the log, at most once in :data:`INTERVAL`, until cancelled.
+        """Fold the log, at most once in :data:`INTERVAL` and at least once in :data:`MOST_INTERVALS` of them
+        while there are commits, until cancelled.
 
         If the disk refuses, the log stays as it is, and a later commit starts the next attempt.
         """
+        intervals, former = 1.0, 0
         while True:
             await self._written.wait()
             self._written = trio.Event()
             pages = await self._threads.run(partial(self._fold, self._connection), limiter=self._thread)
             if pages >= WAL_PAGES:
                 await self._threads.run(self._fold_rest, limiter=self._writing)
-            await trio.sleep(INTERVAL)
+            # The log may have started over.
+            new = pages - former if pages > former else pages
+            former = pages
+            intervals = min(max(intervals * FOLD_PAGES / max(new, 1), 1.0), MOST_INTERVALS)
+            await trio.sleep(INTERVAL * intervals)
 
     def _truncate(self) -> bool:
         with self._in_use:

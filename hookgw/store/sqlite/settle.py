@@ -152,20 +152,11 @@ def settle(
     _STORE_BODIES.run(connection, list(bodies.items()))
     if keep_history:
         numbered = _numbered_urls(names, applied)
-        _ADD_ATTEMPTS.run(
-            connection,
-            [
-                (
-                    s.seq,
-                    s.attempt.number,
-                    *attempt_row(s.attempt, storable),
-                    numbered.get(s.attempt.url),
-                    heads_of(s.attempt, storable),
-                )
-                for s in others
-                if s.attempt
-            ],
-        )
+        attempts = [
+            (seq, one.number, *attempt_row(one, storable), numbered.get(one.url), heads_of(one, storable))
+            for seq, one in [(s.seq, s.attempt) for s in others if s.attempt]
+        ]
+        _ADD_ATTEMPTS.run(connection, attempts)
         _add_delivering(connection, at_once, numbered)
     return gone
 
@@ -204,21 +195,11 @@ def _numbered_urls(names: NameIds, settlements: Sequence[Settlement]) -> Mapping
 def _add_delivering(
     connection: sqlite3.Connection, at_once: Sequence[Settlement], urls: Mapping[str | None, int]
 ) -> None:
-    _ADD_DELIVERING.run(
-        connection,
-        [
-            (
-                s.seq,
-                micros(s.attempt.at),
-                micros(s.attempt.duration),
-                s.attempt.status,
-                storable(s.attempt.answer),
-                urls.get(s.attempt.url),
-            )
-            for s in at_once
-            if s.attempt
-        ],
-    )
+    rows = [
+        (seq, micros(one.at), micros(one.duration), one.status, storable(one.answer), urls.get(one.url))
+        for seq, one in [(s.seq, s.attempt) for s in at_once if s.attempt]
+    ]
+    _ADD_DELIVERING.run(connection, rows)
 
 
 def _named(names: NameIds, counts: Mapping[tuple[int, int], tuple[int, int]]) -> PendingChange:

@@ -151,12 +151,6 @@ class Writer:
             job.added = added
             if job.also is not None:
                 job.also(transaction)
-        deliveries = unwanted = 0
-        for new in news:
-            if new.seq in added:
-                deliveries += len(new.deliveries)
-                unwanted += 0 if new.deliveries else len(new.event.data_json)
-        transaction.count_appended(len(added), deliveries, unwanted if self._keep_unwanted else 0)
 
     def _append_one_by_one(
         self, transaction: Transaction, jobs: Sequence[AppendRequest[Transaction]]

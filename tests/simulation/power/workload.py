@@ -250,7 +250,7 @@ class Workload:
 
     async def _pause(self, store: Store) -> None:
         """Let a checkpoint happen."""
-        await trio.sleep(1.5 * checkpoints.INTERVAL)
+        await trio.sleep(1.5 * checkpoints.INTERVAL * checkpoints.MOST_INTERVALS)
 
     async def _back_up(self, store: Store) -> None:
         file = self._folder / f"backup-{self._asked}.db"

@@ -10,7 +10,16 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.store.sqlite import INTERVAL, WAL_PAGES, Checkpoints, DatabaseConnections, fold, open_database
+from hookgw.store.sqlite import (
+    FOLD_PAGES,
+    INTERVAL,
+    MOST_INTERVALS,
+    WAL_PAGES,
+    Checkpoints,
+    DatabaseConnections,
+    fold,
+    open_database,
+)
 from hookgw.store.sqlite import checkpoints as checkpoints_module
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import ids_of, to
@@ -50,7 +59,7 @@ async def test_no_commit_folds_the_log(connections: DatabaseConnections) -> None
 async def test_commits_of_one_interval_share_a_checkpoint(
     connections: DatabaseConnections, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
 ) -> None:
-    folds = Folds(monkeypatch)
+    folds = Folds(monkeypatch, FOLD_PAGES, 2 * FOLD_PAGES)
     checkpoints = Checkpoints(connections, trio.CapacityLimiter(1), threading.Lock())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(checkpoints.run)
@@ -69,6 +78,28 @@ async def test_commits_of_one_interval_share_a_checkpoint(
         mock_clock.jump(10 * INTERVAL)
         await settled()
         assert len(folds.by) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_checkpoints_are_rarer_while_little_is_written(
+    connections: DatabaseConnections, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+) -> None:
+    # After the second checkpoint the log starts over.
+    folds = Folds(monkeypatch, 1, 1 + FOLD_PAGES * MOST_INTERVALS, FOLD_PAGES, 0)
+    checkpoints = Checkpoints(connections, trio.CapacityLimiter(1), threading.Lock())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(checkpoints.run)
+        for intervals in (MOST_INTERVALS, 1, 1):
+            checkpoints.committed()
+            await settled()
+            before = len(folds.by)
+            checkpoints.committed()
+            mock_clock.jump((intervals - 0.1) * INTERVAL)
+            await settled()
+            assert len(folds.by) == before
+            mock_clock.jump(0.2 * INTERVAL)
+            await settled()
+            assert len(folds.by) == before + 1
         nursery.cancel_scope.cancel()
 
 
