@@ -289,9 +289,7 @@ class PulledLane:
             taken: list[Leased] = []
             try:
                 await self._services.outbox.wait_settle_capacity()
-                if self._must_flush:
-                    self._must_flush = False
-                    await self._services.outbox.flush()
+                await self._flush()
                 while len(taken) < most and size > 0:
                     found = await self._next(most - len(taken), is_first=not taken, after=after)
                     if found is None:
@@ -318,6 +316,16 @@ class PulledLane:
 
     def _may_give(self) -> bool:
         return not (self._must_refresh or self._must_stop or self._is_paused)
+
+    async def _flush(self) -> None:
+        """Wait until what is on disk is as this lane has settled it, before that is read again."""
+        if self._must_flush:
+            self._must_flush = False
+            try:
+                await self._services.outbox.flush()
+            except BaseException:
+                self._must_flush = True  # a caller may be cancelled here
+                raise
 
     async def _next(  # noqa: C901 -- one check after the other
         self, most: int, *, is_first: bool, after: Position | None
@@ -749,9 +757,7 @@ class PulledLane:
             if self._reports:  # of a call that had the lock: first give back their memory
                 return
             try:
-                if self._must_flush:
-                    self._must_flush = False
-                    await self._services.outbox.flush()
+                await self._flush()
                 found = await self._take_from_queue(1)
                 if found is not None:
                     self._correct_times(found, registration, self._services.clock.steady())
@@ -778,9 +784,7 @@ class PulledLane:
         finished, held_until = 0, 0.0
         async with self.lock:
             try:
-                if self._must_flush:
-                    self._must_flush = False
-                    await self._services.outbox.flush()
+                await self._flush()
                 while self._lease is None and self._may_give() and self._registration() is registration:
                     await self._services.outbox.wait_settle_capacity()
                     delivery = await self._take_from_queue(PAGE, may_wait=not self._reports)

@@ -372,6 +372,27 @@ async def test_a_caller_that_is_cancelled_leaves_nothing_behind(autojump_clock: 
         assert events(await take(dispatcher)) == ["e1"]
 
 
+async def test_a_caller_that_is_cancelled_before_the_disk_has_a_failure(autojump_clock: MockClock) -> None:
+    world = pulled(retry=RetryOptions(schedule=(5.0,)))
+    world.outbox.add(1)
+    async with running(world, 1) as dispatcher:
+        lease = await take(dispatcher)
+        assert lease is not None
+        await trio.sleep(1)
+        world.outbox.writes_late = True
+        the_lane(dispatcher).fail(lease.leased[0], "no")
+        await trio.sleep(10)
+        world.outbox.may_flush = trio.Event()
+        with trio.move_on_after(1) as scope:
+            await take(dispatcher)
+        assert scope.cancelled_caught
+        world.outbox.may_flush.set()
+        lease = await take(dispatcher)
+        assert lease is not None
+        assert [one.delivery.attempts for one in lease.leased] == [1]
+
+
+
 async def test_what_is_behind_a_barrier_waits_for_the_backfill(autojump_clock: MockClock) -> None:
     world = pulled()
     world.outbox.add(2)
