@@ -115,6 +115,7 @@ class PulledLane:
         self._must_stop = self._must_flush = False
         self._must_refresh = True
         self._due: int | None = None  # the delivery whose wait was ended by :meth:`resume`
+        self._has_ended = False
         self._settling = 0
         self._reports: deque[Report] = deque()
         self._reported_waiting = False
@@ -315,7 +316,8 @@ class PulledLane:
                     self._put_back(taken)
 
     def _may_give(self) -> bool:
-        return not (self._must_refresh or self._must_stop or self._is_paused)
+        # A caller may have come to the lane before its task ended: nobody would end the lease.
+        return not (self._must_refresh or self._must_stop or self._is_paused or self._has_ended)
 
     async def _flush(self) -> None:
         """Wait until what is on disk is as this lane has settled it, before that is read again."""
@@ -600,6 +602,7 @@ class PulledLane:
         Returns:
             As :meth:`hookgw.lanes.lane.Lane.run`.
         """
+        self._has_ended = False
         try:
             while True:
                 # First: whatever happens from here on ends a rest.
@@ -618,7 +621,7 @@ class PulledLane:
                 elif self._is_paused:
                     await self._rest(math.inf)
                 elif not self._backlog:
-                    if self._is_retired:
+                    if self._is_retired and not self.lock.locked():  # a caller may be about to find something
                         return self._memory
                     self._head, self._is_drained = None, True
                     if self._order is not None:
@@ -647,6 +650,7 @@ class PulledLane:
                     else:
                         await self._rest(expires_at)
         finally:
+            self._has_ended = True
             self._queue.discard()
             for report in self._reports:
                 self._queue.release(report.delivery)

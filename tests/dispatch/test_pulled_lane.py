@@ -223,6 +223,51 @@ async def test_an_idle_lane_is_retired_and_starts_again(autojump_clock: MockCloc
         assert events(await take(dispatcher)) == ["e2"]
 
 
+async def test_a_lane_is_not_retired_while_a_caller_looks(autojump_clock: MockClock) -> None:
+    world = pulled()
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        lane, lease = the_lane(dispatcher), await take(dispatcher)
+        assert lease is not None
+        lane.settle(list(lease.leased))
+        await trio.sleep(1)
+        world.outbox.may_read = trio.Event()
+        found: list[Lease | None] = []
+
+        async def look() -> None:
+            found.append(await take(dispatcher))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look)
+            await trio.sleep(3 * RETIRE_AFTER)
+            assert the_lane(dispatcher) is lane
+            dispatcher.dispatch(world.outbox.add(1))
+            world.outbox.may_read.set()
+        assert the_lane(dispatcher) is lane
+        assert events(await take(dispatcher)) == ["e2"]
+
+
+
+async def test_a_lane_that_has_ended_gives_nothing_away(autojump_clock: MockClock) -> None:
+    world = pulled()
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        lane, lease = the_lane(dispatcher), await take(dispatcher)
+        assert lease is not None
+        lane.settle(list(lease.leased))
+        await trio.sleep(2 * RETIRE_AFTER)
+        assert dispatcher.pulled("reg_1") == []
+        dispatcher.dispatch(world.outbox.add(1))
+        # A caller who has looked at several lanes may come to one that is not the lane any more.
+        assert await lane.take("a", 1, 10**6, 60.0) is None
+        assert world.memory.used == 0
+        await trio.sleep(1)
+        assert events(await take(dispatcher, "b")) == ["e2"]
+
+
+
 async def test_a_bell_rings_for_whoever_waits(autojump_clock: MockClock) -> None:
     world = pulled(retry=RetryOptions(schedule=(7.0,)))
     async with running(world) as dispatcher:
