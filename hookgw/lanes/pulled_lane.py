@@ -280,7 +280,7 @@ class PulledLane:
         """
         async with self.lock:
             self.available_at = math.inf
-            if self._must_refresh and not (self._is_paused or self._must_stop):
+            if self._must_refresh and not self._must_stop:
                 await self._read_again()
             if self._lease is not None and self._lease.consumer == consumer and after is not None:
                 self.settle([one for one in self._lease.leased if one.delivery.position <= after])
@@ -467,6 +467,12 @@ class PulledLane:
             headers=one.headers,
         )
 
+    async def catch_up(self) -> None:
+        """Read again what is pending, if that may have changed: the lease may have less now."""
+        async with self.lock:
+            while self._must_refresh and not self._must_stop:  # it may change once more meanwhile
+                await self._read_again()
+
     def settle(self, leased: Sequence[Leased]) -> int:
         """Settle deliveries of the lease as delivered. No checkpoint.
 
@@ -612,7 +618,7 @@ class PulledLane:
                 if self._must_stop or (registration is not None and not registration.is_pulled):
                     return None
                 if self._must_refresh:
-                    await self._start_over()
+                    await self.catch_up()
                 elif self._lease is not None:
                     if self._lease.ends_at <= now:
                         await self._end_lease(self._lease)
@@ -698,11 +704,6 @@ class PulledLane:
             self._reported_waiting = waits
             await monitor.lane_changed(self.key, LaneState.WAITING if waits else LaneState.DELIVERING)
 
-    async def _start_over(self) -> None:
-        async with self.lock:
-            if self._must_refresh:
-                await self._read_again()
-
     async def _read_again(self) -> None:
         """Count what is pending, and find what is left of the lease. Hold the lock."""
         # Cleared before the reads: a call that comes during them starts this over once more.
@@ -713,7 +714,7 @@ class PulledLane:
             lease = self._lease
             if lease is None:
                 self._memory.last = FIRST
-            elif not self._is_paused and not self._must_refresh:
+            elif not self._must_refresh:
                 # What was cancelled, moved or erased meanwhile is not the consumer's any more.
                 pending, after = set(), lease.leased[0].delivery.position - 1
                 last = lease.leased[-1].delivery.position
