@@ -114,7 +114,8 @@ class PulledLane:
         self._is_paused = self._is_retired = False
         self._must_stop = self._must_flush = False
         self._must_refresh = True
-        self._due: int | None = None  # the delivery whose wait was ended by :meth:`resume`
+        # The head as it was found first: with its times as corrected then, or as :meth:`resume` made them.
+        self._known: Head | None = None
         self._has_ended = False
         self._settling = 0
         self._reports: deque[Report] = deque()
@@ -167,8 +168,7 @@ class PulledLane:
         """Let the head be fetched now, if it waits for its next attempt."""
         if self._head is not None and self._head.next_at:
             self._memory.streak = 0
-            self._due = self._head.seq
-            self._head = self._head._replace(next_at=0.0)
+            self._head = self._known = self._head._replace(next_at=0.0)
             self._changed()
 
     def rate_changed(self) -> None:
@@ -307,7 +307,7 @@ class PulledLane:
                 clock = self._services.clock
                 now = clock.steady()
                 lease = Lease(next(lease_numbers), consumer, length, now + length, clock.wall(), now, taken)
-                self._lease, self._head, self._due, taken = lease, None, None, []
+                self._lease, self._head, taken = lease, None, []
                 self._wake.set()
                 return lease
             finally:
@@ -358,7 +358,7 @@ class PulledLane:
                 await self._services.outbox.wait_settle_capacity()
                 continue
             if is_first:
-                self._head = head_of(delivery)
+                self._head = self._known = head_of(delivery)
             if self._plan is None or self._plan.registration is not registration:
                 self._plan = plan_for(registration, self._services)
             plan = self._plan
@@ -438,11 +438,14 @@ class PulledLane:
         return delivery
 
     def _correct_times(self, delivery: Delivery, registration: Registration, now: float) -> None:
-        # As in the lanes that post: the machine's clock may have been set back while hookgw was down.
+        # As in the lanes that post: the machine's clock may have been set back while hookgw was down. Each
+        # fetch reads the head again, and must not put its times off once more.
         delivery.queued_at = min(delivery.queued_at, now)
-        if delivery.seq == self._due:
-            delivery.next_at = 0.0
-        elif delivery.next_at > now:
+        known = self._known
+        if known is not None and (known.seq, known.position) == (delivery.seq, delivery.position):
+            delivery.queued_at = min(delivery.queued_at, known.queued_at)
+            delivery.next_at = min(delivery.next_at, known.next_at)
+        if delivery.next_at > now:
             longest = longest_wait(policy_of(registration, self._services.settings))
             delivery.next_at = min(delivery.next_at, now + longest)
 
@@ -559,11 +562,10 @@ class PulledLane:
         self._request(attempt, delivery, plan.registration, settlement)
         if is_pending:
             self._must_flush = True
-            self._due = None
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body
             if self._lease is None:
-                self._head = head_of(delivery)
+                self._head = self._known = head_of(delivery)
                 found = self.statistics()
                 if self._memory.stuck != delivery.seq and is_stuck(found, now):
                     self._memory.stuck = delivery.seq
@@ -589,6 +591,8 @@ class PulledLane:
         self._settling = self._services.outbox.settle_nowait(settlement)
         if settlement.state is not DeliveryState.PENDING:
             self._backlog = max(0, self._backlog - 1)
+            if self._known is not None and self._known.seq == delivery.seq:
+                self._known = None
         # Its memory is given back once the monitor has seen it.
         self._reports.append(Report(attempt, delivery, registration, settlement))
         self._wake.set()
@@ -766,7 +770,7 @@ class PulledLane:
                 found = await self._take_from_queue(1)
                 if found is not None:
                     self._correct_times(found, registration, self._services.clock.steady())
-                    self._head = head_of(found)
+                    self._head = self._known = head_of(found)
                     self._put_delivery_back(found)
                     if self._order is not None:
                         self._order.advanced()
@@ -805,6 +809,8 @@ class PulledLane:
                         # the memory: the next round reports them, and goes on.
                         self._must_refresh = bool(self._backlog)
                         break
+                    if registration is not None:
+                        self._correct_times(delivery, registration, self._services.clock.steady())
                     if delivery.queued_at > before or not self._may_give():
                         self._put_delivery_back(delivery)
                         break

@@ -248,7 +248,6 @@ async def test_a_lane_is_not_retired_while_a_caller_looks(autojump_clock: MockCl
         assert events(await take(dispatcher)) == ["e2"]
 
 
-
 async def test_a_lane_that_has_ended_gives_nothing_away(autojump_clock: MockClock) -> None:
     world = pulled()
     async with running(world) as dispatcher:
@@ -265,7 +264,6 @@ async def test_a_lane_that_has_ended_gives_nothing_away(autojump_clock: MockCloc
         assert world.memory.used == 0
         await trio.sleep(1)
         assert events(await take(dispatcher, "b")) == ["e2"]
-
 
 
 async def test_a_bell_rings_for_whoever_waits(autojump_clock: MockClock) -> None:
@@ -436,6 +434,28 @@ async def test_a_caller_that_is_cancelled_before_the_disk_has_a_failure(autojump
         assert lease is not None
         assert [one.delivery.attempts for one in lease.leased] == [1]
 
+
+async def test_the_clock_was_set_back_while_hookgw_was_down(autojump_clock: MockClock) -> None:
+    again = RetryOptions(schedule=(50.0,), max_age=3600.0)
+    most = {"retry_after_max": 60.0, "unreachable_max_wait": 60.0}
+    world = World(registration(url=PULL_URL, retry=again), **most)
+    for made in world.outbox.add(2):
+        on_disk = world.outbox.pending[made.seq]
+        on_disk.queued_at += 90_000
+        on_disk.next_at = on_disk.queued_at + 50 if made.seq == 1 else 0.0
+    async with running(world, 2) as dispatcher:
+        for _ in range(4):
+            # Whoever asks again and again does not put the wait off each time.
+            assert await take(dispatcher) is None
+            the_lane(dispatcher).refresh()
+            await trio.sleep(14)
+        await trio.sleep(5)
+        assert events(await take(dispatcher)) == ["e1", "e2"]
+        the_lane(dispatcher).release()
+        await trio.sleep(3600)
+        assert world.settled == [(1, DeliveryState.DEAD)]
+        await trio.sleep(3600)
+        assert world.settled == [(1, DeliveryState.DEAD), (2, DeliveryState.DEAD)]
 
 
 async def test_what_is_behind_a_barrier_waits_for_the_backfill(autojump_clock: MockClock) -> None:
