@@ -216,11 +216,11 @@ class Pulls:
         ids = {_seq_of(name) for name in asked.ids}
         failed = {_seq_of(one.id): one.reason for one in asked.failed}
         position = None if asked.cursor is None else parse_cursor(asked.cursor).position
-        lanes = [
-            (lane, lane.lease)
-            for lane in self._dispatcher.pulled(registration.id)
-            if lane.lease is not None and lane.lease.consumer == asked.consumer
-        ]
+        await self._store.wait_settle_capacity()
+        for lane, _ in self._leases(registration, asked.consumer):
+            await lane.catch_up()  # what was cancelled a moment ago cannot be acknowledged
+        # From here on without a checkpoint, until all is settled: a lease may end at any.
+        lanes = self._leases(registration, asked.consumer)
         leased = {one.delivery.seq for _, lease in lanes for one in lease.leased}
         if not lanes or (missing := (ids | failed.keys()) - leased):
             what = "no lease here" if not lanes else f"no lease of dlv_{min(missing)}"
@@ -231,7 +231,6 @@ class Pulls:
                 lease=what,
             )
         self._issued.pop(registration.id, None)  # a place may lie before what this acknowledges
-        await self._store.wait_settle_capacity()
         taken: list[tuple[PulledLane, list[Leased], list[Leased]]] = []
         for lane, lease in lanes:
             done = [
@@ -261,6 +260,12 @@ class Pulls:
         self._fetches.note(registration.id, asked.consumer, self._clock.wall())
         await self._store.wait_settled(settling)
         return Acknowledged(acknowledged, refused)
+
+    def _leases(self, registration: Registration, consumer: str) -> list[tuple[PulledLane, Lease]]:
+        """Return what a consumer has, with its lanes."""
+        lanes = self._dispatcher.pulled(registration.id)
+        found = ((lane, lane.lease) for lane in lanes)
+        return [(lane, lease) for lane, lease in found if lease is not None and lease.consumer == consumer]
 
     async def _pull(  # noqa: C901 -- reads once from top to bottom
         self, instance: str, label: str, asked: Pull, sent: set[tuple[int, str]] | frozenset[tuple[int, str]]

@@ -121,7 +121,9 @@ class PulledLane:
         self._is_paused = self._is_retired = False
         self._must_stop = self._must_flush = False
         self._must_refresh = True
-        self._due: int | None = None  # the delivery whose wait was ended by :meth:`resume`
+        # The head as it was found first: with its times as corrected then, or as :meth:`resume` made them.
+        self._known: Head | None = None
+        self._has_ended = False
         self._settling = 0
         self._reports: deque[Report] = deque()
         self._reported_waiting = False
@@ -173,8 +175,7 @@ class PulledLane:
         """Let the head be fetched now, if it waits for its next attempt."""
         if self._head is not None and self._head.next_at:
             self._memory.streak = 0
-            self._due = self._head.seq
-            self._head = self._head._replace(next_at=0.0)
+            self._head = self._known = self._head._replace(next_at=0.0)
             self._changed()
 
     def rate_changed(self) -> None:
@@ -286,7 +287,7 @@ class PulledLane:
         """
         async with self.lock:
             self.available_at = math.inf
-            if self._must_refresh and not (self._is_paused or self._must_stop):
+            if self._must_refresh and not self._must_stop:
                 await self._read_again()
             if self._lease is not None and self._lease.consumer == consumer and after is not None:
                 self.settle([one for one in self._lease.leased if one.delivery.position <= after])
@@ -296,9 +297,7 @@ class PulledLane:
             taken: list[Leased] = []
             try:
                 await self._services.outbox.wait_settle_capacity()
-                if self._must_flush:
-                    self._must_flush = False
-                    await self._services.outbox.flush()
+                await self._flush()
                 while len(taken) < most and size > 0:
                     found = await self._next(most - len(taken), is_first=not taken, after=after)
                     if found is None:
@@ -315,7 +314,7 @@ class PulledLane:
                 clock = self._services.clock
                 now = clock.steady()
                 lease = Lease(next(lease_numbers), consumer, length, now + length, clock.wall(), now, taken)
-                self._lease, self._head, self._due, taken = lease, None, None, []
+                self._lease, self._head, taken = lease, None, []
                 self._wake.set()
                 return lease
             finally:
@@ -324,7 +323,18 @@ class PulledLane:
                     self._put_back(taken)
 
     def _may_give(self) -> bool:
-        return not (self._must_refresh or self._must_stop or self._is_paused)
+        # A caller may have come to the lane before its task ended: nobody would end the lease.
+        return not (self._must_refresh or self._must_stop or self._is_paused or self._has_ended)
+
+    async def _flush(self) -> None:
+        """Wait until what is on disk is as this lane has settled it, before that is read again."""
+        if self._must_flush:
+            self._must_flush = False
+            try:
+                await self._services.outbox.flush()
+            except BaseException:
+                self._must_flush = True  # a caller may be cancelled here
+                raise
 
     async def _next(  # noqa: C901 -- one check after the other
         self, most: int, *, is_first: bool, after: Position | None
@@ -355,7 +365,7 @@ class PulledLane:
                 await self._services.outbox.wait_settle_capacity()
                 continue
             if is_first:
-                self._head = head_of(delivery)
+                self._head = self._known = head_of(delivery)
             if self._plan is None or self._plan.registration is not registration:
                 self._plan = plan_for(registration, self._services)
             plan = self._plan
@@ -435,10 +445,13 @@ class PulledLane:
         return delivery
 
     def _correct_times(self, delivery: Delivery, registration: Registration, now: float) -> None:
-        # As in the lanes that post: the machine's clock may have been set back while hookgw was down.
-        if delivery.seq == self._due:
-            delivery.next_at = 0.0
-        elif delivery.next_at > now:
+        # As in the lanes that post: the machine's clock may have been set back while hookgw was down. Each
+        # fetch reads the head again, and must not put its times off once more.
+        known = self._known
+        if known is not None and (known.seq, known.position) == (delivery.seq, delivery.position):
+            delivery.queued_at = min(delivery.queued_at, known.queued_at)
+            delivery.next_at = min(delivery.next_at, known.next_at)
+        if delivery.next_at > now:
             longest = longest_wait(policy_of(registration, self._services.settings))
             delivery.next_at = min(delivery.next_at, now + longest)
 
@@ -462,6 +475,12 @@ class PulledLane:
             number=one.delivery.attempts + 1,
             headers=one.headers,
         )
+
+    async def catch_up(self) -> None:
+        """Read again what is pending, if that may have changed: the lease may have less now."""
+        async with self.lock:
+            while self._must_refresh and not self._must_stop:  # it may change once more meanwhile
+                await self._read_again()
 
     def settle(self, leased: Sequence[Leased]) -> int:
         """Settle deliveries of the lease as delivered. No checkpoint.
@@ -548,11 +567,10 @@ class PulledLane:
         self._request(attempt, delivery, plan.registration, settlement)
         if is_pending:
             self._must_flush = True
-            self._due = None
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body
             if self._lease is None:
-                self._head = head_of(delivery)
+                self._head = self._known = head_of(delivery)
                 found = self.statistics()
                 if self._memory.stuck != delivery.seq and is_stuck(found, now):
                     self._memory.stuck = delivery.seq
@@ -578,6 +596,8 @@ class PulledLane:
         self._settling = self._services.outbox.settle_nowait(settlement)
         if settlement.state is not DeliveryState.PENDING:
             self._backlog = max(0, self._backlog - 1)
+            if self._known is not None and self._known.seq == delivery.seq:
+                self._known = None
         # Its memory is given back once the monitor has seen it.
         self._reports.append(Report(attempt, delivery, registration, settlement))
         self._wake.set()
@@ -597,6 +617,7 @@ class PulledLane:
         Returns:
             As :meth:`hookgw.lanes.lane.Lane.run`.
         """
+        self._has_ended = False
         try:
             while True:
                 # First: whatever happens from here on ends a rest.
@@ -606,7 +627,7 @@ class PulledLane:
                 if self._must_stop or (registration is not None and not registration.is_pulled):
                     return None
                 if self._must_refresh:
-                    await self._start_over()
+                    await self.catch_up()
                 elif self._lease is not None:
                     if self._lease.ends_at <= now:
                         await self._end_lease(self._lease)
@@ -615,7 +636,7 @@ class PulledLane:
                 elif self._is_paused:
                     await self._rest(math.inf)
                 elif not self._backlog:
-                    if self._is_retired:
+                    if self._is_retired and not self.lock.locked():  # a caller may be about to find something
                         return self._memory
                     self._head, self._is_drained = None, True
                     if self._order is not None:
@@ -644,6 +665,7 @@ class PulledLane:
                     else:
                         await self._rest(expires_at)
         finally:
+            self._has_ended = True
             self._queue.discard()
             for report in self._reports:
                 self._queue.release(report.delivery)
@@ -691,11 +713,6 @@ class PulledLane:
             self._reported_waiting = waits
             await monitor.lane_changed(self.key, LaneState.WAITING if waits else LaneState.DELIVERING)
 
-    async def _start_over(self) -> None:
-        async with self.lock:
-            if self._must_refresh:
-                await self._read_again()
-
     async def _read_again(self) -> None:
         """Count what is pending, and find what is left of the lease. Hold the lock."""
         # Cleared before the reads: a call that comes during them starts this over once more.
@@ -706,7 +723,7 @@ class PulledLane:
             lease = self._lease
             if lease is None:
                 self._memory.last = FIRST
-            elif not self._is_paused and not self._must_refresh:
+            elif not self._must_refresh:
                 # What was cancelled, moved or erased meanwhile is not the consumer's any more.
                 pending, after = set(), lease.leased[0].delivery.position - 1
                 last = lease.leased[-1].delivery.position
@@ -754,13 +771,11 @@ class PulledLane:
             if self._reports:  # of a call that had the lock: first give back their memory
                 return
             try:
-                if self._must_flush:
-                    self._must_flush = False
-                    await self._services.outbox.flush()
+                await self._flush()
                 found = await self._take_from_queue(1)
                 if found is not None:
                     self._correct_times(found, registration, self._services.clock.steady())
-                    self._head = head_of(found)
+                    self._head = self._known = head_of(found)
                     self._put_delivery_back(found)
                     if self._order is not None:
                         self._order.advanced()
@@ -783,9 +798,7 @@ class PulledLane:
         finished, held_until = 0, 0.0
         async with self.lock:
             try:
-                if self._must_flush:
-                    self._must_flush = False
-                    await self._services.outbox.flush()
+                await self._flush()
                 while self._lease is None and self._may_give() and self._registration() is registration:
                     await self._services.outbox.wait_settle_capacity()
                     delivery = await self._take_from_queue(PAGE, may_wait=not self._reports)
@@ -801,6 +814,8 @@ class PulledLane:
                         # the memory: the next round reports them, and goes on.
                         self._must_refresh = bool(self._backlog)
                         break
+                    if registration is not None:
+                        self._correct_times(delivery, registration, self._services.clock.steady())
                     if delivery.queued_at > before or not self._may_give():
                         self._put_delivery_back(delivery)
                         break

@@ -56,7 +56,7 @@ class FakeOutbox:
         refuses_last_attempts: reads of these fail.
         reads: the arguments of each page that was read: lane and position.
         page_limit: the most deliveries in a page.
-        may_read, may_settle: reads, and attempts, wait until these are set.
+        may_read, may_flush, may_settle: reads, flushes and attempts wait until these are set.
         refusals: so many of the next reads fail.
         writes_late: settlements are written by the next other write, or by :meth:`flush`.
     """
@@ -67,8 +67,9 @@ class FakeOutbox:
         self.held_back = Held()
         self.reads: list[tuple[str, Position]] = []
         self.page_limit = 1_000_000
-        self.may_read, self.may_settle = trio.Event(), trio.Event()
+        self.may_read, self.may_flush, self.may_settle = trio.Event(), trio.Event(), trio.Event()
         self.may_read.set()
+        self.may_flush.set()
         self.may_settle.set()
         self.refusals = 0
         self.writes_late = False
@@ -216,6 +217,7 @@ class FakeOutbox:
 
     async def flush(self) -> None:
         await trio.lowlevel.checkpoint()
+        await self.may_flush.wait()
         self._write()
 
     async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:

@@ -223,6 +223,49 @@ async def test_an_idle_lane_is_retired_and_starts_again(autojump_clock: MockCloc
         assert events(await take(dispatcher)) == ["e2"]
 
 
+async def test_a_lane_is_not_retired_while_a_caller_looks(autojump_clock: MockClock) -> None:
+    world = pulled()
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        lane, lease = the_lane(dispatcher), await take(dispatcher)
+        assert lease is not None
+        lane.settle(list(lease.leased))
+        await trio.sleep(1)
+        world.outbox.may_read = trio.Event()
+        found: list[Lease | None] = []
+
+        async def look() -> None:
+            found.append(await take(dispatcher))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look)
+            await trio.sleep(3 * RETIRE_AFTER)
+            assert the_lane(dispatcher) is lane
+            dispatcher.dispatch(world.outbox.add(1))
+            world.outbox.may_read.set()
+        assert the_lane(dispatcher) is lane
+        assert events(await take(dispatcher)) == ["e2"]
+
+
+async def test_a_lane_that_has_ended_gives_nothing_away(autojump_clock: MockClock) -> None:
+    world = pulled()
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        lane, lease = the_lane(dispatcher), await take(dispatcher)
+        assert lease is not None
+        lane.settle(list(lease.leased))
+        await trio.sleep(2 * RETIRE_AFTER)
+        assert dispatcher.pulled("reg_1") == []
+        dispatcher.dispatch(world.outbox.add(1))
+        # A caller who has looked at several lanes may come to one that is not the lane any more.
+        assert await lane.take("a", 1, 10**6, 60.0) is None
+        assert world.memory.used == 0
+        await trio.sleep(1)
+        assert events(await take(dispatcher, "b")) == ["e2"]
+
+
 async def test_a_bell_rings_for_whoever_waits(autojump_clock: MockClock) -> None:
     world = pulled(retry=RetryOptions(schedule=(7.0,)))
     async with running(world) as dispatcher:
@@ -370,6 +413,49 @@ async def test_a_caller_that_is_cancelled_leaves_nothing_behind(autojump_clock: 
         world.outbox.may_read.set()
         assert world.memory.used == 0
         assert events(await take(dispatcher)) == ["e1"]
+
+
+async def test_a_caller_that_is_cancelled_before_the_disk_has_a_failure(autojump_clock: MockClock) -> None:
+    world = pulled(retry=RetryOptions(schedule=(5.0,)))
+    world.outbox.add(1)
+    async with running(world, 1) as dispatcher:
+        lease = await take(dispatcher)
+        assert lease is not None
+        await trio.sleep(1)
+        world.outbox.writes_late = True
+        the_lane(dispatcher).fail(lease.leased[0], "no")
+        await trio.sleep(10)
+        world.outbox.may_flush = trio.Event()
+        with trio.move_on_after(1) as scope:
+            await take(dispatcher)
+        assert scope.cancelled_caught
+        world.outbox.may_flush.set()
+        lease = await take(dispatcher)
+        assert lease is not None
+        assert [one.delivery.attempts for one in lease.leased] == [1]
+
+
+async def test_the_clock_was_set_back_while_hookgw_was_down(autojump_clock: MockClock) -> None:
+    again = RetryOptions(schedule=(50.0,), max_age=3600.0)
+    most = {"retry_after_max": 60.0, "unreachable_max_wait": 60.0}
+    world = World(registration(url=PULL_URL, retry=again), **most)
+    for made in world.outbox.add(2):
+        on_disk = world.outbox.pending[made.seq]
+        on_disk.queued_at += 90_000
+        on_disk.next_at = on_disk.queued_at + 50 if made.seq == 1 else 0.0
+    async with running(world, 2) as dispatcher:
+        for _ in range(4):
+            # Whoever asks again and again does not put the wait off each time.
+            assert await take(dispatcher) is None
+            the_lane(dispatcher).refresh()
+            await trio.sleep(14)
+        await trio.sleep(5)
+        assert events(await take(dispatcher)) == ["e1", "e2"]
+        the_lane(dispatcher).release()
+        await trio.sleep(3600)
+        assert world.settled == [(1, DeliveryState.DEAD)]
+        await trio.sleep(3600)
+        assert world.settled == [(1, DeliveryState.DEAD), (2, DeliveryState.DEAD)]
 
 
 async def test_what_is_behind_a_barrier_waits_for_the_backfill(autojump_clock: MockClock) -> None:

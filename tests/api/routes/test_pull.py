@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from typing import Any
 
 import httpx
@@ -231,6 +232,24 @@ async def test_a_cancelled_delivery_is_not_the_consumers_any_more(client: httpx.
     assert response.status_code == 200, response.text
     assert ids_of(await pull(client)) == ["e-1"]
     await ack(client, ids=[found[0]["id"]], status=409)
+    await ack(client, ids=[found[1]["id"]])
+    assert (await client.get("/delivery/find/loja1/e-0")).json()["state"] == "dead"
+
+
+async def test_what_was_cancelled_a_moment_ago_is_not_acknowledged(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await set_pulled(client)
+    await emit(client, "e-0", "e-1")
+    found = (await pull(client))["deliveries"]
+    [lane] = gateway.dispatcher.pulled(gateway.pulls.find("loja1", "default").id)
+    async with trio.open_nursery() as nursery:
+        await lane.lock.acquire()  # as if the lane still read what is left of the lease
+        response = await client.post(f"/delivery/cancel/loja1/{found[0]['id']}")
+        assert response.status_code == 200, response.text
+        nursery.start_soon(partial(ack, client, ids=[found[0]["id"]], status=409))
+        await trio.sleep(0.1)
+        lane.lock.release()
     await ack(client, ids=[found[1]["id"]])
     assert (await client.get("/delivery/find/loja1/e-0")).json()["state"] == "dead"
 
