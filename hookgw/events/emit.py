@@ -44,7 +44,6 @@ _NO_HEADERS: Mapping[str, str] = {}
 _encode = Encoder().encode
 TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 """The headers of the W3C's Trace Context and Baggage, which plugins may see."""
-_NO_HEADERS: Mapping[str, str] = {}
 _ASKED = "emit"
 """The note about a head that has its :class:`_Asked`."""
 _SHORT = 4096
