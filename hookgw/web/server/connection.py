@@ -131,9 +131,17 @@ class ClientConnection:
                     self._wait_in(self._timeouts.heads)
                 elif self._wait is None:
                     self._wait_in(self._timeouts.idles)
-                self._take(await self._stream.receive())
+                reader.feed(await self._stream.receive())
                 continue
-            self._begin_request(head)
+            if self._wait is None:  # it had arrived before the last response left
+                await let_others_go_on()  # a thousand pipelined requests must not delay other clients
+            self._head, self.notes = head, head.notes
+            self.announced = None if head.length == CHUNKED else head.length
+            self._has_all = self._is_started = self._is_finished = self._is_endless = False
+            self._must_continue = head.awaits_continue
+            self._closes = head.is_last
+            self._held = b""
+            self._wait_in(None if reader.came_whole else self._timeouts.bodies)
             try:
                 again: Again | None = head.notes.get(AGAIN)
                 response = None if again is None else again(self)
@@ -150,19 +158,7 @@ class ClientConnection:
             may_leave_task()
             if self._closes or not self._is_finished or self._timeouts.is_closing:
                 break
-            reader.next_request()
-            if reader.has_unread:
-                await let_others_go_on()  # a thousand pipelined requests must not delay other clients
         await self._linger()
-
-    def _begin_request(self, head: Head) -> None:
-        self._head, self.notes = head, head.notes
-        self.announced = None if head.length == CHUNKED else head.length
-        self._has_all = self._is_started = self._is_finished = self._is_endless = False
-        self._must_continue = head.awaits_continue
-        self._closes = head.is_last
-        self._held = b""
-        self._wait_in(None if self._reader.has_whole_body else self._timeouts.bodies)
 
     def _scope(self, fixed: Mapping[str, Any]) -> dict[str, Any]:
         head = self._head
@@ -255,16 +251,9 @@ class ClientConnection:
         finally:
             self._is_reading = False
             self._others.unpark_all()
-        self._take(data)
+        self._reader.feed(data)
         if not data and (self._is_endless or not self._stream.is_connected()):
             self._left.set()
-
-    def _take(self, data: bytes) -> None:
-        """Take what the client has sent; no bytes are its end."""
-        if data:
-            self._reader.feed(data)
-        else:
-            self._reader.end()
 
     async def _discard_body(self) -> None:
         """Read the rest of a short body, for a while."""
