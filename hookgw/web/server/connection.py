@@ -141,7 +141,9 @@ class ClientConnection:
             self._must_continue = head.awaits_continue
             self._closes = head.is_last
             self._held = b""
-            self._wait_in(None if reader.came_whole else self._timeouts.bodies)
+            self._wait = None
+            if not reader.came_whole:
+                self._wait_in(self._timeouts.bodies)
             try:
                 again: Again | None = head.notes.get(AGAIN)
                 response = None if again is None else again(self)
@@ -196,7 +198,7 @@ class ClientConnection:
                 break
             if reader.state is State.COMPLETE:
                 self._has_all = True
-                self._wait_in(None)
+                self._wait = None
                 return {"type": "http.request", "body": part, "more_body": False}
             if not reader.is_within_body:
                 break
@@ -264,7 +266,7 @@ class ClientConnection:
                 if not reader.part():
                     await self._read()
         if reader.state is State.COMPLETE:
-            self._wait_in(None)
+            self._wait = None
 
     # Writing
 
@@ -303,7 +305,7 @@ class ClientConnection:
                 await self._discard_body()
             if self._reader.state is not State.COMPLETE:
                 self._closes = True
-                self._wait_in(None)  # the rest may take as long as it likes: it is discarded
+                self._wait = None  # the rest may take as long as it likes: it is discarded
         self._begin(status, headers)
         if self._unsent is None:  # a stream, whose first part may take long
             self._is_endless = any(value.startswith(_EVENTS) for _, value in headers)
@@ -404,13 +406,13 @@ class ClientConnection:
 
     # Deadlines
 
-    def _wait_in(self, wait: Wait | None) -> None:
+    def _wait_in(self, wait: Wait) -> None:
         if self._wait is not wait:
-            if self._wait is not None:
-                self._wait.end(self)
             self._wait = wait
-            if wait is not None:
-                wait.begin(self)
+            wait.begin(self)
+
+    def waits_in(self, wait: Wait) -> bool:
+        return wait is self._wait or wait is self._timeouts.writes
 
     def eviction_rank(self) -> tuple[int, float] | None:
         for wait in (self._wait, self._timeouts.writes):
@@ -430,8 +432,9 @@ class ClientConnection:
 
     def leave(self) -> None:
         """Stop all timeouts of the connection, because it ended."""
-        self._wait_in(None)
-        self._timeouts.writes.end(self)
+        self._wait = None
+        for wait in self._timeouts.all:
+            wait.end(self)
 
     def abort(self) -> None:
         """Close at once, even during a request. It is no longer a candidate for making room."""
