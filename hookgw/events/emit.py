@@ -8,6 +8,7 @@ by :meth:`EmitEndpoint.respond`. If plugins add request hooks, which are Quart's
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -42,6 +43,7 @@ EMIT_STATUS = 202
 
 _NO_HEADERS: Mapping[str, str] = {}
 _encode = Encoder().encode
+_id_of = attrgetter("event.id")
 TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 """The headers of the W3C's Trace Context and Baggage, which plugins may see."""
 _ASKED = "emit"
@@ -131,7 +133,7 @@ class EmitEndpoint:
         gateway, notes = self._gateway, exchange.notes
         if exchange.holder is None:  # Quart checks the key before plugins' hooks see the request
             await authorize(gateway, exchange, EMIT_NEED, {"instance": instance})
-        if gateway.instances.find(instance) is None:
+        if gateway.registry.find_instance(instance) is None:
             await gateway.refresh.catch_up()  # another node may have made it a moment ago
             check_key_again(exchange)
             gateway.instances.get(instance)  # 404 comes before any error of the body
@@ -162,7 +164,7 @@ class EmitEndpoint:
         emitted = Emitted(
             accepted=accepted,
             duplicates=len(receipt.fresh) - accepted,
-            ids=[checked.event.id for checked in batch.checked],
+            ids=[*map(_id_of, batch.checked)],
             backlog=Backlog(*gateway.backlog.of_instance(instance)),
             warnings=[*batch.warnings, *receipt.warnings] if batch.warnings or receipt.warnings else UNSET,
         )

@@ -333,7 +333,7 @@ class EventReader(msgspec.Struct):
     def read_single(self, body: bytes, *, lines: bool) -> Batch | None:
         """Read a body that is one event, as :meth:`read` does. ``None`` if it is a list, or lines."""
         # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
-        if lines or body[:1] == b"[" or body.lstrip(_SPACE)[:1] == b"[":
+        if lines or (body[:1] != b"{" and body.lstrip(_SPACE)[:1] == b"["):
             return None
         # Only a batch may use the larger limit of the request body.
         if len(body) > self.limits.max_single:

@@ -88,7 +88,7 @@ class IngestEndpoint:
         asked = IngestRequest(
             method=method,
             query=query,
-            headers=headers.texts(),
+            headers=dict(headers),
             body=body,
             path=below,
             query_string=query_string,

@@ -24,12 +24,18 @@ class TimedConnection(Protocol):
     def time_out(self, refusal: Refused) -> None:
         """Respond with an error, then close the connection."""
 
+    def waits_in(self, wait: Wait) -> bool:
+        """Return whether its entry in a table still counts: most waits end without a call."""
+
     def eviction_rank(self) -> tuple[int, float] | None:
         """Return the rank of the current wait and its start; ``None`` while hookgw works on a request."""
 
 
 class Wait:
     """The connections that wait for the same action of their clients, the longest wait first.
+
+    A wait that ends leaves its entry, which is removed when it is the first one: see
+    :meth:`TimedConnection.waits_in`. A connection that ends removes its entries.
 
     Args:
         rank: the order in which waiting connections are closed to make room; lowest first.
@@ -53,7 +59,9 @@ class Wait:
         self._deadlines.pop(connection, None)
 
     def first(self) -> TimedConnection | None:
-        return next(iter(self._deadlines), None)
+        while (connection := next(iter(self._deadlines), None)) is not None and not connection.waits_in(self):
+            self.end(connection)
+        return connection
 
     def since(self, connection: TimedConnection) -> float | None:
         deadline = self._deadlines.get(connection)
@@ -61,15 +69,13 @@ class Wait:
 
     def abort_all(self) -> None:
         for connection in tuple(self._deadlines):
-            connection.abort()
+            if connection.waits_in(self):
+                connection.abort()
 
     async def watch(self) -> None:
         while True:
             now = trio.current_time()
-            while self._deadlines:
-                connection, deadline = next(iter(self._deadlines.items()))
-                if deadline > now:
-                    break
+            while (connection := self.first()) is not None and self._deadlines[connection] <= now:
                 self.end(connection)  # first: _expire may start another wait of the same connection
                 self._expire(connection)
             # The next deadline is the first entry's. A table that is empty cannot expire anything sooner than

@@ -131,9 +131,19 @@ class ClientConnection:
                     self._wait_in(self._timeouts.heads)
                 elif self._wait is None:
                     self._wait_in(self._timeouts.idles)
-                self._take(await self._stream.receive())
+                reader.feed(await self._stream.receive())
                 continue
-            self._begin_request(head)
+            if self._wait is None:  # it had arrived before the last response left
+                await let_others_go_on()  # a thousand pipelined requests must not delay other clients
+            self._head, self.notes = head, head.notes
+            self.announced = None if head.length == CHUNKED else head.length
+            self._has_all = self._is_started = self._is_finished = self._is_endless = False
+            self._must_continue = head.awaits_continue
+            self._closes = head.is_last
+            self._held = b""
+            self._wait = None
+            if not reader.came_whole:
+                self._wait_in(self._timeouts.bodies)
             try:
                 again: Again | None = head.notes.get(AGAIN)
                 response = None if again is None else again(self)
@@ -150,19 +160,7 @@ class ClientConnection:
             may_leave_task()
             if self._closes or not self._is_finished or self._timeouts.is_closing:
                 break
-            reader.next_request()
-            if reader.has_unread:
-                await let_others_go_on()  # a thousand pipelined requests must not delay other clients
         await self._linger()
-
-    def _begin_request(self, head: Head) -> None:
-        self._head, self.notes = head, head.notes
-        self.announced = None if head.length == CHUNKED else head.length
-        self._has_all = self._is_started = self._is_finished = self._is_endless = False
-        self._must_continue = head.awaits_continue
-        self._closes = head.is_last
-        self._held = b""
-        self._wait_in(None if self._reader.has_whole_body else self._timeouts.bodies)
 
     def _scope(self, fixed: Mapping[str, Any]) -> dict[str, Any]:
         head = self._head
@@ -200,7 +198,7 @@ class ClientConnection:
                 break
             if reader.state is State.COMPLETE:
                 self._has_all = True
-                self._wait_in(None)
+                self._wait = None
                 return {"type": "http.request", "body": part, "more_body": False}
             if not reader.is_within_body:
                 break
@@ -255,16 +253,9 @@ class ClientConnection:
         finally:
             self._is_reading = False
             self._others.unpark_all()
-        self._take(data)
+        self._reader.feed(data)
         if not data and (self._is_endless or not self._stream.is_connected()):
             self._left.set()
-
-    def _take(self, data: bytes) -> None:
-        """Take what the client has sent; no bytes are its end."""
-        if data:
-            self._reader.feed(data)
-        else:
-            self._reader.end()
 
     async def _discard_body(self) -> None:
         """Read the rest of a short body, for a while."""
@@ -275,7 +266,7 @@ class ClientConnection:
                 if not reader.part():
                     await self._read()
         if reader.state is State.COMPLETE:
-            self._wait_in(None)
+            self._wait = None
 
     # Writing
 
@@ -314,7 +305,7 @@ class ClientConnection:
                 await self._discard_body()
             if self._reader.state is not State.COMPLETE:
                 self._closes = True
-                self._wait_in(None)  # the rest may take as long as it likes: it is discarded
+                self._wait = None  # the rest may take as long as it likes: it is discarded
         self._begin(status, headers)
         if self._unsent is None:  # a stream, whose first part may take long
             self._is_endless = any(value.startswith(_EVENTS) for _, value in headers)
@@ -415,13 +406,13 @@ class ClientConnection:
 
     # Deadlines
 
-    def _wait_in(self, wait: Wait | None) -> None:
+    def _wait_in(self, wait: Wait) -> None:
         if self._wait is not wait:
-            if self._wait is not None:
-                self._wait.end(self)
             self._wait = wait
-            if wait is not None:
-                wait.begin(self)
+            wait.begin(self)
+
+    def waits_in(self, wait: Wait) -> bool:
+        return wait is self._wait or wait is self._timeouts.writes
 
     def eviction_rank(self) -> tuple[int, float] | None:
         for wait in (self._wait, self._timeouts.writes):
@@ -441,8 +432,9 @@ class ClientConnection:
 
     def leave(self) -> None:
         """Stop all timeouts of the connection, because it ended."""
-        self._wait_in(None)
-        self._timeouts.writes.end(self)
+        self._wait = None
+        for wait in self._timeouts.all:
+            wait.end(self)
 
     def abort(self) -> None:
         """Close at once, even during a request. It is no longer a candidate for making room."""

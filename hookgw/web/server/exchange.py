@@ -100,7 +100,7 @@ class RequestResponse:
     _is_waiting = False
     _refused_as: Callable[[TooManyRequests], HookgwError] | None = None
     _instance: str | None = None
-    _is_in_quota = False
+    _in_quota_of: str | None = None
     _is_in_memory = False
     _is_counted = False
     _is_exempt = False
@@ -143,7 +143,7 @@ class RequestResponse:
             self._quota.enter(instance)
         except TooManyRequests as limit:
             raise limit if refused_as is None else refused_as(limit) from None
-        self._instance, self._is_in_quota = instance, True
+        self._instance = self._in_quota_of = instance
         if self._received:
             # Finding the caller took a while: of a new key in a fleet, or a session whose use was stored.
             self._memory.attribute(self, instance)
@@ -159,7 +159,9 @@ class RequestResponse:
         """
         self._leave_active()
         self._hold(0)
-        self._leave_quota()
+        if self._in_quota_of is not None:
+            self._quota.give(self._in_quota_of)
+            self._in_quota_of = None
 
     async def reserve(self, size: int) -> None:
         """Wait for memory for a response of so many bytes, before the work for it starts.
@@ -220,11 +222,6 @@ class RequestResponse:
         if self._room or self.is_static:
             self._leave_active()
 
-    def _leave_quota(self) -> None:
-        if self._is_in_quota and self._instance is not None:
-            self._is_in_quota = False
-            self._quota.give(self._instance)
-
     def _leave_active(self) -> None:
         self._is_exempt = True
         if self._is_counted:
@@ -273,7 +270,8 @@ class RequestResponse:
     def _let_go(self) -> None:
         self._holders -= 1
         if not self._holders:
-            self._leave_quota()
+            if self._in_quota_of is not None:
+                self._quota.give(self._in_quota_of)
             if self._is_in_memory:
                 self._memory.release(self, self._instance)
 

@@ -17,7 +17,7 @@ CHUNK_LINE the head, or a chunk with its end            CHUNK; TRAILERS after si
 CHUNK      the line of a chunk                          CHUNK_END                        body
 CHUNK_END  a chunk without its line break               CHUNK_LINE                       body
 TRAILERS   the last chunk                               COMPLETE                         body
-COMPLETE   a request; more bytes wait for its response  IDLE, by ``next_request``        none
+COMPLETE   a request; more bytes wait for its response  IDLE, by ``head``                none
 REFUSED    bytes that break a rule, or came too late    nothing                          of lingering
 ENDED      the client's last byte                       nothing                          none
 ========== ============================================ ================================ ==================
@@ -103,6 +103,8 @@ class RequestReader:
         self.state = State.IDLE
         self.refusal: Refused | None = None
         """Why the connection is refused."""
+        self.came_whole = False
+        """Whether all of the request had arrived when its head was taken."""
 
     @property
     def is_within_body(self) -> bool:
@@ -122,14 +124,10 @@ class RequestReader:
         """The bytes of the body that :meth:`part` has not returned; ``None`` if its end is unknown."""
         return self._rest if self.state is State.LENGTH else None
 
-    @property
-    def has_whole_body(self) -> bool:
-        """Whether the rest of a body with a length has arrived, or there is none."""
-        if self.state is State.LENGTH:
-            return len(self._data) - self._at >= self._rest
-        return self.state is State.COMPLETE
-
     def feed(self, data: bytes) -> None:
+        """Take what the client has sent; no bytes are its end."""
+        if not data:
+            self.end()
         self._data = self._data[self._at :] + data if self._at < len(self._data) else data
         self._at = 0
 
@@ -145,15 +143,18 @@ class RequestReader:
         self.refusal = refusal
 
     def head(self) -> Head | None:  # noqa: C901 -- reads once from top to bottom
-        """Return the next head if all of it has arrived. Call it between two requests.
+        """Return the next head if all of it has arrived. Call it once the last response is complete.
 
         Raises:
             Refused: it breaks a rule, or the connection was refused before.
         """
         if self.refusal is not None:
             raise self.refusal
+        if self.state is State.COMPLETE:
+            self.state = State.IDLE
         data, at = self._data, self._at
         if at == len(data):
+            self._data, self._at = b"", 0  # an idle connection must not keep 64 KiB of its last request
             return None
         try:
             if data.startswith(_END_OF_LINE, at) and not self._has_skipped:
@@ -180,18 +181,12 @@ class RequestReader:
             self.refuse(refusal)
             raise
         self._at, self._has_skipped = end, False
-        self._let_go()
         if head.length == CHUNKED:
-            self._extensions, self.state = 0, State.CHUNK_LINE
-        elif head.length:
-            self._rest, self.state = head.length, State.LENGTH
+            self._extensions, self.state, self.came_whole = 0, State.CHUNK_LINE, False
         else:
-            self.state = State.COMPLETE
+            self._rest, self.state = head.length, State.LENGTH if head.length else State.COMPLETE
+            self.came_whole = head.length <= len(data) - end
         return head
-
-    def _let_go(self) -> None:
-        if self._at == len(self._data):  # an idle connection must not keep 64 KiB of its last request
-            self._data, self._at = b"", 0
 
     def part(self) -> bytes:
         """Return the next bytes of the body that have arrived, or as many of them as one step may take.
@@ -208,7 +203,8 @@ class RequestReader:
             raise
         if self.state is State.LENGTH and not self._rest:
             self.state = State.COMPLETE
-        self._let_go()
+        if self._at == len(self._data):  # nor must one whose client takes its time
+            self._data, self._at = b"", 0
         return part
 
     def whole_body(self) -> bytes | None:
@@ -220,7 +216,6 @@ class RequestReader:
             return None
         body = self._data[self._at : end]
         self._at, self._rest, self.state = end, 0, State.COMPLETE
-        self._let_go()
         return body
 
     def _take(self) -> bytes:
@@ -307,8 +302,3 @@ class RequestReader:
         check_trailers(data[at:end])
         self._at = end
         self.state = State.COMPLETE
-
-    def next_request(self) -> None:
-        """Continue with the next request, because the response is complete."""
-        if self.state is State.COMPLETE:
-            self.state = State.IDLE

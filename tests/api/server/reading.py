@@ -22,7 +22,8 @@ def take(reader: RequestReader, pieces: Iterable[bytes]) -> list[Read]:
     requests: list[Read] = []
     try:
         for piece in pieces:
-            reader.feed(piece)
+            if piece:
+                reader.feed(piece)
             _take_all(reader, requests)
     except Refused:
         return [request for request in requests if request.is_whole]
@@ -42,7 +43,6 @@ def _take_all(reader: RequestReader, requests: list[Read]) -> None:
             requests[-1] = Read(head, body, reader.state is State.COMPLETE)
             if reader.is_within_body:
                 return
-        reader.next_request()
         begun = reader.head()
         if begun is None:
             return

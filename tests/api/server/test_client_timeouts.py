@@ -14,6 +14,10 @@ class Client:
 
     def __init__(self) -> None:
         self.fate = ""
+        self.is_served = False
+
+    def waits_in(self, _: Wait) -> bool:
+        return not self.is_served
 
     def abort(self) -> None:
         self.fate = "aborted"
@@ -54,6 +58,29 @@ async def test_each_connection_expires_at_its_own_deadline(
     gone = "aborted"
     assert seen == [["", "", ""], [gone, "", ""], [gone, "", ""], [gone, gone, ""]]
     assert wait.first() is None
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_wait_may_end_without_a_call(mock_clock: MockClock, nursery: trio.Nursery) -> None:
+    timeouts = ClientTimeouts(ServerSettings(keep_alive_timeout=Duration(10)))
+    wait, connections = timeouts.idles, clients(3)
+    nursery.start_soon(timeouts.watch)
+    for connection in connections:
+        wait.begin(connection)
+    first, second, third = connections
+    for served in (first, second):
+        cast("Client", served).is_served = True
+    assert wait.first() is third
+    cast("Client", second).is_served = False
+    mock_clock.jump(6)
+    wait.begin(second)
+    await wait_all_tasks_blocked()
+    mock_clock.jump(5)
+    await wait_all_tasks_blocked()
+    assert fates(*connections) == ["", "", "aborted"]
+    wait.begin(first)
+    timeouts.close()
+    assert fates(*connections) == ["", "aborted", "aborted"]
     nursery.cancel_scope.cancel()
 
 

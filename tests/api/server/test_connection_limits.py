@@ -19,6 +19,9 @@ class Client:
         if self.wait is not None:
             self.wait.begin(cast("ClientConnection", self))
 
+    def waits_in(self, wait: Wait) -> bool:
+        return wait is self.wait
+
     def eviction_rank(self) -> tuple[int, float] | None:
         if self.wait is None:
             return None

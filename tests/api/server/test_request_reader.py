@@ -109,14 +109,16 @@ def test_the_states_of_a_request_with_a_length() -> None:
     head = reader.head()
     assert head is not None
     assert (head.method, head.length) == ("POST", 5)
-    assert (reader.state, reader.is_within_body, reader.has_whole_body) == (State.LENGTH, True, False)
+    assert (reader.state, reader.is_within_body, reader.came_whole) == (State.LENGTH, True, False)
     reader.feed(b"hello" + GET)
-    assert reader.has_whole_body
     assert (reader.part(), reader.state, reader.has_unread) == (b"hello", State.COMPLETE, True)
-    reader.next_request()
-    assert reader.state is State.IDLE
     assert reader.head() is not None
     assert (reader.state, reader.is_within_body, reader.has_unread) == (State.COMPLETE, False, False)
+    assert reader.came_whole
+    assert (reader.head(), reader.state) == (None, State.IDLE)
+    reader.feed(POST + GET)
+    assert reader.head() is not None
+    assert (reader.came_whole, reader.whole_body(), reader.has_unread) == (True, b"hello", True)
 
 
 def test_the_states_of_a_chunked_request() -> None:
@@ -133,10 +135,9 @@ def test_the_states_of_a_chunked_request() -> None:
         (b"a: b\r\n", b"", State.TRAILERS),
         (b"\r\n", b"", State.COMPLETE),
     ):
-        assert not reader.has_whole_body
         reader.feed(data)
         assert (reader.part(), reader.state) == (part, state)
-    assert reader.has_whole_body
+    assert not reader.came_whole
 
 
 def test_one_blank_line_before_a_request_is_ignored() -> None:
@@ -162,7 +163,8 @@ def test_nothing_is_read_after_a_refusal() -> None:
         assert reader.refusal is not None
         assert reader.refusal.status == 400
         reader.end()
-        reader.next_request()
+        with pytest.raises(Refused):
+            reader.head()
         assert reader.state is State.REFUSED
 
 
