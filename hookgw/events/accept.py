@@ -240,7 +240,8 @@ class EventIntake:
                 key = name, kind = event.instance, event.kind
                 if key not in lanes:
                     # It may have been deleted during a wait.
-                    if registry.instance(name).id != instances[name].id:
+                    known = instances[name]
+                    if registry.find_instance(name) is not known and registry.instance(name).id != known.id:
                         raise NotFound(INSTANCE_DELETED(name=name))
                     lanes[key] = registry.lanes(name, kind) if only is None else self._receiver(only)
                 targets = lanes[key].targets(event)

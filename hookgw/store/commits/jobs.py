@@ -36,7 +36,9 @@ class CommitRequest(Waiter):
     _is_finished = False
 
     async def wait_finished(self) -> Any:
-        """Wait for the outcome, and return the result. Cancellation leaves the job in its group: it is done all the same.
+        """Wait for the outcome, and return the result.
+
+        Cancellation leaves the job in its group: it is done all the same.
 
         Raises:
             Exception: the error of the job.
