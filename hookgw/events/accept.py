@@ -246,7 +246,7 @@ class EventIntake:
                     if registry.find_instance(name) is not known and registry.instance(name).id != known.id:
                         raise NotFound(INSTANCE_DELETED(name=name))
                     lanes[key] = registry.lanes(name, kind) if only is None else self._receiver(only)
-                targets = lanes[key].targets(event)
+                targets = lanes[key].of_all or lanes[key].targets(event)
                 deliveries += len(targets)
                 if deliveries > MOST_DELIVERIES and len(completed) > 1:
                     raise TooLarge.of(
