@@ -476,9 +476,18 @@ class Backlog:
         """Count a commit that changed the pending deliveries by other means than appending."""
         # By the name that the instance had when its events were appended, whenever it is deleted: what was
         # added under a name is taken off the same name.
-        found = _by_former_names(change)
+        found = self._by_former_names(change)
         self.add(found)
         self.watch(found)
+
+    def _by_former_names(self, change: Mapping[tuple[str, str], Amount]) -> Need:
+        found: Need = {}
+        for (registration, stored), (count, size) in change.items():
+            # A name that is counted is one of an instance that was not deleted when its events came.
+            name = stored if stored in self._instances else name_before_retirement(stored)
+            has = found.get(holder := (registration, name))
+            found[holder] = (count, size) if has is None else (has[0] + count, has[1] + size)
+        return found
 
     # In a fleet, where other nodes change the backlog, too.
 
@@ -513,7 +522,7 @@ class Backlog:
             found: the pending deliveries, by registration id and instance.
             only: replace the counts of these alone; ``None`` for all.
         """
-        change = _by_former_names(found)
+        change = self._by_former_names(found)
         for key, (count, size) in (self._noted or {}).items():
             has = change.get(key, (0, 0))
             change[key] = has[0] + count, has[1] + size
@@ -628,15 +637,6 @@ def need_of(appends: Iterable[Append]) -> Need:
             has = need.get(key)
             need[key] = (1, size) if has is None else (has[0] + 1, has[1] + size)
     return need
-
-
-def _by_former_names(change: Mapping[tuple[str, str], Amount]) -> Need:
-    found: Need = {}
-    for (registration, stored), (count, size) in change.items():
-        holder = registration, name_before_retirement(stored)
-        has = found.get(holder)
-        found[holder] = (count, size) if has is None else (has[0] + count, has[1] + size)
-    return found
 
 
 def _amount(tally: Tally | None) -> Amount:

@@ -56,11 +56,14 @@ class Registry:
         self._audit = audit
         self._audited = audited
         self._instances: dict[str, Instance] = {}
+        self._registrations: dict[str, Registration] = {}
+        # The look-ups by name and by id, without a wrapper: they run several times for every event.
+        self.find_instance = self._instances.get
+        self.registration = self._registrations.get
         self.tags = TagIndex()
         self._tag_watchers: list[Callable[[str, Mapping[str, str]], None]] = []
         # Sorted; ``None`` after an instance was added or removed. Lists are asked for again and again.
         self._names: list[str] | None = None
-        self._registrations: dict[str, Registration] = {}
         self._of_instance: dict[str, dict[str, Registration]] = {}
         self._everywhere: tuple[Registration, ...] = ()
         # By instance and kind, until a registration changes.
@@ -78,7 +81,7 @@ class Registry:
         """
         for instance in (await self._store.load_instances()).values():
             self._hold(instance)
-        self._registrations = await self._store.load_registrations()
+        self._registrations.update(await self._store.load_registrations())
         for registration in self._registrations.values():
             self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
         if operations is not None:
@@ -95,9 +98,6 @@ class Registry:
 
     def count_instances(self) -> int:
         return len(self._instances)
-
-    def find_instance(self, name: str) -> Instance | None:
-        return self._instances.get(name)
 
     def instance(self, name: str) -> Instance:
         instance = self._instances.get(name)
@@ -177,9 +177,6 @@ class Registry:
             self._forget(registration)
 
     # Registrations
-
-    def registration(self, registration_id: str) -> Registration | None:
-        return self._registrations.get(registration_id)
 
     def registrations(self) -> list[Registration]:
         """Return all, with those of the configuration."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import msgspec
@@ -66,6 +67,7 @@ _OBSERVERS_TIMEOUT = 60.0
 """Seconds that all observers of one call may take together."""
 
 _NO_HEADERS: Mapping[str, str] = {}
+_NOT_APART = nullcontext()
 
 
 class SeesStates(Protocol):
@@ -240,10 +242,11 @@ class EventIntake:
                 key = name, kind = event.instance, event.kind
                 if key not in lanes:
                     # It may have been deleted during a wait.
-                    if registry.instance(name).id != instances[name].id:
+                    known = instances[name]
+                    if registry.find_instance(name) is not known and registry.instance(name).id != known.id:
                         raise NotFound(INSTANCE_DELETED(name=name))
                     lanes[key] = registry.lanes(name, kind) if only is None else self._receiver(only)
-                targets = lanes[key].targets(event)
+                targets = lanes[key].of_all or lanes[key].targets(event)
                 deliveries += len(targets)
                 if deliveries > MOST_DELIVERIES and len(completed) > 1:
                     raise TooLarge.of(
@@ -259,15 +262,19 @@ class EventIntake:
 
         instance = completed[0].instance if completed else state.instance if state is not None else ""
         rows = len(completed) * (1 + registry.count_hearing(instance)) + (state is not None)
-        turn_size = rows + size // _BYTES_AS_A_ROW
+        weight = rows + size // _BYTES_AS_A_ROW
         if completed:
             self._long_work.active(instance)
-        if len(completed) > 1 and (rows > LARGE_ROWS or size > LARGE_SIZE):
-            # The next large batch of the instance waits for this one.
-            async with self._long_work.large_append(instance):
-                stored = await self._store(instance, turn_size, address, state, epoch)
-        else:
-            stored = await self._store(instance, turn_size, address, state, epoch)
+        # The next large batch of the instance waits for this one.
+        is_large = len(completed) > 1 and (rows > LARGE_ROWS or size > LARGE_SIZE)
+        async with self._long_work.large_append(instance) if is_large else _NOT_APART:
+            turn = self._turns.begin_nowait(instance, weight) or await self._turns.begin(instance, weight)
+            # No checkpoint after this: a caller that is cancelled during the write cannot take the events
+            # back, so metrics and observers must hear of them.
+            try:
+                stored = await self._outbox.append(address, state=state, epoch=epoch)
+            finally:
+                self._turns.end(turn)
         accepted: list[Event] = []
         # Counted once for each kind, not for each event of a batch.
         kinds: dict[str, int] = {}
@@ -285,22 +292,6 @@ class EventIntake:
         if hooks.implements("hookgw_event_accepted") and accepted:
             await self._notify(accepted)
         return Receipt(stored, [*map(str, _first(warnings))] if warnings else [])
-
-    async def _store(
-        self,
-        instance: str,
-        rows: int,
-        address: Callable[[], Sequence[Append]],
-        state: ConnectorState | None,
-        epoch: ShardEpoch | None,
-    ) -> list[bool]:
-        turn = self._turns.begin_nowait(instance, rows) or await self._turns.begin(instance, rows)
-        # No checkpoint after this: a caller that is cancelled during the write cannot take the events back,
-        # so metrics and observers must hear of them.
-        try:
-            return await self._outbox.append(address, state=state, epoch=epoch)
-        finally:
-            self._turns.end(turn)
 
     def _receiver(self, registration_id: str) -> EventLanes:
         found = self._registry.registration(registration_id)

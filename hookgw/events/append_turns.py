@@ -46,7 +46,10 @@ class Turn(msgspec.Struct, eq=False):
     instance: str
     rows: int
     is_in_wave: bool = False
-    waiter: Waiter | None = None
+
+
+class _WaitingTurn(Turn, eq=False, kw_only=True):
+    waiter: Waiter
 
 
 class AppendTurns:
@@ -58,7 +61,7 @@ class AppendTurns:
         self._began: tuple[int, float] | None = None
         self._on_their_way = PerHolder[str]()
         # While anything waits, a wave is on its way.
-        self._waiting = Turns[str, Turn]()
+        self._waiting = Turns[str, _WaitingTurn]()
 
     @property
     def wave_size(self) -> int:
@@ -71,19 +74,20 @@ class AppendTurns:
         """
         turn = Turn(instance, rows or 1)
         # Behind those of its instance that wait, so that events keep the order in which they were emitted.
-        if self._has_few(turn) and not (self._rows and self._waiting.first_of(instance)):
-            return self._admit(turn)
+        waits = self._rows and self._waiting.first_of(instance)
+        if not waits and self._on_their_way.take_within(instance, turn.rows, FEW):
+            return turn
         if self._rows < self._size and not self._waiting:
-            return self._admit(turn, is_in_wave=True)
+            self._join_wave(turn)
+            return turn
         return None
 
     async def begin(self, instance: str, rows: int) -> Turn:
         """Wait for a turn that :meth:`begin_nowait` has refused."""
-        waiter = Waiter()
-        turn = Turn(instance, rows or 1, waiter=waiter)
+        turn = _WaitingTurn(instance, rows or 1, waiter=Waiter())
         self._waiting.add(instance, turn)
         try:
-            await waiter.wait()
+            await turn.waiter.wait()
         except trio.Cancelled:
             self._waiting.remove(instance, turn)
             raise
@@ -93,8 +97,12 @@ class AppendTurns:
         """Let waiting appends take the place of an append that is on disk, or was refused."""
         instance = turn.instance
         self._on_their_way.give(instance, turn.rows)
-        while self._rows and (first := self._waiting.first_of(instance)) and self._has_few(first):
-            self._admit_next(instance)
+        while (
+            self._rows
+            and (first := self._waiting.first_of(instance))
+            and self._on_their_way.take_within(instance, first.rows, FEW)
+        ):
+            self._waiting.pop(instance).waiter.wake()
         if turn.is_in_wave:
             self._rows -= turn.rows
             if not self._rows:
@@ -108,21 +116,13 @@ class AppendTurns:
                 measured = min(max(rows * DELAY / (now - began), FEWEST), MOST)
                 self._size += (measured - self._size) * _WEIGHT
         while self._waiting and self._rows < self._size:
-            self._admit_next(is_in_wave=True)
+            turn = self._waiting.pop()
+            self._join_wave(turn)
+            turn.waiter.wake()
         # Appends that did not wait join a wave one by one, so such a wave cannot be measured.
         self._began = (self._rows, now) if self._rows else None
 
-    def _has_few(self, turn: Turn) -> bool:
-        return self._on_their_way.held(turn.instance) + turn.rows <= FEW
-
-    def _admit_next(self, instance: str | None = None, *, is_in_wave: bool = False) -> None:
-        turn = self._admit(self._waiting.pop(instance), is_in_wave=is_in_wave)
-        if turn.waiter is not None:
-            turn.waiter.wake()
-
-    def _admit(self, turn: Turn, *, is_in_wave: bool = False) -> Turn:
+    def _join_wave(self, turn: Turn) -> None:
         self._on_their_way.take(turn.instance, turn.rows)
-        if is_in_wave:
-            turn.is_in_wave = True
-            self._rows += turn.rows
-        return turn
+        turn.is_in_wave = True
+        self._rows += turn.rows

@@ -41,6 +41,15 @@ class PerHolder(Generic[H]):
         held = self._held[holder] = self._held.get(holder, 0) + amount
         return held
 
+    def take_within(self, holder: H, amount: int, most: int) -> bool:
+        """Count more for a holder, unless it has more than ``most`` then; return whether it does not."""
+        held = self._held.get(holder, 0) + amount
+        if held > most:
+            return False
+        self.used += amount
+        self._held[holder] = held
+        return True
+
     def give(self, holder: H, amount: int = 1) -> None:
         """Count less for a holder.
 

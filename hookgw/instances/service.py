@@ -71,6 +71,7 @@ class InstanceService:
     ) -> None:
         self._jobs = jobs
         self._registry = registry
+        self.find = registry.find_instance
         self._keyring = keyring
         self._connectors = connectors
         self._states = states
@@ -87,10 +88,6 @@ class InstanceService:
 
     def count(self) -> int:
         return self._registry.count_instances()
-
-    def find(self, name: str) -> Instance | None:
-        """Return the instance of a name, or ``None``."""
-        return self._registry.find_instance(name)
 
     def get(self, name: str) -> Instance:
         return self._registry.instance(name)

@@ -107,6 +107,7 @@ class LaneQueue:
         "_is_woken",
         "_lane",
         "_memory",
+        "_most_charged",
         "_outbox",
         "_page",
         "_receive",
@@ -137,6 +138,8 @@ class LaneQueue:
         self._lane = lane
         self._outbox = outbox
         self._shares = shares
+        # One delivery always fits: a very large one counts as a quarter of all memory.
+        self._most_charged = shares.total // 4
         self._memory = memory
         self._steady = steady
         # A deque costs a microsecond less for each delivery, and a kilobyte less for each lane. The channel
@@ -159,7 +162,7 @@ class LaneQueue:
         if self.behind:  # it comes after deliveries that are only on disk
             return True
         event, shares = delivery.event, self._shares
-        charge = min(charge_of(len(event.data_json)), shares.total // 4)
+        charge = min(charge_of(len(event.data_json)), self._most_charged)
         if shares.fits(event.instance, charge):
             try:
                 self._send.send_nowait(delivery)
@@ -275,8 +278,7 @@ class LaneQueue:
             self._discard_channel()
 
     def _least(self) -> int:
-        # One delivery always fits: a very large one counts as a quarter of all memory.
-        return min(charge_of(self._first) if self._first else LEAST_MEMORY, self._shares.total // 4)
+        return min(charge_of(self._first) if self._first else LEAST_MEMORY, self._most_charged)
 
     async def count(self, cannot_read: CannotRead) -> int:
         """Return how many deliveries are pending on disk, once everything requested before is written."""

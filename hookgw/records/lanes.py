@@ -78,21 +78,23 @@ def lane_rule(registration: Registration) -> LaneRule:
 
 
 class EventLanes:
-    """The lanes of one instance's events of one kind: one for each registration that gets them."""
+    """The lanes of one instance's events of one kind: one for each registration that gets them.
 
-    __slots__ = ("_of_all", "_rules")
+    Attributes:
+        of_all: what :meth:`targets` has found, if it is the same for all of the events.
+    """
+
+    __slots__ = ("_rules", "of_all")
 
     def __init__(self, registrations: Iterable[Registration]) -> None:
         self._rules = [lane_rule(one) for one in registrations]
-        self._of_all: tuple[tuple[str, str], ...] | None = None
+        self.of_all: tuple[tuple[str, str], ...] | None = None
 
     def targets(self, event: Event) -> tuple[tuple[str, str], ...]:
         """Return the registration's id and the lane's key of each delivery of an event."""
-        if self._of_all is not None:
-            return self._of_all
         targets = tuple([(rule.registration, rule.lane(event)) for rule in self._rules])
         if not any(rule.divides_events for rule in self._rules):
-            self._of_all = targets
+            self.of_all = targets
         return targets
 
 

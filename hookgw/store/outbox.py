@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from hookgw.concurrency.clock import Clock
 from hookgw.records.deliveries import Attempt, Page, Position
@@ -83,20 +83,19 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
     def _new_events(self, appends: Sequence[Append], now: float) -> list[AppendedEvent]:
         """Return what is to be appended. Concurrent calls must not mix."""
 
-    async def append(
+    def append(
         self,
         appends: Sequence[Append],
         *,
         state: ConnectorState | None = None,
         epoch: ShardEpoch | None = None,
-    ) -> list[bool]:
+    ) -> Coroutine[Any, Any, list[bool]]:
         news = self._new_events(appends, self._clock.steady())
         also = None if state is None else partial(self._records.write_state, state=state)
         job = AppendRequest(news, also)
         job.version, job.epoch = self._known_version and self._known_version(), epoch
         self._commits.append_nowait(job)
-        await job.wait_finished()
-        return [new.seq in job.added for new in news]
+        return job.wait_finished()
 
     async def read_lane(
         self,

@@ -7,11 +7,11 @@ attempts they report have happened already; they are tried again after waits tha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 import trio
@@ -230,7 +230,7 @@ class GroupCommit(Generic[Tx]):
         self._urgent.set()
         self._last_group().functions.append(job)
 
-    async def call(self, function: Callable[[Tx], T]) -> T:
+    def call(self, function: Callable[[Tx], T]) -> Coroutine[Any, Any, T]:
         """Run a function inside a commit and return its result, once it is on disk.
 
         All other writes wait for the function, so it must be quick. It runs again if the commit has to be
@@ -238,9 +238,7 @@ class GroupCommit(Generic[Tx]):
         """
         job = FunctionRequest(function)
         self.call_nowait(job)
-        await job.wait_finished()
-        result: T = job.result
-        return result
+        return job.wait_finished()
 
     def settle_nowait(self, settlement: Settlement) -> int:
         """Queue a settlement; ignored once the store is closed. The number is for :meth:`wait_settled`."""
@@ -252,7 +250,7 @@ class GroupCommit(Generic[Tx]):
         group.rows += 1
         self._settlements += 1
         self._requested += 1
-        if group.rows >= SETTLE_AT_ONCE and not self._urgent.is_set():
+        if group.rows >= SETTLE_AT_ONCE and not group.appends:  # these have hurried it
             self._urgent.set()
         if self._settlements > self._settle_limit and self._room.is_set():
             self._room = trio.Event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -28,14 +28,17 @@ class AppendedEvent(msgspec.Struct, gc=False):
 
 
 class CommitRequest(Waiter):
-    """Something that one task waits for. ``error`` is what the waiter is to raise."""
+    """Something that one task waits for: ``result``, or ``error``, which the waiter is to raise."""
 
     # Defaults of the class: for each request of a producer.
     error: Exception | None = None
+    result: Any = None
     _is_finished = False
 
-    async def wait_finished(self) -> None:
-        """Wait for the outcome. Cancellation leaves the job in its group: it is done all the same.
+    async def wait_finished(self) -> Any:
+        """Wait for the outcome, and return the result.
+
+        Cancellation leaves the job in its group: it is done all the same.
 
         Raises:
             Exception: the error of the job.
@@ -44,6 +47,7 @@ class CommitRequest(Waiter):
             await self.wait()
         if self.error is not None:
             raise self.error
+        return self.result
 
     def finish(self, error: Exception | None = None) -> None:
         """Wake the waiter; an error that the job has already is kept."""
@@ -64,18 +68,21 @@ class AppendRequest(CommitRequest, Generic[Tx]):
         version: of the records that the events were addressed by; ``None`` if only this process changes
             records.
         epoch: in which a node of a fleet must hold a shard for this.
-        added: the numbers of the events that were not duplicates.
+        result: for each event whether it was stored; ``False`` is a duplicate.
     """
 
     is_cancellable = False
     version: int | None = None
     epoch: ShardEpoch | None = None
-    added: Set[int] = frozenset()
 
     def __init__(self, news: list[AppendedEvent], also: Callable[[Tx], None] | None = None) -> None:
         super().__init__()
         self.news = news
         self.also = also
+
+    def note_added(self, numbers: Collection[int]) -> None:
+        """Set the result: these numbers of events are in the store now, and the others are duplicates."""
+        self.result = [new.seq in numbers for new in self.news]
 
 
 class FunctionRequest(CommitRequest, Generic[Tx]):
@@ -84,7 +91,6 @@ class FunctionRequest(CommitRequest, Generic[Tx]):
     def __init__(self, function: Callable[[Tx], Any]) -> None:
         super().__init__()
         self.function = function
-        self.result: Any = None
 
 
 class CommitGroup(Generic[Tx]):
@@ -121,7 +127,7 @@ def appended_by(jobs: Iterable[AppendRequest[Tx]]) -> list[Delivery]:
     appended: list[Delivery] = []
     for job in jobs:
         if not job.error:
-            for new in job.news:
-                if new.seq in job.added:
+            for new, is_stored in zip(job.news, job.result, strict=True):
+                if is_stored:
                     appended += new.deliveries
     return appended

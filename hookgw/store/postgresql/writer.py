@@ -363,7 +363,7 @@ def _count_added(
 ) -> None:
     deliveries = unwanted = 0
     for job in jobs:
-        job.added = found
+        job.note_added(found)
         for new in job.news:
             if new.seq in found:
                 deliveries += len(new.deliveries)

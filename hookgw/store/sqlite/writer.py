@@ -148,7 +148,7 @@ class Writer:
         news = [new for job in jobs for new in job.news]
         added = append(transaction, news, keep_unwanted=self._keep_unwanted)
         for job in jobs:
-            job.added = added
+            job.note_added(added)
             if job.also is not None:
                 job.also(transaction)
 

@@ -57,7 +57,7 @@ class Gate:
         if self.refusal is not None:
             raise self.refusal
         for job in (job for group in groups for job in group.appends):
-            job.added = {new.seq for new in job.news}
+            job.note_added({new.seq for new in job.news})
         rows = sum(group.rows for group in groups)
         return Committed(0.001, msgspec.structs.replace(self.changes, rows=rows))
 

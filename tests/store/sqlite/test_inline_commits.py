@@ -194,7 +194,7 @@ class ModelWriter:
         if self.refusal is not None:
             raise self.refusal
         for job in (job for group in groups for job in group.appends):
-            job.added = {new.seq for new in job.news}
+            job.note_added({new.seq for new in job.news})
         return Committed(0.001, Changes(rows=sum(group.rows for group in groups)))
 
     def commit_at_once(self, groups: list[Group]) -> Committed | None:
@@ -216,8 +216,7 @@ async def committing(writer: ModelWriter, disk: ModelDisk) -> AsyncIterator[Grou
 async def append(commits: GroupCommit[Transaction], seq: int = 1) -> None:
     job = append_job(seq)
     commits.append_nowait(job)
-    await job.wait_finished()
-    assert job.added == {seq}
+    assert await job.wait_finished() == [True]
 
 
 async def test_the_loop_stands_still_for_a_commit_in_its_thread_and_not_for_others(
