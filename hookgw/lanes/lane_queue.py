@@ -3,11 +3,11 @@
 They come from three places:
 
 1. ``_page``: read from the outbox because the lane was *behind*; the next delivery is the last element;
-2. the memory channel: appended since, handed over by the dispatcher;
-3. the outbox again, if the channel overflowed meanwhile (the lane is *behind*).
+2. ``_appended``: appended since, handed over by the dispatcher;
+3. the outbox again, if there were too many of those meanwhile (the lane is *behind*).
 
 ``LaneMemory.last`` is the highest position that the lane has taken. Everything up to it is settled or about
-to be, so a delivery that comes in a page and again through the channel is skipped the second time. A delivery
+to be, so a delivery that comes in a page and again from the dispatcher is skipped the second time. A delivery
 that is sent again gets a new position at the end of the lane, and the lane falls behind.
 
 Memory
@@ -23,8 +23,8 @@ reserves memory before it reads.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 import trio
@@ -93,6 +93,7 @@ class LaneQueue:
         shares: the memory of all lanes.
         steady: reads the steady clock.
         memory: its ``last`` is read and updated.
+        buffer: how many deliveries may wait in memory, beside those of a page.
         behind: whether the outbox has deliveries of the lane already.
 
     Attributes:
@@ -103,14 +104,14 @@ class LaneQueue:
     """
 
     __slots__ = (
+        "_appended",
+        "_buffer",
         "_first",
         "_is_woken",
         "_lane",
         "_memory",
         "_outbox",
         "_page",
-        "_receive",
-        "_send",
         "_shares",
         "_steady",
         "_waiter",
@@ -139,9 +140,8 @@ class LaneQueue:
         self._shares = shares
         self._memory = memory
         self._steady = steady
-        # A deque costs a microsecond less for each delivery, and a kilobyte less for each lane. The channel
-        # says in one word what it is.
-        self._send, self._receive = trio.open_memory_channel[Delivery](buffer)
+        self._buffer = buffer
+        self._appended: deque[Delivery] = deque()
         self._waiter = Waiter()
         self._is_woken = False  # since take() found nothing
         self._page: list[Delivery] = []
@@ -160,14 +160,10 @@ class LaneQueue:
             return True
         event, shares = delivery.event, self._shares
         charge = min(charge_of(len(event.data_json)), shares.total // 4)
-        if shares.fits(event.instance, charge):
-            try:
-                self._send.send_nowait(delivery)
-            except trio.WouldBlock:
-                self.behind = True
-                return True
+        if len(self._appended) < self._buffer and shares.fits(event.instance, charge):
             shares.take(event.instance, charge)
             delivery.charge = charge
+            self._appended.append(delivery)
         else:
             self.behind = True
         self.wake()
@@ -182,17 +178,15 @@ class LaneQueue:
 
     def take(self) -> Delivery | None:
         """Return the next delivery in memory; ``None`` if there is none. :meth:`release` it in the end."""
-        try:
-            while True:
-                delivery = self._page.pop() if self._page else self._receive.receive_nowait()
-                if delivery.position > self._memory.last:
-                    self.before, self._memory.last = self._memory.last, delivery.position
-                    return delivery
-                # A delivery that was appended during a read is in the page and in the channel.
-                self.release(delivery)
-        except trio.WouldBlock:
-            self._is_woken = False
-            return None
+        while self._page or self._appended:
+            delivery = self._page.pop() if self._page else self._appended.popleft()
+            if delivery.position > self._memory.last:
+                self.before, self._memory.last = self._memory.last, delivery.position
+                return delivery
+            # A delivery that was appended during a read is in the page, too.
+            self.release(delivery)
+        self._is_woken = False
+        return None
 
     def release(self, delivery: Delivery) -> None:
         """Give back the memory of a delivery that is settled or dropped from memory."""
@@ -246,7 +240,7 @@ class LaneQueue:
             holder, reserved: the memory that :meth:`reserve_nowait` or a claim took. It is given back at the
                 end; each delivery read is charged to its own instance.
         """
-        # Cleared before the read: deliveries appended during the read come through the channel, earlier ones
+        # Cleared before the read: deliveries appended during the read come from the dispatcher, earlier ones
         # are in the page.
         self.behind = False
         limit = 1 if self._first else max(1, min(most, reserved // (4 * OVERHEAD)))
@@ -271,8 +265,8 @@ class LaneQueue:
         # Those behind a large delivery are often as large: then one read is enough for the next.
         self._first = page.needed if not page.deliveries or charge_of(page.needed) > READ_MEMORY // 2 else 0
         if page.more:
-            # Deliveries from the channel belong behind deliveries that are still on disk.
-            self._discard_channel()
+            # What was appended meanwhile belongs behind deliveries that are still on disk.
+            self._discard_appended()
 
     def _least(self) -> int:
         # One delivery always fits: a very large one counts as a quarter of all memory.
@@ -288,15 +282,14 @@ class LaneQueue:
         page, self._page = self._page, []
         for delivery in page:
             self.release(delivery)
-        self._discard_channel()
+        self._discard_appended()
 
     def put_back(self) -> None:
         """Drop everything from memory, also the delivery that was taken last."""
         self._memory.last = self.before
         self.discard()
 
-    def _discard_channel(self) -> None:
-        self.behind = True  # first: from now on nothing enters the channel
-        with suppress(trio.WouldBlock):
-            while True:
-                self.release(self._receive.receive_nowait())
+    def _discard_appended(self) -> None:
+        self.behind = True  # so nothing is added from now on
+        while self._appended:
+            self.release(self._appended.popleft())

@@ -1,6 +1,6 @@
 """Retired lanes have no task, because they have been idle for a while.
 
-The task, the memory channel and everything else a lane works with are gone. Its
+The task, the queue and everything else a lane works with are gone. Its
 :class:`~hookgw.lanes.lane_memory.LaneMemory` stays: the position that the lane had reached, because its last
 settlements may not be on disk yet, and the last outcome, which is shown. Ten thousand retired lanes cost a
 few MiB.
