@@ -64,7 +64,7 @@ class Readable:
             raise trio.ClosedResourceError
         if self.has_more or self.has_ended or not self._hub.is_running:
             return self._look()
-        return self._waiter.wait()
+        return self._waiter
 
     async def _look(self) -> None:
         if self._hub.is_running:

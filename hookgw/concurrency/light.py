@@ -62,7 +62,10 @@ _running = _Running()
 
 
 class Waiter:
-    """A place at which one coroutine at a time waits for a call of :meth:`wake`."""
+    """A place at which one coroutine at a time waits for a call of :meth:`wake`: ``await waiter``.
+
+    It does not notice an earlier call.
+    """
 
     __slots__ = ("_waiting",)
 
@@ -72,13 +75,11 @@ class Waiter:
     def __init__(self) -> None:
         self._waiting: Task | LightTask | None = None
 
-    @types.coroutine
-    def wait(self) -> Generator[Any, Any, None]:
-        """Wait for the next call of :meth:`wake`. It does not notice an earlier one."""
-        if _running.light is not None:
-            yield self
-        else:
-            yield from self._wait_in_task()
+    def __await__(self) -> Generator[Any, Any, None]:
+        if _running.light is None:
+            return self._wait_in_task()
+        # What gives itself to the light task once. A generator would be one more that goes on at each wait.
+        return iter((self,))  # type: ignore[return-value]
 
     def _wait_in_task(self) -> Generator[Any, Any, None]:
         self._waiting = current_task()

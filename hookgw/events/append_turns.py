@@ -83,7 +83,7 @@ class AppendTurns:
         turn = Turn(instance, rows or 1, waiter=waiter)
         self._waiting.add(instance, turn)
         try:
-            await waiter.wait()
+            await waiter
         except trio.Cancelled:
             self._waiting.remove(instance, turn)
             raise

@@ -436,7 +436,8 @@ class Lane:
         idle_since = self._idle_lanes.begin(self)
         self._memory.until = idle_since + self._services.settings.lane_idle
         try:
-            await self._queue.wait()
+            if not self._queue.is_woken:
+                await self._queue.woken
         finally:
             self._idle_lanes.end(self)
 

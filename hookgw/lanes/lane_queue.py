@@ -101,23 +101,25 @@ class LaneQueue:
         before: the position that the lane had reached before it took its last delivery.
         barrier: only deliveries before this position are taken; ``None`` for all. See
             :meth:`hookgw.store.Backfills.backfill_barrier`.
+        is_woken: whether something was offered, or :meth:`wake` was called, since :meth:`take` found nothing.
+            If not, wait for ``woken``.
     """
 
     __slots__ = (
         "_appended",
         "_buffer",
         "_first",
-        "_is_woken",
         "_lane",
         "_memory",
         "_outbox",
         "_page",
         "_shares",
         "_steady",
-        "_waiter",
         "barrier",
         "before",
         "behind",
+        "is_woken",
+        "woken",
     )
 
     def __init__(
@@ -142,8 +144,8 @@ class LaneQueue:
         self._steady = steady
         self._buffer = buffer
         self._appended: deque[Delivery] = deque()
-        self._waiter = Waiter()
-        self._is_woken = False  # since take() found nothing
+        self.woken = Waiter()
+        self.is_woken = False
         self._page: list[Delivery] = []
         # The size of the delivery that is next on disk, if it is so large that it needs a page of its own.
         self._first = 0
@@ -173,8 +175,8 @@ class LaneQueue:
         return self.barrier is not None and delivery.position >= self.barrier
 
     def wake(self) -> None:
-        self._is_woken = True
-        self._waiter.wake()
+        self.is_woken = True
+        self.woken.wake()
 
     def take(self) -> Delivery | None:
         """Return the next delivery in memory; ``None`` if there is none. :meth:`release` it in the end."""
@@ -185,7 +187,7 @@ class LaneQueue:
                 return delivery
             # A delivery that was appended during a read is in the page, too.
             self.release(delivery)
-        self._is_woken = False
+        self.is_woken = False
         return None
 
     def release(self, delivery: Delivery) -> None:
@@ -200,11 +202,6 @@ class LaneQueue:
         if delivery.charge < charge:
             self._shares.take(delivery.event.instance, charge - delivery.charge)
             delivery.charge = charge
-
-    async def wait(self) -> None:
-        """Wait until a delivery is offered or :meth:`wake` is called, unless that was since :meth:`take`."""
-        if not self._is_woken:
-            await self._waiter.wait()
 
     def reserve_nowait(self, holder: str) -> int:
         """Reserve memory to read a page, and return how much; 0 if there is too little.
