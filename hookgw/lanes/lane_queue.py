@@ -168,7 +168,8 @@ class LaneQueue:
             self._appended.append(delivery)
         else:
             self.behind = True
-        self.wake()
+        if not self.is_woken:
+            self.wake()
         return True
 
     def is_behind_barrier(self, delivery: Delivery) -> bool:
