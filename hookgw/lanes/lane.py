@@ -1010,7 +1010,7 @@ class Lane:
         self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None
     ) -> None:
         attempt, clock = result.attempt, self._services.clock
-        now = clock.steady() if result.ended_at is None else clock.steady_at(result.ended_at)
+        now = clock.steady() if result.ended_at is None else result.ended_at + clock.offset
         delivered = attempt.outcome is Outcome.DELIVERED
         if delivered:
             # As ``decide`` says, without all that only a failure needs.
