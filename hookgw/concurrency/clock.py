@@ -24,27 +24,24 @@ class Clock:
     Attributes:
         trio_time: returns what ``trio.current_time()`` does, without its two steps to the clock of this run:
             each event reads it several times.
+        offset: what makes a reading of ``trio_time`` a steady time.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
         self.trio_time = trio.lowlevel.current_clock().current_time
         # Trio's clock starts at an arbitrary number; the offset makes its readings seconds since the epoch.
-        self._offset = wall() - self.trio_time()
+        self.offset = wall() - self.trio_time()
 
     def wall(self) -> float:
         return self._wall()
 
     def steady(self) -> float:
-        return self.trio_time() + self._offset
-
-    def steady_at(self, time: float) -> float:
-        """Convert a reading of ``trio.current_time()`` into a steady time."""
-        return time + self._offset
+        return self.trio_time() + self.offset
 
     def deadline(self, steady: float) -> float:
         """Convert a steady time into a deadline for a cancel scope."""
-        return steady - self._offset
+        return steady - self.offset
 
 
 def virtual_clock(start: float = 1_700_000_000.0) -> Clock:

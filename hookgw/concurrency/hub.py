@@ -32,16 +32,23 @@ _MOST_EDGES = 128
 
 
 class Readable:
-    """A socket that is watched, for one reader. Its owner calls :meth:`close` before closing the socket."""
+    """A socket that is watched, for one reader. Its owner calls :meth:`close` before closing the socket.
 
-    __slots__ = ("_fileno", "_has_ended", "_has_more", "_hub", "_waiter")
+    Attributes:
+        has_more: whether there may be more to read than the last wait was for.
+        has_ended: whether the stream has ended, or was reset.
+        wake: ends the present wait, and returns whether there was one.
+    """
+
+    __slots__ = ("_fileno", "_hub", "_waiter", "has_ended", "has_more", "wake")
 
     def __init__(self, hub: Hub, fileno: int) -> None:
         self._hub = hub
         self._fileno = fileno
         self._waiter = Waiter()
-        self._has_more = False
-        self._has_ended = False
+        self.wake = self._waiter.wake
+        self.has_more = False
+        self.has_ended = False
 
     def wait(self) -> Awaitable[None]:
         """Wait until there may be something to read, or :meth:`interrupt` or :meth:`close` is called.
@@ -55,9 +62,9 @@ class Readable:
         # Not a coroutine: each wait of a request or a delivery would pass one more.
         if self._fileno < 0:
             raise trio.ClosedResourceError
-        if self._has_more or self._has_ended or not self._hub.is_running:
+        if self.has_more or self.has_ended or not self._hub.is_running:
             return self._look()
-        return self._waiter.wait()
+        return self._waiter
 
     async def _look(self) -> None:
         if self._hub.is_running:
@@ -65,29 +72,20 @@ class Readable:
         else:
             await in_task()
             await trio.lowlevel.wait_readable(self._fileno)
-        self._has_more = False  # not before: a wait that is cancelled takes no edge
+        self.has_more = False  # not before: a wait that is cancelled takes no edge
 
     def note_more(self) -> None:
         """Note that a read has taken as much as it asked for."""
-        self._has_more = True
+        self.has_more = True
 
     def note_nothing(self) -> None:
         """Note that a read would have had to wait."""
-        self._has_ended = False
-
-    def note_edge(self, *, has_ended: bool) -> None:
-        self._has_ended = self._has_ended or has_ended
-        # Whoever waits takes the edge.
-        self._has_more = not self._waiter.wake()
+        self.has_ended = False
 
     def interrupt(self) -> None:
         """End the waits for the socket, although nothing may have arrived."""
         trio.lowlevel.notify_closing(self._fileno)
-        self._waiter.wake()
-
-    def wake(self) -> None:
-        """End the present wait."""
-        self._waiter.wake()
+        self.wake()
 
     def close(self) -> None:
         """Stop watching, and end the waits."""
@@ -134,7 +132,10 @@ class Hub:
 
     def _look(self, epoll: select.epoll) -> None:
         for fileno, events in epoll.poll(0, _MOST_EDGES):
-            self._sockets[fileno].note_edge(has_ended=events & ~_ARRIVED != 0)
+            readable = self._sockets[fileno]
+            readable.has_ended = readable.has_ended or events & ~_ARRIVED != 0
+            # Whoever waits takes the edge.
+            readable.has_more = not readable.wake()
 
     def watch(self, fileno: int) -> Readable:
         """Watch a connected socket until :meth:`Readable.close`."""

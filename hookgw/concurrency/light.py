@@ -62,7 +62,10 @@ _running = _Running()
 
 
 class Waiter:
-    """A place at which one coroutine at a time waits for a call of :meth:`wake`."""
+    """A place at which one coroutine at a time waits for a call of :meth:`wake`: ``await waiter``.
+
+    It does not notice an earlier call.
+    """
 
     __slots__ = ("_waiting",)
 
@@ -72,13 +75,11 @@ class Waiter:
     def __init__(self) -> None:
         self._waiting: Task | LightTask | None = None
 
-    @types.coroutine
-    def wait(self) -> Generator[Any, Any, None]:
-        """Wait for the next call of :meth:`wake`. It does not notice an earlier one."""
-        if _running.light is not None:
-            yield self
-        else:
-            yield from self._wait_in_task()
+    def __await__(self) -> Generator[Any, Any, None]:
+        if _running.light is None:
+            return self._wait_in_task()
+        # What gives itself to the light task once. A generator would be one more that goes on at each wait.
+        return iter((self,))  # type: ignore[return-value]
 
     def _wait_in_task(self) -> Generator[Any, Any, None]:
         self._waiting = current_task()
@@ -96,7 +97,10 @@ class Waiter:
         if waiting is None:
             return False
         if type(waiting) is LightTask:
-            waiting.steps.add(waiting)
+            steps = waiting.steps
+            steps.line.append(waiting)
+            if steps.are_asleep:
+                steps.wake()
         else:
             reschedule(waiting)
         return True
@@ -205,7 +209,7 @@ class LightTask:
                         return
                     self._after = trap  # this step has cancelled its own task, which must not wait
                 elif trap is _LATER:
-                    self.steps.add(self)
+                    self.steps.line.append(self)
                     return
                 elif type(trap) is _CHECKPOINT:
                     self._after = trap
@@ -218,64 +222,66 @@ class LightSteps:
     """Makes the light steps of one gateway.
 
     Without :meth:`run`, every coroutine runs in its task alone.
+
+    Attributes:
+        line: those whose wait has ended, for their turn. Whoever adds one calls :meth:`wake` if the steps
+            :attr:`are_asleep`.
+        are_asleep: whether nothing makes the steps that come into line now.
     """
 
     def __init__(self) -> None:
-        self._line: deque[LightTask] = deque()
+        self.line: deque[LightTask] = deque()
         self._task: Task | None = None  # while it waits
-        self._are_made = False
+        self.are_asleep = True
         self.are_running = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Make light steps until cancelled. What waits then goes on in its task."""
-        self.are_running = True
+        self.are_running, self.are_asleep = True, False
         try:
             task_status.started()
             while True:
-                if self._line:
+                if self.line:
                     await trio.lowlevel.checkpoint()
                 else:
-                    self._task = current_task()
+                    self._task, self.are_asleep = current_task(), True
                     await wait_task_rescheduled(self._abort)
                 self._make()
         finally:
-            self.are_running = False
-            while self._line:
-                self._make()
+            self.are_running, self.are_asleep = False, True
+            self.wake()
 
     def _abort(self, _: object) -> Abort:
-        self._task = None
+        self._task, self.are_asleep = None, False
         return Abort.SUCCEEDED
 
-    def add(self, light: LightTask) -> None:
-        """Let a coroutine whose wait has ended go on in its turn."""
-        if not self.are_running:
-            light.step()
+    def wake(self) -> None:
+        """Have the steps in line made, soon. Without :meth:`run`, all of them go on in their tasks."""
+        task, self._task = self._task, None
+        if task is not None:
+            self.are_asleep = False
+            reschedule(task)
             return
-        self._line.append(light)
-        if self._task is not None and not self._are_made:
-            self._wake(self._task)
-
-    def _wake(self, task: Task) -> None:
-        self._task = None
-        reschedule(task)
+        while self.line:
+            self._make()
 
     def make_after(self, wake: Callable[[], None]) -> None:
         """Call a function that wakes several, and make their steps at once: no other task has to.
 
         Not within a light step.
         """
-        self._are_made = True
+        self.are_asleep = False
         try:
             wake()
             self._make()
         finally:
-            self._are_made = False
-            if self._line and self._task is not None:
-                self._wake(self._task)
+            # If a step has cancelled the task that makes steps, it is about to run.
+            self.are_asleep = self._task is not None or not self.are_running
+            if self.line and self.are_asleep:
+                self.wake()
 
     def _make(self) -> None:
-        line = self._line
+        line = self.line
         # What is woken by these steps comes behind them, and the other tasks before that.
         for _ in range(min(len(line), MOST_STEPS)):
             line.popleft().step()

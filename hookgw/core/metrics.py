@@ -91,6 +91,10 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._total += value
 
+    @property
+    def count(self) -> int:
+        return sum(self._counts)
+
     def family(self, name: str, meaning: str) -> HistogramMetricFamily:
         buckets, count = [], 0
         for bound, here in zip((*map(float, self._bounds), float("inf")), self._counts, strict=True):
@@ -104,6 +108,10 @@ class Metrics:
 
     Each gateway has its own; Prometheus' global registry is not used. All methods are for the Trio thread.
     The functions given to ``watch_…`` are called whenever the metrics are rendered.
+
+    Attributes:
+        attempts: how many there were, by outcome; the caller counts them.
+        delivered: counts a delivery, by the seconds since it was queued, for the first time or again.
     """
 
     def __init__(self) -> None:
@@ -111,11 +119,10 @@ class Metrics:
         self._accepted: Counter[str] = Counter()
         self._operational: Counter[str] = Counter()
         self._duplicates = 0
-        self._deliveries = dict.fromkeys(
-            (DeliveryState.DELIVERED, DeliveryState.DEAD, DeliveryState.DROPPED), 0
-        )
-        self._attempts = dict.fromkeys(Outcome, 0)
+        self._dead = self._dropped = 0
+        self.attempts = dict.fromkeys(Outcome, 0)
         self._delivery_seconds = Histogram(DELIVERY_SECONDS)
+        self.delivered = self._delivery_seconds.observe
         self._commit_seconds = Histogram(COMMIT_SECONDS)
         self._commit_rows = Histogram(COMMIT_ROWS)
         self.disk_failure: StorageUnavailable | None = None
@@ -147,28 +154,15 @@ class Metrics:
     def duplicates(self, count: int = 1) -> None:
         self._duplicates += count
 
-    def delivered(self, seconds: float) -> None:
-        """Count a delivery, and observe the seconds since it was queued, for the first time or again."""
-        self._deliveries[DeliveryState.DELIVERED] += 1
-        self._delivery_seconds.observe(seconds)
-
     def dead(self, count: int = 1) -> None:
-        self._deliveries[DeliveryState.DEAD] += count
+        self._dead += count
 
     def dropped(self, count: int = 1) -> None:
-        self._deliveries[DeliveryState.DROPPED] += count
+        self._dropped += count
 
     def totals(self) -> tuple[int, int, int]:
         """Return the numbers of accepted events, and of delivered and dead deliveries."""
-        deliveries = self._deliveries
-        return (
-            sum(self._accepted.values()),
-            deliveries[DeliveryState.DELIVERED],
-            deliveries[DeliveryState.DEAD],
-        )
-
-    def attempted(self, outcome: Outcome) -> None:
-        self._attempts[outcome] += 1
+        return sum(self._accepted.values()), self._delivery_seconds.count, self._dead
 
     def operational_event(self, kind: str) -> None:
         self._operational[kind] += 1
@@ -279,10 +273,13 @@ class Metrics:
         yield CounterMetricFamily(
             "hookgw_events_duplicate", "Events answered as duplicates.", value=self._duplicates
         )
-        yield _counter(
-            "hookgw_deliveries", "Finished deliveries, by state.", ["state"], self._deliveries.items()
+        finished = (
+            (DeliveryState.DELIVERED, self._delivery_seconds.count),
+            (DeliveryState.DEAD, self._dead),
+            (DeliveryState.DROPPED, self._dropped),
         )
-        yield _counter("hookgw_attempts", "Attempts, by outcome.", ["outcome"], self._attempts.items())
+        yield _counter("hookgw_deliveries", "Finished deliveries, by state.", ["state"], finished)
+        yield _counter("hookgw_attempts", "Attempts, by outcome.", ["outcome"], self.attempts.items())
         yield self._delivery_seconds.family(
             "hookgw_delivery_seconds",
             "From queueing a delivery, or queueing it again, to its 2xx, in seconds.",

@@ -81,10 +81,10 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
             ``NTLM`` and ``Negotiate``, which may authenticate the connection instead of the request (RFC
             4559, section 6).
         headers: of every request, names in lower case.
-        beginnings: for each kind and instance, the result of :meth:`beginning`.
+        beginnings: for each kind and instance, what :meth:`beginning` has returned.
         envelope: ``None`` until the first one is encoded.
         signing: the secrets with the keys made from them, the newest first.
-        lasting: the keys, if none of the secrets expires.
+        lasting: the keys, if there are some and none of the secrets expires.
         hooks: the names of the hooks that plugins need, in a generation of the hooks.
         sent_secrets: masked in responses, which may repeat the request; ``None`` until the first response.
     """
@@ -100,7 +100,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     envelope: Envelope | None = None
     filter: EventFilter | None = None
     signing: tuple[tuple[Secret, SigningKey], ...] = ()
-    lasting: list[SigningKey] | None = None
+    lasting: list[SigningKey] = []
     hooks: tuple[int, frozenset[str]] = (-1, frozenset())
     sent_secrets: tuple[bytes, ...] | None = None
 
@@ -118,29 +118,27 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         return self.beginning(event)[2] if self.is_http else with_masked_user(self.target.url)
 
     def keys(self, now: float) -> list[SigningKey]:
-        """Return the signing keys in force at a time in seconds since the epoch, the newest first."""
-        if self.lasting is not None:
-            return self.lasting
+        """Return the signing keys in force at a time in seconds since the epoch, the newest first.
+
+        If there are :attr:`lasting` ones, they are these, at any time.
+        """
         return [key for secret, key in self.signing if secret.expires_at is None or secret.expires_at > now]
 
     def beginning(self, event: Event) -> tuple[Target, str, str]:
-        """Return the target, the head up to the headers of the attempt, and the masked URL.
+        """Make and keep the target, the head up to the headers of the attempt, and the masked URL.
 
         Raises:
             ValueError: a header is not allowed.
         """
-        kind = event.kind, event.instance
-        found = self.beginnings.get(kind)
-        if found is None:
-            target = self.target
-            if self.registration.by_events:
-                target = target.for_kind(path_segment(event.kind))
-            if len(self.beginnings) >= MOST_KEPT:
-                self.beginnings.clear()
-            # Not kept, because it takes as much memory as the text, for each of thousands of lanes.
-            head = RequestHead(target, self.headers)
-            text = head.beginning(_event_headers(event), _OF_ATTEMPT)
-            found = self.beginnings[kind] = target, text, with_masked_user(target.url)
+        target = self.target
+        if self.registration.by_events:
+            target = target.for_kind(path_segment(event.kind))
+        if len(self.beginnings) >= MOST_KEPT:
+            self.beginnings.clear()
+        # Not kept, because it takes as much memory as the text, for each of thousands of lanes.
+        head = RequestHead(target, self.headers)
+        text = head.beginning(_event_headers(event), _OF_ATTEMPT)
+        found = self.beginnings[event.kind, event.instance] = target, text, with_masked_user(target.url)
         return found
 
 
@@ -171,7 +169,7 @@ def template_for(registration: Registration) -> RequestTemplate:
         if registration.filter
         else None,
         signing=signing,
-        lasting=None if expires else [key for _, key in signing],
+        lasting=[] if expires else [key for _, key in signing],
     )
 
 
@@ -346,9 +344,10 @@ class DeliverySender:
         # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
         # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
         # replay.
-        signature = sign(template.keys(timestamp), event.id, timestamp, body)
+        signature = sign(template.lasting or template.keys(timestamp), event.id, timestamp, body)
         try:
-            target, beginning, url = template.beginning(event)
+            kept = template.beginnings.get((event.kind, event.instance))
+            target, beginning, url = kept or template.beginning(event)
             if headers is None:
                 # An event's id has letters, digits, "_" and "-" alone.
                 original = edited_from(event.id)

@@ -87,7 +87,7 @@ class AppendTurns:
         turn = _WaitingTurn(instance, rows or 1, waiter=Waiter())
         self._waiting.add(instance, turn)
         try:
-            await turn.waiter.wait()
+            await turn.waiter
         except trio.Cancelled:
             self._waiting.remove(instance, turn)
             raise

@@ -36,14 +36,15 @@ class IdleLanes:
         self._most = most
         self._until: dict[IdleLane, float] = {}
         self._timer = trio.CancelScope()
+        self._is_timed = False
         self._now = trio.lowlevel.current_clock().current_time
 
     def begin(self, lane: IdleLane) -> float:
         """Note that a lane is idle from now on; return the current time of Trio's clock."""
         now = self._now()
         self._until[lane] = now + self._seconds
-        if self._timer.deadline == math.inf:
-            self._timer.deadline = now + self._seconds
+        if not self._is_timed:
+            self._is_timed, self._timer.deadline = True, now + self._seconds
         if len(self._until) > self._most:
             self._retire(next(iter(self._until)))
         return now
@@ -56,6 +57,7 @@ class IdleLanes:
         while True:
             # Waking up no sooner than GRAIN from now retires many lanes at a time.
             first = next(iter(self._until.values()), math.inf)
+            self._is_timed = first < math.inf
             with trio.CancelScope(deadline=max(first, trio.current_time() + GRAIN)) as self._timer:
                 await trio.sleep_forever()
             now = trio.current_time()

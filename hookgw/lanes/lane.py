@@ -234,7 +234,7 @@ class Lane:
     def requeued(self, count: int) -> None:
         """Note finished deliveries that are pending again, behind everything the lane has taken."""
         # The dispatcher calls this before it offers what the same commit appended. So their positions are
-        # greater than all that the lane has taken or has in its channel, and reading on from
+        # greater than all that the lane has taken or has in memory, and reading on from
         # ``LaneMemory.last`` finds them. A page that is being read now may lack them; the next one has them.
         self._is_drained = False
         self._backlog += count
@@ -436,7 +436,8 @@ class Lane:
         idle_since = self._idle_lanes.begin(self)
         self._memory.until = idle_since + self._services.settings.lane_idle
         try:
-            await self._queue.wait()
+            if not self._queue.is_woken:
+                await self._queue.woken
         finally:
             self._idle_lanes.end(self)
 
@@ -535,6 +536,7 @@ class Lane:
         self._head = delivery
         if self._order is not None:
             self._order.advanced()
+        attempt = self._try if self._attempt_limit is None else self._try_in_turn
         try:
             if delivery.attempts and self._memory.outcome is None:
                 await self._recall_last_attempt(delivery)
@@ -548,11 +550,11 @@ class Lane:
                 if self._late is not None:
                     await self._look(self._late)
                 if self._late is None:
-                    await self._try_in_turn(delivery)
+                    await attempt(delivery)
                 elif self._late.attempt is not None:
                     await self._settle_late(delivery, self._late.plan, self._late.attempt)
                 else:
-                    await self._try_and_listen(delivery)
+                    await self._try_and_listen(attempt, delivery)
         finally:
             self._head = None
             self._queue.release(delivery)
@@ -718,7 +720,9 @@ class Lane:
         if self._late is late and late.has_status:
             await self._hear(late)
 
-    async def _try_and_listen(self, delivery: Delivery) -> None:
+    async def _try_and_listen(
+        self, attempt: Callable[[Delivery], Awaitable[None]], delivery: Delivery
+    ) -> None:
         """Try the head. Listen for a late response until the attempt begins, which may take long."""
         async with trio.open_nursery() as nursery:
 
@@ -728,16 +732,13 @@ class Lane:
                     self._wake()
 
             nursery.start_soon(listen)
-            await self._try_in_turn(delivery)
+            await attempt(delivery)
             nursery.cancel_scope.cancel()
 
-    def _try_in_turn(self, delivery: Delivery) -> Awaitable[None]:
-        limit = self._attempt_limit
-        return self._try(delivery) if limit is None else self._try_within(limit, delivery)
-
-    async def _try_within(self, limit: trio.CapacityLimiter, delivery: Delivery) -> None:
+    async def _try_in_turn(self, delivery: Delivery) -> None:
+        assert self._attempt_limit is not None  # noqa: S101 -- or there are no turns
         await in_task()
-        async with limit:
+        async with self._attempt_limit:
             await self._try(delivery)
             # Until the attempt is on disk: the limit also bounds how many deliveries another node may have to
             # repeat after a takeover.
@@ -783,7 +784,9 @@ class Lane:
                 reason = expiry_reason(plan.policy, self._memory.outcome)
                 await self._finish(delivery, registration, DeliveryState.DEAD, reason)
                 return None
-        rates = rates_of(plan, delivery.event.instance, self._services)
+        rates: Sequence[RateLimit] = ()
+        if plan.rate is not None or self._services.tag_rates.limits:
+            rates = rates_of(plan, delivery.event.instance, self._services)
         if rates:
             waited, self._has_waited_for = self._has_waited_for, None
             opens_at, slowest = max(
@@ -1007,7 +1010,7 @@ class Lane:
         self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None
     ) -> None:
         attempt, clock = result.attempt, self._services.clock
-        now = clock.steady() if result.ended_at is None else clock.steady_at(result.ended_at)
+        now = clock.steady() if result.ended_at is None else result.ended_at + clock.offset
         delivered = attempt.outcome is Outcome.DELIVERED
         if delivered:
             # As ``decide`` says, without all that only a failure needs.

@@ -93,6 +93,7 @@ class LaneQueue:
         shares: the memory of all lanes.
         steady: reads the steady clock.
         memory: its ``last`` is read and updated.
+        buffer: how many deliveries the memory channel has room for.
         behind: whether the outbox has deliveries of the lane already.
 
     Attributes:
@@ -100,11 +101,12 @@ class LaneQueue:
         before: the position that the lane had reached before it took its last delivery.
         barrier: only deliveries before this position are taken; ``None`` for all. See
             :meth:`hookgw.store.Backfills.backfill_barrier`.
+        is_woken: whether something was offered, or :meth:`wake` was called, since :meth:`take` found nothing.
+            If not, wait for ``woken``.
     """
 
     __slots__ = (
         "_first",
-        "_is_woken",
         "_lane",
         "_memory",
         "_most_charged",
@@ -114,10 +116,11 @@ class LaneQueue:
         "_send",
         "_shares",
         "_steady",
-        "_waiter",
         "barrier",
         "before",
         "behind",
+        "is_woken",
+        "woken",
     )
 
     def __init__(
@@ -145,8 +148,8 @@ class LaneQueue:
         # A deque costs a microsecond less for each delivery, and a kilobyte less for each lane. The channel
         # says in one word what it is.
         self._send, self._receive = trio.open_memory_channel[Delivery](buffer)
-        self._waiter = Waiter()
-        self._is_woken = False  # since take() found nothing
+        self.woken = Waiter()
+        self.is_woken = False
         self._page: list[Delivery] = []
         # The size of the delivery that is next on disk, if it is so large that it needs a page of its own.
         self._first = 0
@@ -173,15 +176,16 @@ class LaneQueue:
             delivery.charge = charge
         else:
             self.behind = True
-        self.wake()
+        if not self.is_woken:
+            self.wake()
         return True
 
     def is_behind_barrier(self, delivery: Delivery) -> bool:
         return self.barrier is not None and delivery.position >= self.barrier
 
     def wake(self) -> None:
-        self._is_woken = True
-        self._waiter.wake()
+        self.is_woken = True
+        self.woken.wake()
 
     def take(self) -> Delivery | None:
         """Return the next delivery in memory; ``None`` if there is none. :meth:`release` it in the end."""
@@ -194,7 +198,7 @@ class LaneQueue:
                 # A delivery that was appended during a read is in the page and in the channel.
                 self.release(delivery)
         except trio.WouldBlock:
-            self._is_woken = False
+            self.is_woken = False
             return None
 
     def release(self, delivery: Delivery) -> None:
@@ -209,11 +213,6 @@ class LaneQueue:
         if delivery.charge < charge:
             self._shares.take(delivery.event.instance, charge - delivery.charge)
             delivery.charge = charge
-
-    async def wait(self) -> None:
-        """Wait until a delivery is offered or :meth:`wake` is called, unless that was since :meth:`take`."""
-        if not self._is_woken:
-            await self._waiter.wait()
 
     def reserve_nowait(self, holder: str) -> int:
         """Reserve memory to read a page, and return how much; 0 if there is too little.

@@ -12,13 +12,16 @@ class TagRates:
     """The limits of each value of the tags that have a rate (``limits.tags``).
 
     In a fleet, each node holds its part of them: the instances of a value are on any node.
+
+    Attributes:
+        limits: by tag and value, with the number of instances, so that a value that nobody has any more is
+            forgotten.
     """
 
     def __init__(self, rates: Mapping[str, Rate] | None = None) -> None:
         self._rates = dict(rates or {})
         self._nodes = 1
-        # With the number of instances, so that a value that nobody has any more is forgotten.
-        self._limits: dict[tuple[str, str], tuple[RateLimit, int]] = {}
+        self.limits: dict[tuple[str, str], tuple[RateLimit, int]] = {}
         self._values: dict[str, tuple[tuple[str, str], ...]] = {}
         self._of: dict[str, tuple[RateLimit, ...]] = {}
 
@@ -31,23 +34,23 @@ class TagRates:
         old = self._values.pop(instance, ())
         new = tuple((tag, tags[tag]) for tag in self._rates if tag in tags)
         for value in new:
-            limit, members = self._limits.get(value) or (self._limit(self._rates[value[0]]), 0)
-            self._limits[value] = limit, members + 1
+            limit, members = self.limits.get(value) or (self._limit(self._rates[value[0]]), 0)
+            self.limits[value] = limit, members + 1
         for value in old:
-            limit, members = self._limits[value]
-            self._limits[value] = limit, members - 1
+            limit, members = self.limits[value]
+            self.limits[value] = limit, members - 1
             if members == 1:
-                del self._limits[value]
+                del self.limits[value]
         self._of.pop(instance, None)
         if new:
             self._values[instance] = new
-            self._of[instance] = tuple(self._limits[value][0] for value in new)
+            self._of[instance] = tuple(self.limits[value][0] for value in new)
         return old != new
 
     def divide(self, nodes: int) -> None:
         """Divide the limits among so many nodes, this one among them."""
         self._nodes = nodes
-        for limit, _ in self._limits.values():
+        for limit, _ in self.limits.values():
             limit.divide(nodes)
 
     def _limit(self, rate: Rate) -> RateLimit:

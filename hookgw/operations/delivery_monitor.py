@@ -39,7 +39,7 @@ class DeliveryMonitor:
         self.lane_stuck = stuck.report
 
     async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        self._metrics.attempted(attempt.outcome)
+        self._metrics.attempts[attempt.outcome] += 1
         if attempt.outcome is not Outcome.DELIVERED:
             logger.info(
                 "attempt failed",
@@ -54,7 +54,13 @@ class DeliveryMonitor:
             await self._hooks.notify(
                 "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
             )
-        await self._judge(attempt, delivery, registration)
+        # Nearly no attempt begins or ends a period of failure.
+        if (
+            attempt.outcome is not Outcome.DELIVERED
+            or self._failing_lanes
+            or self._auto_disable.is_failing(registration)
+        ):
+            await self._judge(attempt, delivery, registration)
 
     async def answered_late(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         # No second attempt: metrics and plugins heard of it at its deadline.
@@ -62,10 +68,7 @@ class DeliveryMonitor:
         await self._judge(attempt, delivery, registration)
 
     async def _judge(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        """Note whether an attempt begins or ends a period of failure: nearly none does."""
-        may_end = self._failing_lanes or self._auto_disable.is_failing(registration)
-        if attempt.outcome is Outcome.DELIVERED and not may_end:
-            return
+        """Note whether an attempt begins or ends a period of failure."""
         current = self._registry.registration(registration.id)
         if current is not None and current.has_target_of(registration):
             # Otherwise the outcome is the former target's. It must not disable the new one, or count for it.

@@ -178,7 +178,7 @@ async def test_by_events_adds_the_kind_to_the_path(hookgw_receiver: Receiver) ->
     template = template_for(registration)
     other = msgspec.structs.replace(EVENT, kind="SEND_MESSAGE")
     assert template.beginning(other)[0].path == "/hook/send-message?a=1"
-    assert template.beginning(other) is template.beginning(other)
+    assert template.beginning(other) is template.beginnings[other.kind, other.instance]
     sent = await send(registration)
     assert hookgw_receiver.requests[0].target == "/hook/messages-upsert?a=1"
     assert sent.attempt.url == f"{hookgw_receiver.url}hook/messages-upsert?a=1"

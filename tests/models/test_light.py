@@ -24,7 +24,7 @@ async def test_a_coroutine_goes_on_in_light_steps_and_ends_in_its_task() -> None
         async def work() -> str:
             seen.append(place.is_light)
             for _ in range(3):
-                await waiter.wait()
+                await waiter
                 seen.append(place.is_light)
             return "done"
 
@@ -52,7 +52,7 @@ async def test_an_exception_of_a_light_step_is_raised_in_the_task_with_its_own_l
             raise ValueError("no number")
 
         async def work() -> None:
-            await waiter.wait()
+            await waiter
             fail()
 
         async def task() -> None:
@@ -77,7 +77,7 @@ async def test_an_exception_keeps_nothing_in_memory_until_the_next_collection(*,
 
     async def work() -> None:
         payload = Payload()
-        await waiter.wait()
+        await waiter
         if not is_light:
             await in_task()
         raise ValueError(str(payload))
@@ -109,7 +109,7 @@ async def test_a_wake_without_anybody_who_waits_is_forgotten() -> None:
 
         async def work() -> None:
             waiter.wake()
-            await waiter.wait()
+            await waiter
             seen.append(1)
 
         place.go(work())
@@ -127,7 +127,7 @@ async def test_without_light_steps_a_waiter_is_trios() -> None:
     async def work() -> None:
         assert not await in_task()
         may_leave_task()
-        await waiter.wait()
+        await waiter
         seen.append(current_task())
 
     async with trio.open_nursery() as nursery:
@@ -144,7 +144,7 @@ async def test_a_cancelled_task_leaves_its_waiter() -> None:
     waiter, seen = Waiter(), []
 
     async def work() -> None:
-        await waiter.wait()
+        await waiter
         seen.append(1)
 
     async with trio.open_nursery() as nursery:
@@ -164,17 +164,17 @@ async def test_in_task_goes_on_in_the_task_until_it_may_be_left() -> None:
     async with running() as place:
 
         async def work() -> None:
-            await waiter.wait()
+            await waiter
             seen.append(("light", place.is_light))
             assert await in_task()
             seen.append(("moved", place.is_light))
             assert not await in_task()
             with trio.move_on_after(1):
                 await trio.sleep(5)
-            await waiter.wait()
+            await waiter
             seen.append(("stays", place.is_light))
             may_leave_task()
-            await waiter.wait()
+            await waiter
             seen.append(("light again", place.is_light))
 
         place.go(work())
@@ -191,11 +191,11 @@ async def test_a_checkpoint_in_a_light_step_is_made_by_the_task() -> None:
     async with running() as place:
 
         async def work() -> None:
-            await waiter.wait()
+            await waiter
             assert place.is_light
             await trio.lowlevel.checkpoint()
             seen.append(place.is_light)
-            await waiter.wait()
+            await waiter
             seen.append(place.is_light)
 
         place.go(work())
@@ -212,18 +212,18 @@ async def test_a_child_task_of_a_coroutine_waits_by_itself() -> None:
     async with running() as place:
 
         async def child() -> None:
-            await second.wait()
+            await second
             seen.append(("child", place.is_light))
 
         async def work() -> None:
-            await first.wait()
+            await first
             await in_task()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(child)
-                await first.wait()
+                await first
                 seen.append(("parent", place.is_light))
             may_leave_task()
-            await first.wait()
+            await first
             seen.append(("parent", place.is_light))
 
         place.go(work())
@@ -241,13 +241,13 @@ async def test_go_within_go_is_one_coroutine() -> None:
     async with running() as place:
 
         async def inner() -> str:
-            await waiter.wait()
+            await waiter
             seen.append(place.is_light)
             return "inner"
 
         async def outer() -> None:
             seen.append(await place.steps.go(inner()))
-            await waiter.wait()
+            await waiter
             seen.append(await place.steps.go(inner()))
             seen.append(place.is_light)
 
@@ -315,10 +315,10 @@ async def test_a_wait_that_needs_a_task_fails_and_leaves_nothing_behind(
     waiter, event, seen = Waiter(), trio.Event(), []
 
     async def work() -> None:
-        await waiter.wait()
+        await waiter
         with pytest.raises(RuntimeError, match=r"call in_task\(\) before"):
             await wait(event)
-        await waiter.wait()  # as usual
+        await waiter  # as usual
         seen.append(place.is_light)
 
     async with _lock, running() as place:
@@ -345,7 +345,7 @@ async def test_a_wait_that_cannot_be_undone_fails_in_its_task_too() -> None:
         raise LookupError("cannot be undone")
 
     async def work() -> None:
-        await waiter.wait()
+        await waiter
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     with pytest.raises(BaseExceptionGroup) as caught:  # noqa: PT012 -- the block ends with it

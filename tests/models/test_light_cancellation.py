@@ -14,9 +14,9 @@ async def test_a_cancellation_raises_at_the_wait_in_the_task() -> None:
     waiter, seen = Waiter(), []
 
     async def work() -> None:
-        await waiter.wait()
+        await waiter
         try:
-            await waiter.wait()
+            await waiter
         except trio.Cancelled:
             seen.append(("cancelled", place.is_light))
             raise
@@ -47,7 +47,7 @@ async def test_a_wait_that_has_ended_is_not_cancelled() -> None:
     waiter, seen = Waiter(), []
 
     async def work() -> None:
-        await waiter.wait()
+        await waiter
         seen.append(("woken", place.is_light))
         with pytest.raises(trio.Cancelled):
             await trio.lowlevel.checkpoint()
@@ -71,9 +71,9 @@ async def test_a_wait_that_cannot_be_cancelled_lasts_until_it_is_woken() -> None
     firm, seen = Firm(), []
 
     async def work() -> None:
-        await firm.wait()
+        await firm
         seen.append(("woken", place.is_light))
-        await Waiter().wait()
+        await Waiter()
 
     async def task() -> None:
         with scope:
@@ -98,10 +98,10 @@ async def test_a_light_step_that_cancels_its_own_task_does_not_wait(waiter: Wait
     seen: list[bool] = []
 
     async def work() -> None:
-        await first.wait()
+        await first
         scope.cancel()
         seen.append(place.is_light)
-        await waiter.wait()
+        await waiter
         await trio.lowlevel.checkpoint()
 
     async def task() -> None:
@@ -125,7 +125,7 @@ async def test_a_cancelled_scope_around_go_ends_it_at_the_first_wait() -> None:
 
     async def work() -> None:
         seen.append("began")
-        await Waiter().wait()
+        await Waiter()
 
     async with running() as place:
         with trio.CancelScope() as scope:
@@ -136,8 +136,11 @@ async def test_a_cancelled_scope_around_go_ends_it_at_the_first_wait() -> None:
 
 
 async def test_a_deadline_around_go_is_kept() -> None:
+    async def work() -> None:
+        await Waiter()
+
     async with running() as place:
         with trio.move_on_after(5) as scope:
-            await place.steps.go(Waiter().wait())
+            await place.steps.go(work())
         assert scope.cancelled_caught
         assert trio.current_time() == 5

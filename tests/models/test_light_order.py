@@ -19,7 +19,7 @@ async def test_the_line_is_in_order_and_what_steps_wake_comes_behind_it() -> Non
     first, second, third, seen = Waiter(), Waiter(), Waiter(), []
 
     async def work(name: str, mine: Waiter, other: Waiter | None = None) -> None:
-        await mine.wait()
+        await mine
         seen.append(name)
         if other is not None:
             other.wake()
@@ -40,7 +40,7 @@ async def test_one_that_never_waits_long_does_not_hold_up_the_others(*, is_light
     waiter, seen, is_over = Waiter(), [], False
 
     async def busy() -> None:
-        await waiter.wait()
+        await waiter
         while not is_over:
             seen.append("busy")
             await let_others_go_on()
@@ -49,7 +49,7 @@ async def test_one_that_never_waits_long_does_not_hold_up_the_others(*, is_light
         nonlocal is_over
         for _ in range(5):
             seen.append("other")
-            await mine.wait()
+            await mine
         is_over = True
 
     mine = Waiter()
@@ -76,7 +76,7 @@ async def test_many_in_line_leave_turns_to_other_tasks() -> None:
 
     async def work(waiter: Waiter) -> None:
         nonlocal made
-        await waiter.wait()
+        await waiter
         made += 1
 
     async def other() -> None:
@@ -99,7 +99,7 @@ async def test_make_after_makes_the_steps_of_what_it_wakes_at_once() -> None:
     waiters, seen = [Waiter() for _ in range(MOST_STEPS + 1)], []
 
     async def work(waiter: Waiter) -> None:
-        await waiter.wait()
+        await waiter
         seen.append(place.is_light)
 
     def wake() -> None:
@@ -121,12 +121,12 @@ async def test_a_step_of_make_after_may_cancel_the_task_that_makes_steps(*, fail
     waiter, behind, seen = Waiter(), Waiter(), []
 
     async def work() -> None:
-        await waiter.wait()
+        await waiter
         place.scope.cancel()
         behind.wake()
 
     async def other() -> None:
-        await behind.wait()
+        await behind
         seen.append(place.is_light)
 
     def wake() -> None:
@@ -153,10 +153,10 @@ async def test_after_the_end_all_go_on_in_their_tasks() -> None:
     waiting, in_line, later, seen = Waiter(), Waiter(), Waiter(), []
 
     async def work(name: str, waiter: Waiter) -> None:
-        await waiter.wait()
+        await waiter
         seen.append((name, place.is_light))
         await let_others_go_on()
-        await waiter.wait()
+        await waiter
         seen.append((name, place.is_light))
 
     async with running() as place:
@@ -184,7 +184,7 @@ async def test_after_the_end_a_wait_can_be_cancelled() -> None:
 
     async def work() -> None:
         try:
-            await Waiter().wait()
+            await Waiter()
         except trio.Cancelled:
             seen.append(place.is_light)
             raise
@@ -210,7 +210,7 @@ def test_two_event_loops_in_two_threads_do_not_meet() -> None:
             async def work() -> None:
                 nonlocal steps
                 while steps < 50:
-                    await waiter.wait()
+                    await waiter
                     assert place.is_light
                     meeting.wait()  # both are in the middle of a light step
                     steps += 1
@@ -256,9 +256,9 @@ async def _play(  # noqa: C901 -- a program and its moves
         try:
             for step in programs[number]:
                 if step == "wait":
-                    await waiter.wait()
+                    await waiter
                 elif step == "firm":
-                    await firm.wait()
+                    await firm
                 elif step == "in_task":
                     await in_task()
                     assert current_task() is not task

@@ -9,6 +9,7 @@ interrupted: its tasks get the error of a closed connection, and its owner close
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import trio
@@ -24,11 +25,17 @@ class Interruptible(Protocol):
 
 
 class Deadlines:
-    """Enforces deadlines. :meth:`run` must be running while :meth:`watch` is used."""
+    """Enforces deadlines. :meth:`run` must be running while :meth:`watch` is used.
+
+    Attributes:
+        unwatch: forgets a resource. The timer keeps its deadline: waking up once too often costs less than
+            finding the next deadline at once.
+    """
 
     def __init__(self) -> None:
         # A dict, not a heap: nearly every deadline is removed before it passes, and removal must be cheap.
         self._deadlines: dict[Interruptible, float] = {}
+        self.unwatch: Callable[[Interruptible], None] = self._deadlines.__delitem__
         self._timer: trio.CancelScope | None = None
         self._wakes_at = -math.inf
 
@@ -73,8 +80,3 @@ class Deadlines:
     def has_expired(self, resource: Interruptible) -> bool:
         """Return whether a watched resource was interrupted at its deadline, and not closed otherwise."""
         return self._deadlines[resource] == math.inf
-
-    def unwatch(self, resource: Interruptible) -> None:
-        # The timer keeps its deadline: waking up once too often costs less than finding the next deadline
-        # now.
-        del self._deadlines[resource]

@@ -309,10 +309,11 @@ class ConnectionPools:
             holder: the instance of the event.
             preferred: the connection that the lane used last; lent again if it is idle.
         """
-        pool, descriptors = self.pools.get(origin), self._descriptors
-        if pool is None or pool.newest != holder:
-            pool = self._pool(origin, holder)
+        pool, descriptors = self.pools.get(origin) or self._new_pool(origin, holder), self._descriptors
         pool.used_at = self._looks
+        if pool.newest != holder:
+            pool.newest, pool.is_shared = holder, True
+            pool.shared_until = self._looks + self._looks_shared
         # The usual case without a call: so little is used that any holder may have one.
         if pool.used >= pool.calm and pool.room(holder) < 1:
             return None
@@ -327,7 +328,7 @@ class ConnectionPools:
 
         Always call :meth:`leave` in the end.
         """
-        pool = self._pool(origin, holder)
+        pool = self.pools.get(origin) or self._new_pool(origin, holder)
         place = PoolPlace(self, pool, holder, preferred)
         if pool.fits(holder):  # it is a descriptor that is missing
             pool.take(holder)
@@ -382,16 +383,10 @@ class ConnectionPools:
         place.transport = self._lend(place.pool, place.holder, place.preferred)
         place.event.set()
 
-    def _pool(self, origin: PoolKey, holder: str) -> HostPool:
-        pool = self.pools.get(origin)
-        if pool is None:
-            pool = self.pools[origin] = HostPool(origin, self.host_connections)
-            pool.newest = holder
-            self._wake()
-        pool.used_at = self._looks
-        if pool.newest != holder:
-            pool.newest = holder
-            pool.is_shared, pool.shared_until = True, self._looks + self._looks_shared
+    def _new_pool(self, origin: PoolKey, holder: str) -> HostPool:
+        pool = self.pools[origin] = HostPool(origin, self.host_connections)
+        pool.newest, pool.used_at = holder, self._looks
+        self._wake()
         return pool
 
     def _lend(self, pool: HostPool, holder: str, preferred: PooledTransport | None) -> PooledTransport:

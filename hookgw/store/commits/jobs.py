@@ -44,7 +44,7 @@ class CommitRequest(Waiter):
             Exception: the error of the job.
         """
         if not self._is_finished:
-            await self.wait()
+            await self
         if self.error is not None:
             raise self.error
         return self.result

@@ -47,7 +47,7 @@ def respond(body: bytes, waiter: Waiter | None = None) -> Application:
 
     async def application(_scope: Any, _receive: Any, send: Any) -> None:
         if waiter is not None:
-            await waiter.wait()
+            await waiter
         length = (b"content-length", b"%d" % len(body))
         await send({"type": "http.response.start", "status": 200, "headers": (length,)})
         await send({"type": "http.response.body", "body": body, "more_body": False})
