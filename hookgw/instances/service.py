@@ -71,7 +71,7 @@ class InstanceService:
     ) -> None:
         self._jobs = jobs
         self._registry = registry
-        self.find = registry.find_instance
+        self.find, self.get = registry.find_instance, registry.instance
         self._keyring = keyring
         self._connectors = connectors
         self._states = states
@@ -88,9 +88,6 @@ class InstanceService:
 
     def count(self) -> int:
         return self._registry.count_instances()
-
-    def get(self, name: str) -> Instance:
-        return self._registry.instance(name)
 
     @property
     def connectors(self) -> list[str]:
