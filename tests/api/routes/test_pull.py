@@ -508,10 +508,10 @@ class TestOneRequestAtATime:
 
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(fetch)
-                nursery.start_soon(fetch)
-                while gateway.pulls.waiting("loja1") < 2:  # noqa: ASYNC110 -- it has no event
-                    await trio.sleep(0.01)
+                for number in (1, 2):  # until it waits, a fetch is a request in progress
+                    nursery.start_soon(fetch)
+                    while gateway.pulls.waiting("loja1") < number:  # noqa: ASYNC110 -- it has no event
+                        await trio.sleep(0.01)
                 await emit(client, "e-0")
         assert [ids_of(one) for one in found] == [["e-0"], ["e-0"]]
 
