@@ -116,10 +116,11 @@ def _backup_name_unsynced() -> None:
 def _answer_early() -> None:
     """Answer before the commit."""
 
-    async def wait(self: AppendRequest[Any]) -> None:
+    async def wait_finished(self: AppendRequest[Any]) -> list[bool]:
         await trio.lowlevel.checkpoint()
+        return [True] * len(self.news)
 
-    _replace(AppendRequest, "wait", wait)
+    _replace(AppendRequest, "wait_finished", wait_finished)
 
 
 def _job_apart() -> None:
