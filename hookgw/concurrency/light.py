@@ -224,9 +224,9 @@ class LightSteps:
     Without :meth:`run`, every coroutine runs in its task alone.
 
     Attributes:
-        line: those whose wait has ended, for their turn. Whoever adds one calls :meth:`wake` if the steps
+        line: the light tasks whose wait has ended. After adding one, call :meth:`wake` if
             :attr:`are_asleep`.
-        are_asleep: whether nothing makes the steps that come into line now.
+        are_asleep: whether nothing makes the steps of new light tasks in the line.
     """
 
     def __init__(self) -> None:

@@ -6,8 +6,8 @@ to one multi-row ``VALUES``, filled up to the next power of two with rows of zer
 different statements small enough for all of them to stay prepared. (Zeros, not NULL: Python looks for an
 adapter of every ``None``, which takes ten times as long as to bind an integer.)
 
-An ``UPDATE`` of one row has its values in the place of the columns: of a ``VALUES`` table it would first make
-a table of its own, which takes longer than to change the row.
+An ``UPDATE`` of one row has its values in the statement itself. From ``VALUES``, SQLite would first fill a
+table, which takes longer than the update.
 """
 
 from __future__ import annotations
