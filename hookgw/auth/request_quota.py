@@ -36,8 +36,7 @@ class RequestQuota(PerHolder[str]):
         Raises:
             TooManyRequests: the instance has as many requests in progress as allowed.
         """
-        if self.take(instance) > self._most:
-            self.give(instance)
+        if not self.take_within(instance, 1, self._most):
             self._on_limited("instance_share")
             raise TooManyRequests(
                 Sentence(

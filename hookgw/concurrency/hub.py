@@ -134,7 +134,7 @@ class Hub:
         for fileno, events in epoll.poll(0, _MOST_EDGES):
             readable = self._sockets[fileno]
             readable.has_ended = readable.has_ended or events & ~_ARRIVED != 0
-            # Whoever waits takes the edge.
+            # A reader that waits takes the edge.
             readable.has_more = not readable.wake()
 
     def watch(self, fileno: int) -> Readable:

@@ -71,7 +71,7 @@ class RetiredLanes:
             if due := [lane for lane, memory in first if memory.until <= now]:
                 with suppress(StorageUnavailable):  # it is closed
                     await flush()
-                # Without those that have started again meanwhile.
+                # A lane may have started again meanwhile.
                 kept = self._memories
                 return self.forget([lane for lane in due if lane in kept and kept[lane].until <= now])
             deadline = math.inf

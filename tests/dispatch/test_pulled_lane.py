@@ -223,14 +223,20 @@ async def test_an_idle_lane_is_retired_and_starts_again(autojump_clock: MockCloc
         assert events(await take(dispatcher)) == ["e2"]
 
 
+async def lane_that_has_settled(world: World, dispatcher: Dispatcher) -> PulledLane:
+    """Return the lane once its only delivery was fetched and settled."""
+    dispatcher.dispatch(world.outbox.add(1))
+    await trio.sleep(1)
+    lane, lease = the_lane(dispatcher), await take(dispatcher)
+    assert lease is not None
+    lane.settle(list(lease.leased))
+    return lane
+
+
 async def test_a_lane_is_not_retired_while_a_caller_looks(autojump_clock: MockClock) -> None:
     world = pulled()
     async with running(world) as dispatcher:
-        dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(1)
-        lane, lease = the_lane(dispatcher), await take(dispatcher)
-        assert lease is not None
-        lane.settle(list(lease.leased))
+        lane = await lane_that_has_settled(world, dispatcher)
         await trio.sleep(1)
         world.outbox.may_read = trio.Event()
         found: list[Lease | None] = []
@@ -251,11 +257,7 @@ async def test_a_lane_is_not_retired_while_a_caller_looks(autojump_clock: MockCl
 async def test_a_lane_that_has_ended_gives_nothing_away(autojump_clock: MockClock) -> None:
     world = pulled()
     async with running(world) as dispatcher:
-        dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(1)
-        lane, lease = the_lane(dispatcher), await take(dispatcher)
-        assert lease is not None
-        lane.settle(list(lease.leased))
+        lane = await lane_that_has_settled(world, dispatcher)
         await trio.sleep(2 * RETIRE_AFTER)
         assert dispatcher.pulled("reg_1") == []
         dispatcher.dispatch(world.outbox.add(1))

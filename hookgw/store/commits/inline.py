@@ -30,8 +30,8 @@ QUICK_COMMITS = 8
 """How many of them."""
 
 SLOW = 0.005
-"""After one that took more seconds than this, there is none for a while. A commit in the writer's thread says
-less: it also waits for Python's lock."""
+"""An inline commit that takes more seconds than this stops inline commits for a while. A commit in the
+writer's thread does not: it also waits for Python's lock."""
 
 SLOW_PAUSE = 60.0
 """How long that is, in seconds."""
