@@ -89,7 +89,7 @@ class Dispatcher:
                         async with trio.open_nursery() as timers:
                             timers.start_soon(self._idle.run)
                             while True:
-                                for key in await self._retired.wait_due(services.outbox.flush):
+                                for key in await self._retired.wait_due(services.outbox.wait_settled):
                                     self._forget(key)
                                     nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
                     for key in self._retired.forget(self._retired.lanes()):

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from itertools import islice
 
 import trio
 
-from hookgw.kernel.errors import StorageUnavailable
 from hookgw.lanes.lane_memory import LaneMemory
 
 GRAIN = 0.1
@@ -54,23 +52,22 @@ class RetiredLanes:
     def lanes(self) -> list[str]:
         return list(self._memories)
 
-    async def wait_due(self, flush: Callable[[], Awaitable[None]]) -> list[str]:
+    async def wait_due(self, wait_settled: Callable[[], Awaitable[None]]) -> list[str]:
         """Wait until lanes are due, forget them, and return their keys.
 
         No checkpoint lies between forgetting lanes and the return, so the caller knows of every lane that is
         forgotten.
 
         Args:
-            flush: waits until what was settled is on disk. The next lane of a key that is forgotten before
-                would read its last deliveries again.
+            wait_settled: waits until all settlements are on disk. The next lane of a key that is forgotten
+                before would read its last deliveries again.
         """
         await trio.lowlevel.checkpoint()
         while True:
             now = trio.current_time()
             first = islice(self._memories.items(), FORGET_AT_ONCE)
             if due := [lane for lane, memory in first if memory.until <= now]:
-                with suppress(StorageUnavailable):  # it is closed
-                    await flush()
+                await wait_settled()
                 # A lane may have started again meanwhile.
                 kept = self._memories
                 return self.forget([lane for lane in due if lane in kept and kept[lane].until <= now])

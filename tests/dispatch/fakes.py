@@ -58,7 +58,7 @@ class FakeOutbox:
         page_limit: the most deliveries in a page.
         may_read, may_flush, may_settle: reads, flushes and attempts wait until these are set.
         refusals: so many of the next reads fail.
-        writes_late: settlements are written by the next other write, or by :meth:`flush`.
+        writes_late: settlements are written by the next other write, or when somebody waits for it.
     """
 
     def __init__(self) -> None:
@@ -67,6 +67,7 @@ class FakeOutbox:
         self.held_back = Held()
         self.reads: list[tuple[str, Position]] = []
         self.page_limit = 1_000_000
+        self._settling = trio.lowlevel.ParkingLot()
         self.may_read, self.may_flush, self.may_settle = trio.Event(), trio.Event(), trio.Event()
         self.may_read.set()
         self.may_flush.set()
@@ -74,7 +75,6 @@ class FakeOutbox:
         self.refusals = 0
         self.writes_late = False
         self._unwritten: list[Settlement] = []
-        self._settling = trio.lowlevel.ParkingLot()
         self._listener: StoreListener | None = None
         self.last_attempts: dict[int, Attempt] = {}
         self.refuses_last_attempts = False
@@ -88,7 +88,7 @@ class FakeOutbox:
         return [self._add(lane, instance, size=size) for _ in range(count)]
 
     def _add(self, lane: str, instance: str, event: Event | None = None, *, size: int = 2) -> Delivery:
-        self._write()
+        self.write()
         self._numbers += 1
         self._positions += 1
         event = event or Event(
@@ -112,7 +112,7 @@ class FakeOutbox:
 
     def requeue(self, delivery: Delivery) -> Delivery:
         """Make a finished delivery pending again, at the end of its lane."""
-        self._write()
+        self.write()
         self._positions += 1
         again = msgspec.structs.replace(
             delivery, position=self._positions, failures=0, next_at=0.0, queued_at=delivery.queued_at
@@ -122,7 +122,7 @@ class FakeOutbox:
 
     def make_due(self, registration: str) -> None:
         """Do what ``put_registration(due=True)`` does to what is pending."""
-        self._write()
+        self.write()
         for delivery in self.pending.values():
             if delivery.registration == registration:
                 delivery.next_at = 0.0
@@ -186,15 +186,21 @@ class FakeOutbox:
         self.settlements.append(settlement)
         self._unwritten.append(settlement)
         if not self.writes_late:
-            self._write()
+            self.write()
         return len(self.settlements)
 
-    async def wait_settled(self, number: int) -> None:
+    async def wait_settled(self, number: int | None = None) -> None:
+        if number is None:
+            number = len(self.settlements)
         while number > len(self.settlements) - len(self._unwritten):
             await in_task()
-            await self._settling.park()
+            if self.may_flush.is_set():
+                await self.flush()
+            else:
+                await self._settling.park()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Have what was settled on disk, although nobody may flush yet."""
         for settlement in self._unwritten:
             delivery = self.pending.get(settlement.seq)
             if delivery is None:
@@ -218,7 +224,7 @@ class FakeOutbox:
     async def flush(self) -> None:
         await trio.lowlevel.checkpoint()
         await self.may_flush.wait()
-        self._write()
+        self.write()
 
     async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
         self._refuse()

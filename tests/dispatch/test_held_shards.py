@@ -33,6 +33,10 @@ class Backlog:
         return [(self._lane, count)] if count else []
 
 
+def hold_disk(world: World) -> None:
+    world.outbox.writes_late, world.outbox.may_flush = True, trio.Event()
+
+
 async def now(world: World, lane: str = LANE) -> list[tuple[str, int]]:
     backlog = Backlog(world, lane)
     backlog.may_read.set()
@@ -191,13 +195,13 @@ async def test_in_a_fleet_an_attempt_waits_until_the_last_one_is_on_disk(in_a_fl
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS}, lambda: now(world))
         dispatcher.dispatch(world.outbox.add(3))
-        world.outbox.writes_late = True
+        hold_disk(world)
         await trio.sleep(1)
         assert world.sender.order == (["e1"] if in_a_fleet else ["e1", "e2", "e3"])
-        await world.outbox.flush()
+        world.outbox.write()
         await trio.sleep(1)
         assert world.sender.order == (["e1", "e2"] if in_a_fleet else ["e1", "e2", "e3"])
-        await world.outbox.flush()
+        world.outbox.write()
         await trio.sleep(1)
     assert world.sender.order == ["e1", "e2", "e3"]
 
@@ -205,14 +209,14 @@ async def test_in_a_fleet_an_attempt_waits_until_the_last_one_is_on_disk(in_a_fl
 async def test_in_a_fleet_unsettled_attempts_count_for_the_concurrency() -> None:
     world = World(registration(ordering=Ordering.INSTANCE, concurrency=2))
     world.is_shared = True
-    world.outbox.writes_late = True
+    hold_disk(world)
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS}, lambda: now(world))
         dispatcher.dispatch([*(world.outbox.add(1, lane=f"reg_1:{number}")[0] for number in range(5))])
         for sent in (2, 4, 5):
             await trio.sleep(1)
             assert len(world.sender.order) == sent
-            await world.outbox.flush()
+            world.outbox.write()
 
 
 async def test_a_lane_that_waits_for_the_disk_stops_at_once() -> None:
@@ -221,12 +225,12 @@ async def test_a_lane_that_waits_for_the_disk_stops_at_once() -> None:
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS}, lambda: now(world))
         dispatcher.dispatch(world.outbox.add(2))
-        world.outbox.writes_late = True
+        hold_disk(world)
         await trio.sleep(1)
         with trio.fail_after(1):
             await dispatcher.release({OURS})
         # And goes on when it is here again.
-        await world.outbox.flush()
+        world.outbox.write()
         await dispatcher.acquire({OURS}, lambda: now(world))
         await trio.sleep(1)
     assert world.sender.order == ["e1", "e2"]

@@ -9,8 +9,8 @@ from hookgw.lanes import RETIRED_LANES_GRAIN as GRAIN
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
-async def flush() -> None:
-    """Have everything on disk already."""
+async def wait_settled() -> None:
+    """Have all settlements on disk already."""
 
 
 async def test_lanes_are_forgotten_when_they_are_due() -> None:
@@ -18,7 +18,7 @@ async def test_lanes_are_forgotten_when_they_are_due() -> None:
     for number in range(3):
         retired.put(f"lane {number}", LaneMemory(until=10.0 * (number + 1)))
     for number in range(3):
-        assert await retired.wait_due(flush) == [f"lane {number}"]
+        assert await retired.wait_due(wait_settled) == [f"lane {number}"]
         assert trio.current_time() == pytest.approx(10.0 * (number + 1))
     assert retired.lanes() == []
 
@@ -34,9 +34,9 @@ async def test_a_lane_may_be_retired_while_a_task_waits() -> None:
             await trio.sleep(1)
             retired.put("short", LaneMemory(until=101.0))
 
-        assert await retired.wait_due(flush) == ["short"]
+        assert await retired.wait_due(wait_settled) == ["short"]
         assert trio.current_time() == pytest.approx(101)
-        assert await retired.wait_due(flush) == ["long"]
+        assert await retired.wait_due(wait_settled) == ["long"]
         assert trio.current_time() == pytest.approx(170)
 
 
@@ -49,13 +49,13 @@ async def test_a_lane_that_is_taken_is_not_forgotten() -> None:
     assert retired.take("lane") is kept
     assert retired.take("lane") is None
     assert retired.find("lane") is None
-    assert await retired.wait_due(flush) == ["other"]
+    assert await retired.wait_due(wait_settled) == ["other"]
 
 
 async def test_a_lane_is_kept_until_what_it_has_settled_is_on_disk() -> None:
     """The next lane of its key would read its last deliveries again, and send them again."""
 
-    async def flush_slowly() -> None:
+    async def wait_long() -> None:
         await trio.sleep(5)
         assert retired.find("lane") is not None
         assert retired.take("busy") is not None
@@ -64,7 +64,7 @@ async def test_a_lane_is_kept_until_what_it_has_settled_is_on_disk() -> None:
     retired = RetiredLanes()
     for lane in ("lane", "busy"):
         retired.put(lane, LaneMemory(until=10.0))
-    assert await retired.wait_due(flush_slowly) == ["lane"]
+    assert await retired.wait_due(wait_long) == ["lane"]
     assert trio.current_time() == pytest.approx(15)
     assert retired.lanes() == ["busy"]
 
@@ -84,6 +84,6 @@ async def test_many_lanes_are_forgotten_in_pieces() -> None:
     names = [f"lane {number}" for number in range(FORGET_AT_ONCE + 1)]
     for name in names:
         retired.put(name, LaneMemory(until=1.0))
-    assert await retired.wait_due(flush) == names[:-1]
-    assert await retired.wait_due(flush) == names[-1:]
+    assert await retired.wait_due(wait_settled) == names[:-1]
+    assert await retired.wait_due(wait_settled) == names[-1:]
     assert trio.current_time() == pytest.approx(1, abs=GRAIN)

@@ -256,9 +256,11 @@ class GroupCommit(Generic[Tx]):
             self._room = trio.Event()
         return self._requested
 
-    async def wait_settled(self, number: int) -> None:
+    async def wait_settled(self, number: int | None = None) -> None:
         """See :class:`hookgw.store.Outbox`. It hurries the commit."""
         await in_task()
+        if number is None:
+            number = self._requested
         while number > self._requested - self._settlements and self._closed is None:
             self._urgent.set()
             await self._settling.park()

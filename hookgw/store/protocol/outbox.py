@@ -87,10 +87,13 @@ class Outbox(Protocol):
         returns is for :meth:`wait_settled`.
         """
 
-    async def wait_settled(self, number: int) -> None:
+    async def wait_settled(self, number: int | None = None) -> None:
         """Wait until a settlement is on disk, however long the storage refuses, or the store is closed.
 
         It hurries the commit. No checkpoint if the settlement is on disk already, or the number is 0.
+
+        Args:
+            number: from :meth:`settle_nowait`; ``None`` for the last settlement.
         """
 
     async def wait_settle_capacity(self) -> None:

@@ -13,6 +13,8 @@ SOON = 40.0
 time for what is before it in its lane, and other lanes may have the host's connections."""
 WAITS = 330.0
 """Seconds for which a lane may wait yet after a name no longer leads to a refused address."""
+LONGEST_WAIT = 3600.0
+"""Seconds for which a lane waits at most for an attempt that is due later, by a clock that was set back."""
 TAKES = ("healthy", "busy", "failing", "picky", "gone")
 """Moods in which a receiver answers every request at once."""
 
@@ -118,11 +120,14 @@ def _quiet_spans(  # noqa: C901 -- a list of what disturbs
 ) -> list[tuple[float, float]]:
     """Return the times in which a process runs, and a host disturbs it with nothing but refusals."""
     mood, name, has_room, is_running, is_day = "healthy", "found", True, True, True
-    spans, since, known_from = [], 0.0, 0.0
+    spans, since, known_from, latest = [], 0.0, 0.0, float("-inf")
     for record in index.history.records:
         was_refused = name == "private"
         if isinstance(record, Started | Ended):
             is_running, is_day = isinstance(record, Started), True
+            if isinstance(record, Started):
+                latest = max(latest, record.offset)
+                known_from = max(known_from, record.at + min(latest - record.offset, LONGEST_WAIT))
         elif isinstance(record, Faulted):
             if record.what == "everything works":
                 mood, name, has_room = "healthy", "found", True

@@ -103,6 +103,15 @@ def test_a_process_that_ends_excuses_it_and_the_next_does_not() -> None:
     assert troubles(blocking.check, *refused(killed(18), started, HEARD)) == HELD_UP
 
 
+def test_a_lane_may_wait_for_as_long_as_the_clock_was_set_back() -> None:
+    """Its first event was tried in vain before, at a host that was not there."""
+    started = [Started(at=at, life=life, offset=offset) for at, life, offset in ((5, 1, 0.0), (19, 2, -8.0))]
+    before, after = heard(26, "e2", "bank"), heard(28, "e2", "bank")
+    assert troubles(blocking.check, *refused(started[0], killed(18), started[1], before)) == []
+    assert troubles(blocking.check, *refused(started[0], killed(18), started[1], after)) == HELD_UP
+    assert troubles(blocking.check, *refused(started[1], killed(18), started[0], before)) == HELD_UP
+
+
 def test_at_night_a_single_move_of_the_clock_is_longer_than_that() -> None:
     """A night began two seconds after an event, while its lane read from a slow disk."""
     night, day = fault(22, "the clock moves by 60 s or more"), fault(29, "the clock moves as usual")

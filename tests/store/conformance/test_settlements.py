@@ -199,11 +199,13 @@ async def test_a_settlement_is_on_disk_when_the_wait_for_it_ends(
     async with trio.open_nursery() as nursery, engine.hold(store):
         number = store.settle_nowait(delivered(seq))
         nursery.start_soon(store.wait_settled, number)
+        nursery.start_soon(store.wait_settled)
         await trio.testing.wait_all_tasks_blocked()
-        assert nursery.child_tasks
+        assert len(nursery.child_tasks) == 2
     assert await seqs_of(store) == []
     with trio.testing.assert_no_checkpoints():
         await store.wait_settled(number)
+        await store.wait_settled()
         await store.wait_settled(0)
     later = store.settle_nowait(delivered(seq))
     assert later > number
