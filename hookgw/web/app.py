@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
@@ -141,7 +142,7 @@ class Application:
         base, is_outside = self._base_path, self._read_path(scope)
         path = scope["path"]
         client = client_of(scope, receive, send, has_middleware=has_middleware)
-        exchange = RequestResponse(scope, client, self.limits)
+        exchange = RequestResponse(scope, scope["client"], client, self.limits)
         peer = scope["client"]
         self.believe_proxy(exchange)
         self._forwarding.admit(exchange)
@@ -162,9 +163,8 @@ class Application:
         for fast_path in self._fast_paths:
             if fast_path.matches(scope):
                 if self._follows_from_head and not (has_middleware or exchange.is_forwarded):
-                    known = {**scope, "state": {}}
-                    for name in (REQUEST, "scheme", "server"):  # of this connection
-                        del known[name]
+                    of_connection = (REQUEST, "client", "scheme", "server", "state")
+                    known = MappingProxyType({k: v for k, v in scope.items() if k not in of_connection})
                     exchange.notes[AGAIN] = partial(self._respond_again, self._fast_paths, fast_path, known)
                 async with self._gateway.node.waiting(exchange.answer_for):
                     await fast_path.respond(exchange)
@@ -192,7 +192,7 @@ class Application:
 
         Args:
             fast_paths: those of which ``fast_path`` was chosen.
-            known: the scope of the earlier request.
+            known: what the scopes of all requests with that head have in common.
         """
         routing = self._routing
         if (
@@ -201,7 +201,7 @@ class Application:
             or (routing is not None and routing.has_middleware)
         ):
             return None
-        return fast_path.respond(RequestResponse({**known, "client": client.address}, client, self.limits))
+        return fast_path.respond(RequestResponse(known, client.address, client, self.limits))
 
     async def _wait_turn(self, scope: Any) -> None:
         """Let one request begin in each round of the event loop, in turn among keys.
@@ -270,7 +270,8 @@ class Application:
                 said[name].append(value.decode("latin-1"))
         client = self._proxies.client_of(peer, said[b"x-forwarded-for"])
         if client is not None and client != peer:
-            scope["client"] = (client, 0)  # proxies do not report the client's port
+            # Proxies do not report the client's port.
+            exchange.address = scope["client"] = (client, 0)
         # Behind several proxies, the first value is that of the outermost one. A browser can state neither of
         # the two for another site's page, so a lie gains nothing.
         scheme = ",".join(said[b"x-forwarded-proto"]).partition(",")[0].strip().lower()

@@ -62,10 +62,12 @@ def check_reach_again(
     exchange.check_key = check
 
 
-async def authorize(
+def authorize(
     gateway: Gateway, exchange: RequestResponse, need: Need, variables: Mapping[str, Any]
 ) -> KeyHolder:
     """Return the holder of a request's key, who may call the route. Call this once for each request.
+
+    In a fleet, call :func:`learn_key` before.
 
     The exchange gets the holder and the check of the key, and is counted for the holder's instance.
 
@@ -78,15 +80,13 @@ async def authorize(
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
         HookgwError: see :func:`check_need`.
     """
-    if gateway.node.is_shared:
-        await learn_key(gateway, exchange)
     scope, notes = exchange.scope, exchange.notes
     key, known = notes.get(_KEY) or (shown_key(scope["headers"]), None)
     if exchange.is_forwarded:  # the node that forwards it has counted it
         holder = gateway.keys.holder_of(key)
     else:
-        client = scope["client"]
-        holder = gateway.authenticator.authenticate(key, client[0] if client else None, known)
+        address = exchange.address
+        holder = gateway.authenticator.authenticate(key, address[0] if address else None, known)
     if holder is None:  # one message for a missing and a wrong key: no hint which it was
         raise Unauthorized.of("key.required", "Send a valid key in the apikey header.")
     notes[_KEY] = key, holder
@@ -115,8 +115,8 @@ async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
     key = shown_key(scope["headers"])
     if key and gateway.keys.holder_of(key) is None:
         if not exchange.is_forwarded:  # the node that forwards it has checked it
-            client = scope["client"]
-            gateway.authenticator.check_address(client[0] if client else None)
+            address = exchange.address
+            gateway.authenticator.check_address(address[0] if address else None)
         # Calls at once share one read, so that guesses cost the database little.
         with suppress(StorageUnavailable):
             await gateway.refresh.catch_up()

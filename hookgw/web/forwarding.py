@@ -105,7 +105,7 @@ class Forwarder:
         if origin.scheme == OF_NODE:
             exchange.is_question = True
         else:
-            scope["client"] = (origin.client, 0) if origin.client else None
+            exchange.address = scope["client"] = (origin.client, 0) if origin.client else None
             # The names of cookies depend on it, and this node may not trust the proxy that says so.
             scope["scheme"] = origin.scheme
             exchange.named = origin.named

@@ -13,6 +13,9 @@ REQUEST = "hookgw.request"
 """The one key of hookgw's in a request's scope. The server puts its :class:`Client` there, which middleware
 passes on, and the application the :class:`~hookgw.web.server.exchange.RequestResponse` in its place."""
 
+Address = tuple[str, int] | None
+"""A client's, as in a request's scope (ASGI); ``None`` over a Unix socket, or if it is not known here."""
+
 AGAIN = "again"
 """The note about a head that has an :data:`Again`."""
 _Receive = Callable[[], Awaitable[Any]]
@@ -23,11 +26,11 @@ class Client(Protocol):
     """The client's side: a connection, or an object between a connection and the application.
 
     Attributes:
-        address: of the client, as in a request's scope; ``None`` if it is not known here.
+        address: of the client.
         announced: the announced bytes of the body; ``None`` for a chunked body, or if they are not known.
     """
 
-    address: tuple[str, int] | None
+    address: Address
     announced: int | None
 
     @property
@@ -76,7 +79,7 @@ def client_of(scope: Any, receive: _Receive, send: _Send, *, has_middleware: boo
 class _Messages:
     def __init__(self, announced: int | None, receive: _Receive, send: _Send) -> None:
         self.announced = announced
-        self.address: tuple[str, int] | None = None
+        self.address: Address = None
         self.notes: dict[str, Any] = {}
         self._receive = receive
         self._send = send

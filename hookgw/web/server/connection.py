@@ -33,7 +33,7 @@ import trio
 from hookgw.concurrency.light import in_task, let_others_go_on, may_leave_task
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.sentences import Sentence
-from hookgw.web.server.client import AGAIN, REQUEST, Again
+from hookgw.web.server.client import AGAIN, REQUEST, Address, Again
 from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.web.server.errors import BUG, JSON, error_body
 from hookgw.web.server.known_heads import KnownHeads
@@ -45,7 +45,6 @@ from hookgw.web.server.streams import ClientStream
 logger = structlog.get_logger("hookgw.api")
 
 Application = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
-Address = tuple[str, int] | None
 
 LINGER = 1.0
 """Seconds for which unwanted bytes are read."""
@@ -290,8 +289,9 @@ class ClientConnection:
         if self._reader.state is State.COMPLETE and len(body) <= JOINED:
             self._begin(status, headers)
             self._is_finished = True
-            await self._write(self._held + body if self._has_body else self._held)
-            self._held = b""
+            response, self._held = self._held + body if self._has_body else self._held, b""
+            if (sent := self._write_nowait(response)) < len(response):
+                await self._write_rest(response, sent)
         else:
             await self._start(status, headers)
             await self._send_part(body, is_last=True)
@@ -349,25 +349,32 @@ class ClientConnection:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     async def _write(self, data: bytes) -> None:
+        if (sent := self._write_nowait(data)) < len(data):
+            await self._write_rest(data, sent)
+
+    def _write_nowait(self, data: bytes) -> int:
+        """Write as much as the client takes now; return how many bytes that are, or are to be dropped."""
         # Two tasks of an application may write: one asks for the body while the other responds.
-        sent = 0
+        if self._sending.locked():
+            return 0
         try:
-            if not self._sending.locked():
-                sent = self._stream.send_nowait(data)
-                if sent == len(data):
-                    return
-            self._timeouts.writes.begin(self)
+            return self._stream.send_nowait(data)
+        except trio.BrokenResourceError:
+            self.abort()  # the application learns it from receive(), which now ends
+            return len(data)
+
+    async def _write_rest(self, data: bytes, sent: int) -> None:
+        self._timeouts.writes.begin(self)
+        try:
             await in_task()
             # Shielded, so that a cancelled application leaves no half-written part. It has a deadline.
             with trio.CancelScope(shield=True):
                 async with self._sending:
                     await self._stream.send_all(memoryview(data)[sent:])
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            # The application learns it from receive(), which now ends.
             self.abort()
         finally:
-            if sent < len(data):
-                self._timeouts.writes.end(self)
+            self._timeouts.writes.end(self)
 
     async def _refuse(self, refusal: Refused, *, is_head: bool) -> None:
         await self._answer(refusal.status, refusal.message, is_head=is_head)

@@ -19,7 +19,7 @@ from hookgw.kernel.errors import HookgwError, TooLarge, TooManyRequests, Unavail
 from hookgw.kernel.units import Size
 from hookgw.records.sentences import BODY_TOO_LONG
 from hookgw.web.server.body_memory import SMALL, BodyMemory
-from hookgw.web.server.client import Client
+from hookgw.web.server.client import Address, Client
 from hookgw.web.server.errors import JSON, response_to, shown_path
 from hookgw.web.server.response_head import BODILESS
 from hookgw.web.server.response_memory import SMALL as SMALL_RESPONSE
@@ -67,7 +67,12 @@ class ServerLimits(NamedTuple):
 
 
 class RequestResponse:
-    """One request and its response."""
+    """One request and its response.
+
+    Args:
+        scope: of the request (ASGI). Without ``client``, it can be that of many requests with the same head.
+        address: of the client; a trusted proxy may replace it.
+    """
 
     # Of the class, because an emit needs few of them.
     extra: tuple[tuple[bytes, bytes], ...] = ()
@@ -114,8 +119,9 @@ class RequestResponse:
     _holders = 1
     _at_end: Callable[[], None] | None = None
 
-    def __init__(self, scope: Any, client: Client, server: ServerLimits) -> None:
+    def __init__(self, scope: Any, address: Address, client: Client, server: ServerLimits) -> None:
         self.scope = scope
+        self.address = address
         self._client = client
         self._limit, self._report_status, self._active, self._memory, self._responses, self._quota = server
         self.notes = client.notes
@@ -174,7 +180,7 @@ class RequestResponse:
             Unavailable: the memory is full.
         """
         self._may_be_refused = True
-        self._holder = self._holder or holder_of(self.holder, self.scope["client"])
+        self._holder = self._holder or holder_of(self.holder, self.address)
         more = size - self._room
         if more > 0:
             if not self._responses.reserve_nowait(self._holder, more):
@@ -198,7 +204,7 @@ class RequestResponse:
         """
         size = size if size > SMALL_RESPONSE and not self.is_static else 0
         if size != self._room:
-            self._holder = self._holder or holder_of(self.holder, self.scope["client"])
+            self._holder = self._holder or holder_of(self.holder, self.address)
             if not self._may_be_refused:
                 size = min(size, self._room + self._responses.room(self._holder))
             self._responses.change(self._holder, self._room, size)
@@ -374,16 +380,16 @@ class RequestResponse:
     def chunks(self) -> Chunks:
         return Chunks(self)
 
-    async def respond(
+    def respond(
         self, status: int, headers: Mapping[str, str], body: bytes, content_type: str = JSON
-    ) -> None:
+    ) -> Awaitable[None]:
         """Send a complete response, even if some of the request's body was not read.
 
         Its content type and length are added to the headers. If :meth:`answer_for` was first, drop it.
         """
+        # Not a coroutine: each emit would make one more, only to wait for the client's.
         if self._is_started:
-            await trio.lowlevel.checkpoint()
-            return
+            return trio.lowlevel.checkpoint()  # noqa: ASYNC105 -- the caller awaits it
         lines = [(name.encode(), value.encode()) for name, value in headers.items()] if headers else []
         if status not in BODILESS:
             lines += (b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body))
@@ -393,7 +399,7 @@ class RequestResponse:
         if self._room or len(body) > SMALL_RESPONSE:
             self._hold(len(body))
             self._leave_if_long()
-        await self._client.respond(status, lines, body)
+        return self._client.respond(status, lines, body)
 
     async def send(self, message: Any) -> None:
         if self._is_answered:

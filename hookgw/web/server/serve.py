@@ -14,8 +14,9 @@ from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.tasks import TaskFailed, run_contained
 from hookgw.config.settings import ServerSettings
 from hookgw.web.server.certificates import Certificates
+from hookgw.web.server.client import Address
 from hookgw.web.server.client_timeouts import ClientTimeouts
-from hookgw.web.server.connection import Address, Application, ClientConnection
+from hookgw.web.server.connection import Application, ClientConnection
 from hookgw.web.server.connection_limits import ConnectionLimits
 from hookgw.web.server.known_heads import KnownHeads
 from hookgw.web.server.listeners import open_listeners, url_of

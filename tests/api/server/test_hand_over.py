@@ -40,6 +40,7 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
 
     exchange = RequestResponse(
         scope,
+        None,
         client_of(scope, receive, send),
         ServerLimits(2**20, lambda *_: None, ActiveRequests(9), memory, RESPONSES, quota),
     )
@@ -79,6 +80,7 @@ async def test_an_answer_for_the_application_comes_first_and_once() -> None:
     client = client_of(scope, receive, send)
     exchange = RequestResponse(
         scope,
+        None,
         client,
         ServerLimits(
             2**20, lambda _, status: counted.append(status), ActiveRequests(9), memory, RESPONSES, quota
@@ -122,7 +124,7 @@ async def test_a_refused_body_is_free_without_a_garbage_collection() -> None:
     quota, memory = RequestQuota(1, lambda _: None), BodyMemory(2**20, 2**20, lambda _: None)
     client, active = client_of(scope, receive, send), ActiveRequests(9)
     exchange: Any = RequestResponse(
-        scope, client, ServerLimits(1, lambda *_: None, active, memory, RESPONSES, quota)
+        scope, None, client, ServerLimits(1, lambda *_: None, active, memory, RESPONSES, quota)
     )
 
     gc.disable()
