@@ -98,19 +98,17 @@ class QuietWatch:
         """Count accepted events. It never waits."""
         signs: dict[str, int] = {}
         for event in events:
-            signs[event.instance] = signs.get(event.instance, 0) + 1
-            if event.kind in _OF_THE_CONNECTION:
-                instance = self._registry.find_instance(event.instance)
-                if instance is None:
-                    continue
-                # hookgw itself raises these for a connector. Without one, the producer has sent them.
-                if instance.integration:
-                    signs[event.instance] -= 1
-                if self._limit(instance) and self._holds(instance.name):
-                    self._watch(instance).opened_at = self._clock.steady()  # if it is open at the next look
+            instance = self._registry.find_instance(event.instance)
+            if instance is None or not self._limit(instance):
+                continue
+            of_connection = event.kind in _OF_THE_CONNECTION
+            if of_connection and self._holds(instance.name):
+                self._watch(instance).opened_at = self._clock.steady()  # if it is open at the next look
+            # hookgw itself raises these for a connector. Without one, the producer has sent them.
+            if not (of_connection and instance.integration):
+                signs[event.instance] = signs.get(event.instance, 0) + 1
         for name, count in signs.items():
-            if count:
-                self.heard(name, count)
+            self.heard(name, count)
 
     def heard(self, name: str, events: int) -> None:
         """Take events that came now. Those of another node's instance wait in :meth:`take_for_others`."""
