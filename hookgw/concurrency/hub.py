@@ -21,7 +21,7 @@ from functools import partial
 
 import trio
 
-from hookgw.concurrency.light import LightSteps, Waiter, in_task, let_others_go_on
+from hookgw.concurrency.light import LightSteps, Waiter, in_task, let_others_go_on, make_steps_after
 
 _EDGES = 0x80002001
 """``EPOLLIN | EPOLLRDHUP | EPOLLET``: systems without epoll do not have these names."""
@@ -123,7 +123,7 @@ class Hub:
                 task_status.started()
                 while True:
                     await trio.lowlevel.wait_readable(epoll.fileno())
-                    self.steps.make_after(look)
+                    make_steps_after(look)
             finally:
                 self.is_running, self._epoll = False, None
                 epoll.close()

@@ -56,6 +56,7 @@ _NEEDS_TASK = "A light step waited for more than a Waiter: call in_task() before
 class _Running(threading.local):
     # Of this thread: an event loop in another thread has its own.
     light: LightTask | None = None
+    woken: list[LightSteps] | None = None
 
 
 _running = _Running()
@@ -257,6 +258,10 @@ class LightSteps:
 
     def wake(self) -> None:
         """Have the steps in line made, soon. Without :meth:`run`, all of them go on in their tasks."""
+        if _running.woken is not None:
+            self.are_asleep = False
+            _running.woken.append(self)
+            return
         task, self._task = self._task, None
         if task is not None:
             self.are_asleep = False
@@ -265,14 +270,9 @@ class LightSteps:
         while self.line:
             self._make()
 
-    def make_after(self, wake: Callable[[], None]) -> None:
-        """Call a function that wakes several, and make their steps at once: no other task has to.
-
-        Not within a light step.
-        """
-        self.are_asleep = False
+    def make_now(self) -> None:
+        """Make the steps in line in the present task, which is not within a light step."""
         try:
-            wake()
             self._make()
         finally:
             # If a step has cancelled the task that makes steps, it is about to run.
@@ -295,6 +295,20 @@ class LightSteps:
             return await coroutine
         result: T = await LightTask(coroutine, self).run()
         return result
+
+
+def make_steps_after(wake: Callable[[], None]) -> None:
+    """Call a function that wakes several, and make their light steps at once: no other task has to.
+
+    Not within a light step.
+    """
+    woken = _running.woken = []
+    try:
+        wake()
+    finally:
+        _running.woken = None
+        for steps in woken:
+            steps.make_now()
 
 
 @types.coroutine

@@ -12,6 +12,7 @@ from hookgw.concurrency.light import LightTask as LightTask
 from hookgw.concurrency.light import Waiter as Waiter
 from hookgw.concurrency.light import in_task as in_task
 from hookgw.concurrency.light import let_others_go_on as let_others_go_on
+from hookgw.concurrency.light import make_steps_after as make_steps_after
 from hookgw.concurrency.light import may_leave_task as may_leave_task
 from hookgw.concurrency.loop_load import *
 from hookgw.concurrency.share_line import *

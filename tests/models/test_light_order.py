@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from trio.lowlevel import current_task
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.concurrency import MOST_STEPS, LightSteps, Waiter, in_task, let_others_go_on, may_leave_task
+from hookgw.concurrency import (
+    MOST_STEPS,
+    LightSteps,
+    Waiter,
+    in_task,
+    let_others_go_on,
+    make_steps_after,
+    may_leave_task,
+)
 from tests.support.light_steps import Firm, running
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -95,7 +103,7 @@ async def test_many_in_line_leave_turns_to_other_tasks() -> None:
     assert set(seen) & {MOST_STEPS, 2 * MOST_STEPS}
 
 
-async def test_make_after_makes_the_steps_of_what_it_wakes_at_once() -> None:
+async def test_make_steps_after_makes_the_steps_of_what_it_wakes_at_once() -> None:
     waiters, seen = [Waiter() for _ in range(MOST_STEPS + 1)], []
 
     async def work(waiter: Waiter) -> None:
@@ -110,14 +118,14 @@ async def test_make_after_makes_the_steps_of_what_it_wakes_at_once() -> None:
         for waiter in waiters:
             place.go(work(waiter))
         await wait_all_tasks_blocked()
-        place.steps.make_after(wake)
+        make_steps_after(wake)
         assert len(seen) == MOST_STEPS
         await wait_all_tasks_blocked()
         assert len(seen) == MOST_STEPS + 1
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_step_of_make_after_may_cancel_the_task_that_makes_steps(*, fails: bool) -> None:
+async def test_a_step_made_at_once_may_cancel_the_task_that_makes_steps(*, fails: bool) -> None:
     waiter, behind, seen = Waiter(), Waiter(), []
 
     async def work() -> None:
@@ -139,7 +147,7 @@ async def test_a_step_of_make_after_may_cancel_the_task_that_makes_steps(*, fail
         place.go(other())
         await wait_all_tasks_blocked()
         try:
-            place.steps.make_after(wake)
+            make_steps_after(wake)
         except LookupError:
             assert fails
         await wait_all_tasks_blocked()

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 import trio
 
-from hookgw.concurrency.light import in_task
+from hookgw.concurrency.light import in_task, make_steps_after
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads, Worker
 from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.records.deliveries import Delivery, Settlement
@@ -330,9 +330,15 @@ class GroupCommit(Generic[Tx]):
         try:
             committed = self._commit_here(thread)
             if committed is None:
-                async with self._in_use:
+                try:
+                    self._in_use.acquire_nowait()  # without the checkpoint of acquire()
+                except trio.WouldBlock:
+                    await self._in_use.acquire()
+                try:
                     began = trio.current_time()
                     committed = await thread.run(commit)
+                finally:
+                    self._in_use.release()
                 if self._inline is not None:
                     self._inline.took(trio.current_time() - began, in_loop=False)
         except StorageUnavailable as error:
@@ -344,9 +350,13 @@ class GroupCommit(Generic[Tx]):
             seconds = round(trio.current_time() - self._failing_since, 1)
             logger.info("the storage takes writes again", seconds=seconds)
             self._observer.disk_recovered()
+        finish = partial(self._finish, committed)
         if self._groups:
             self._work.set()
-        self._finish(committed)
+            finish()
+        else:
+            # There is nothing to commit before those who have waited go on.
+            make_steps_after(finish)
         return True
 
     def _commit_here(self, thread: Worker) -> Committed | None:
