@@ -124,6 +124,28 @@ async def test_make_steps_after_makes_the_steps_of_what_it_wakes_at_once() -> No
         assert len(seen) == MOST_STEPS + 1
 
 
+async def test_one_function_wakes_those_of_several_gateways() -> None:
+    waiters, seen = (Waiter(), Waiter(), Waiter()), []
+
+    async def work(name: str, waiter: Waiter) -> None:
+        await waiter
+        seen.append(name)
+
+    def wake() -> None:
+        for waiter in waiters:
+            waiter.wake()
+
+    async with running() as one, running() as other:
+        one.go(work("one", waiters[0]))
+        other.go(work("other", waiters[1]))
+        one.nursery.start_soon(LightSteps().go, work("stopped", waiters[2]))
+        await wait_all_tasks_blocked()
+        make_steps_after(wake)
+        assert seen == ["one", "other"]
+        await wait_all_tasks_blocked()
+        assert seen == ["one", "other", "stopped"]
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_step_made_at_once_may_cancel_the_task_that_makes_steps(*, fails: bool) -> None:
     waiter, behind, seen = Waiter(), Waiter(), []
