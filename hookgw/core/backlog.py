@@ -435,13 +435,17 @@ class Backlog:
             holder.is_held = False
             self._watch_instance(instance, holder)
 
-    def add(self, need: Mapping[tuple[str, str], Amount], *, is_heard: bool = False) -> None:
-        """Count deliveries that are about to be appended; call :meth:`watch` once they are.
+    def add(self, need: Mapping[tuple[str, str], Amount], *, is_heard: bool = False) -> bool:
+        """Count deliveries that are about to be appended.
 
         Args:
             is_heard: another node has changed the backlog: this is none of the changes of this node.
+
+        Returns:
+            Whether a backlog may be high now: call :meth:`watch` once they are appended.
         """
         noted = None if is_heard else self._noted
+        may_be_high = False
         for key, (count, size) in need.items():
             if noted is not None:
                 has = noted.get(key, (0, 0))
@@ -453,7 +457,9 @@ class Backlog:
             tally.count += count
             tally.size += size
             # Down here, up in `watch`: an append that fails must not report a backlog that never was.
-            if tally.is_high and tally.count <= self._normal:
+            if tally.count > self._high:
+                may_be_high = True
+            elif tally.is_high and tally.count <= self._normal:
                 tally.is_high = False
                 self._observer.backlog_crossed(registration, tally)
             # Otherwise registrations that come and go would add up. A node may learn of other nodes'
@@ -467,6 +473,9 @@ class Backlog:
                     part = holder.add_part(registration)
                 part.count += count
                 part.size += size
+                if holder.count > self._watched or holder.size > self._watched_bytes or holder.groups:
+                    may_be_high = True
+        return may_be_high
 
     def take(self, need: Need) -> None:
         """Take back the count of deliveries that were not appended."""
@@ -477,10 +486,12 @@ class Backlog:
         # By the name that the instance had when its events were appended, whenever it is deleted: what was
         # added under a name is taken off the same name.
         found = self._by_former_names(change)
-        self.add(found)
-        self.watch(found)
+        if self.add(found):
+            self.watch(found)
 
-    def _by_former_names(self, change: Mapping[tuple[str, str], Amount]) -> Need:
+    def _by_former_names(self, change: Mapping[tuple[str, str], Amount]) -> Mapping[tuple[str, str], Amount]:
+        if self._instances.keys() >= {instance for _, instance in change}:  # nearly always
+            return change
         found: Need = {}
         for (registration, stored), (count, size) in change.items():
             # A name that is counted is one of an instance that was not deleted when its events came.
@@ -510,8 +521,8 @@ class Backlog:
 
     def heard(self, change: Mapping[tuple[str, str], Amount]) -> None:
         """Count the changes of another node."""
-        self.add(change, is_heard=True)
-        self.watch(change)
+        if self.add(change, is_heard=True):
+            self.watch(change)
 
     def recount(
         self, found: Mapping[tuple[str, str], Amount], only: Collection[tuple[str, str]] | None = None
@@ -522,7 +533,7 @@ class Backlog:
             found: the pending deliveries, by registration id and instance.
             only: replace the counts of these alone; ``None`` for all.
         """
-        change = self._by_former_names(found)
+        change = dict(self._by_former_names(found))
         for key, (count, size) in (self._noted or {}).items():
             has = change.get(key, (0, 0))
             change[key] = has[0] + count, has[1] + size
@@ -585,10 +596,7 @@ class Backlog:
                 tally.is_high = True
                 self._observer.backlog_crossed(registration, tally)
             holder = self._instances.get(instance)
-            # The cheap check first: this runs for every event of an instance with a backlog.
-            if holder is not None and (
-                holder.count > self._watched or holder.size > self._watched_bytes or holder.groups
-            ):
+            if holder is not None:
                 self._watch_instance(instance, holder)
 
     def _watch_instance(self, instance: str, holder: InstanceTally) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import compress
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -127,7 +128,6 @@ def appended_by(jobs: Iterable[AppendRequest[Tx]]) -> list[Delivery]:
     appended: list[Delivery] = []
     for job in jobs:
         if not job.error:
-            for new, is_stored in zip(job.news, job.result, strict=True):
-                if is_stored:
-                    appended += new.deliveries
+            for new in compress(job.news, job.result):
+                appended += new.deliveries
     return appended
