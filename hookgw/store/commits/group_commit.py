@@ -141,7 +141,7 @@ class GroupCommit(Generic[Tx]):
         # Cancellation of the nursery must not cut off writes that were requested before; close() ends it.
         self._scope = trio.CancelScope(shield=True)
         self._closed: StorageUnavailable | None = None
-        # How many settlements were ever requested, and how many of these are on disk: they are written in order.
+        # The settlements that were ever requested, and those of them that are on disk, which are the first.
         self._requested = 0
         self._settled = 0
         self._settling = trio.lowlevel.ParkingLot()

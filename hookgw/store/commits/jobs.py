@@ -53,7 +53,8 @@ class CommitRequest(Waiter):
     def finish(self, error: Exception | None = None) -> None:
         """Wake the waiter; an error that the job has already is kept."""
         # An append with a bad value fails alone, while the rest of its group is on disk.
-        self.error = self.error or error
+        if error is not None and self.error is None:
+            self.error = error
         self._is_finished = True
         self.wake()
 
