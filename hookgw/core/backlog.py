@@ -132,6 +132,10 @@ class Tally:
         self.is_high = False
 
 
+# Of a registration without a backlog; only read.
+_NOTHING = Tally()
+
+
 class InstanceTally(Tally):
     """The pending deliveries of one instance's events.
 
@@ -276,10 +280,9 @@ class Backlog:
         for (registration, _), (more, more_bytes) in need.items():
             count += more
             size += more_bytes
-            tally = self._registrations.get(registration)
-            has, has_bytes = (tally.count, tally.size) if tally else (0, 0)
+            has = self._registrations.get(registration, _NOTHING)
             # With all that was counted so far: a registration may be there for several instances.
-            if has + count > self._calm_of_one or has_bytes + size > self._calm_bytes_of_one:
+            if has.count + count > self._calm_of_one or has.size + size > self._calm_bytes_of_one:
                 break
         else:
             if (
@@ -435,13 +438,18 @@ class Backlog:
             holder.is_held = False
             self._watch_instance(instance, holder)
 
-    def add(self, need: Mapping[tuple[str, str], Amount], *, is_heard: bool = False) -> None:
-        """Count deliveries that are about to be appended; call :meth:`watch` once they are.
+    def add(self, need: Mapping[tuple[str, str], Amount], *, is_heard: bool = False) -> list[tuple[str, str]]:
+        """Count deliveries that are about to be appended.
 
         Args:
             is_heard: another node has changed the backlog: this is none of the changes of this node.
+
+        Returns:
+            Where a backlog may be high now, by registration id and instance: for :meth:`watch`, once they are
+            appended.
         """
         noted = None if is_heard else self._noted
+        to_watch: list[tuple[str, str]] = []
         for key, (count, size) in need.items():
             if noted is not None:
                 has = noted.get(key, (0, 0))
@@ -453,7 +461,9 @@ class Backlog:
             tally.count += count
             tally.size += size
             # Down here, up in `watch`: an append that fails must not report a backlog that never was.
-            if tally.is_high and tally.count <= self._normal:
+            if tally.count > self._high:
+                to_watch.append(key)
+            elif tally.is_high and tally.count <= self._normal:
                 tally.is_high = False
                 self._observer.backlog_crossed(registration, tally)
             # Otherwise registrations that come and go would add up. A node may learn of other nodes'
@@ -467,6 +477,9 @@ class Backlog:
                     part = holder.add_part(registration)
                 part.count += count
                 part.size += size
+                if holder.count > self._watched or holder.size > self._watched_bytes or holder.groups:
+                    to_watch.append(key)
+        return to_watch
 
     def take(self, need: Need) -> None:
         """Take back the count of deliveries that were not appended."""
@@ -476,11 +489,11 @@ class Backlog:
         """Count a commit that changed the pending deliveries by other means than appending."""
         # By the name that the instance had when its events were appended, whenever it is deleted: what was
         # added under a name is taken off the same name.
-        found = self._by_former_names(change)
-        self.add(found)
-        self.watch(found)
+        self.watch(self.add(self._by_former_names(change)))
 
-    def _by_former_names(self, change: Mapping[tuple[str, str], Amount]) -> Need:
+    def _by_former_names(self, change: Mapping[tuple[str, str], Amount]) -> Mapping[tuple[str, str], Amount]:
+        if self._instances.keys() >= {instance for _, instance in change}:  # nearly always
+            return change
         found: Need = {}
         for (registration, stored), (count, size) in change.items():
             # A name that is counted is one of an instance that was not deleted when its events came.
@@ -510,8 +523,7 @@ class Backlog:
 
     def heard(self, change: Mapping[tuple[str, str], Amount]) -> None:
         """Count the changes of another node."""
-        self.add(change, is_heard=True)
-        self.watch(change)
+        self.watch(self.add(change, is_heard=True))
 
     def recount(
         self, found: Mapping[tuple[str, str], Amount], only: Collection[tuple[str, str]] | None = None
@@ -522,7 +534,7 @@ class Backlog:
             found: the pending deliveries, by registration id and instance.
             only: replace the counts of these alone; ``None`` for all.
         """
-        change = self._by_former_names(found)
+        change = dict(self._by_former_names(found))
         for key, (count, size) in (self._noted or {}).items():
             has = change.get(key, (0, 0))
             change[key] = has[0] + count, has[1] + size
@@ -585,10 +597,7 @@ class Backlog:
                 tally.is_high = True
                 self._observer.backlog_crossed(registration, tally)
             holder = self._instances.get(instance)
-            # The cheap check first: this runs for every event of an instance with a backlog.
-            if holder is not None and (
-                holder.count > self._watched or holder.size > self._watched_bytes or holder.groups
-            ):
+            if holder is not None:
                 self._watch_instance(instance, holder)
 
     def _watch_instance(self, instance: str, holder: InstanceTally) -> None:

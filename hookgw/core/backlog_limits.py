@@ -93,14 +93,14 @@ class LimitedOutbox:
             try:
                 if is_limited:
                     self._backlog.check(need)
-                self._backlog.add(need)
+                to_watch = self._backlog.add(need)
             except (BacklogFull, ShareFull) as full:  # TooLarge passes through: no room can be made for it
                 if not self._drops:
                     raise
                 # One caller of an instance at a time, or each would drop room for all.
                 async with self._making_room.hold(full.shortage.instance):
                     appends, need = await self._make_room(address)
-                    self._backlog.add(need)
+                    to_watch = self._backlog.add(need)
             stored, newer = [False] * len(appends), None
             try:
                 stored = await self._store.append(appends, state=state, epoch=epoch)
@@ -113,7 +113,7 @@ class LimitedOutbox:
             if newer is None:
                 break
             await self._catch_up(newer)
-        self._backlog.watch(need)
+        self._backlog.watch(to_watch)
         written = 0
         for count, size in need.values():
             written += size + _ROW * count

@@ -141,9 +141,9 @@ class GroupCommit(Generic[Tx]):
         # Cancellation of the nursery must not cut off writes that were requested before; close() ends it.
         self._scope = trio.CancelScope(shield=True)
         self._closed: StorageUnavailable | None = None
-        # How many were ever requested, and how many of these are not on disk: they are written in order.
+        # The settlements that were ever requested, and those of them that are on disk, which are the first.
         self._requested = 0
-        self._settlements = 0
+        self._settled = 0
         self._settling = trio.lowlevel.ParkingLot()
         self._pending = pending
         self._commits = 0
@@ -248,11 +248,10 @@ class GroupCommit(Generic[Tx]):
         group = self._open_group()
         group.settlements.append(settlement)
         group.rows += 1
-        self._settlements += 1
         self._requested += 1
         if group.rows >= SETTLE_AT_ONCE and not group.appends:  # these have hurried it
             self._urgent.set()
-        if self._settlements > self._settle_limit and self._room.is_set():
+        if self._requested - self._settled > self._settle_limit and self._room.is_set():
             self._room = trio.Event()
         return self._requested
 
@@ -261,13 +260,13 @@ class GroupCommit(Generic[Tx]):
         await in_task()
         if number is None:
             number = self._requested
-        while number > self._requested - self._settlements and self._closed is None:
+        while number > self._settled and self._closed is None:
             self._urgent.set()
             await self._settling.park()
 
     async def wait_settle_capacity(self) -> None:
         """See :class:`hookgw.store.Outbox`."""
-        if self._settlements > self._settle_limit:
+        if self._requested - self._settled > self._settle_limit:
             await in_task()
             while not self._room.is_set():
                 await self._room.wait()
@@ -387,9 +386,9 @@ class GroupCommit(Generic[Tx]):
             self.unwanted += changes.unwanted
             self._pending += changes.pending
             self._last = committed
-        self._settlements -= sum(len(group.settlements) for group in groups)
+        self._settled += sum(len(group.settlements) for group in groups)
         self._settling.unpark_all()
-        if self._settlements <= self._settle_limit:
+        if self._requested - self._settled <= self._settle_limit:
             self._room.set()
         # Requeued deliveries first: a lane that hears of an appended delivery first takes it for the next
         # one, and would pass over the requeued delivery before it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import compress
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -52,7 +53,8 @@ class CommitRequest(Waiter):
     def finish(self, error: Exception | None = None) -> None:
         """Wake the waiter; an error that the job has already is kept."""
         # An append with a bad value fails alone, while the rest of its group is on disk.
-        self.error = self.error or error
+        if error is not None and self.error is None:
+            self.error = error
         self._is_finished = True
         self.wake()
 
@@ -127,7 +129,6 @@ def appended_by(jobs: Iterable[AppendRequest[Tx]]) -> list[Delivery]:
     appended: list[Delivery] = []
     for job in jobs:
         if not job.error:
-            for new, is_stored in zip(job.news, job.result, strict=True):
-                if is_stored:
-                    appended += new.deliveries
+            for new in compress(job.news, job.result):
+                appended += new.deliveries
     return appended

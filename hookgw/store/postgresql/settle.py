@@ -14,7 +14,7 @@ from hookgw.store.figure_news import BURIED, DELIVERED, entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, storable
+from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, seconds, storable
 
 # Locked in one order: two commits that settle the same deliveries would otherwise wait for each other. The
 # state is in a form that no index has: with old statistics, the server would take a partial index of what is
@@ -120,7 +120,7 @@ def write(
         elif settlement.seq not in finished:
             applied.append(settlement)
             _, registration, _, _, instance, queued_at = found[settlement.seq]
-            entries.append(entry_of(settlement, registration, instance, queued_at))
+            entries.append(entry_of(settlement, registration, instance, seconds(queued_at)))
             if settlement.state is not DeliveryState.PENDING:
                 finished[settlement.seq] = found[settlement.seq][0]
     gone = weigh(found[seq][1:4] for seq in finished)

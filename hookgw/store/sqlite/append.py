@@ -81,7 +81,6 @@ def append(
             entries += [(WANTED, *pair, count, -1, -1) for pair, count in others.items()]
         transaction.count_entries(news[-1].accepted_at, entries)
     _ADD_DELIVERIES.run(connection, deliveries)
-    transaction.count_appended(
-        len(events), len(deliveries), sum([len(data) for *_, data, _, _, heard in events if not heard])
-    )
+    unwanted = sum([len(row[6]) for row in events if not row[9]])
+    transaction.count_appended(len(events), len(deliveries), unwanted)
     return added

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
+from hookgw.records.deliveries import Attempt, DeliveryState, Outcome, Settlement
 from hookgw.store.commits.changes import weigh
 from hookgw.store.figure_news import entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
-from hookgw.store.records import PendingChange, micros, storable
+from hookgw.store.records import PendingChange, micros, seconds, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
@@ -84,6 +84,9 @@ _REMOVE = (
 _MAKE_DUE = """UPDATE deliveries INDEXED BY waiting SET next_at = 0
     WHERE state = 'pending' AND next_at > 0 AND registration = (SELECT number FROM names WHERE name = ?)"""
 
+# Not looked up in their enums for each delivery: Python 3.11 takes eight times as long for that.
+_DELIVERED_STATE, _DELIVERED_OUTCOME = DeliveryState.DELIVERED, Outcome.DELIVERED
+
 _rows_of = msgspec.json.Decoder(list[tuple[int, int, int, int, int]]).decode
 _weights_of = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
@@ -128,7 +131,7 @@ def settle(
         if row is not None:
             seq, registration, instance, size, queued_at = row
             applied.append(settlement)
-            entries.append(entry_of(settlement, registration, instance, queued_at))
+            entries.append(entry_of(settlement, registration, instance, seconds(queued_at)))
             if settlement.state is not DeliveryState.PENDING:
                 # From here on the delivery is final: a second settlement in this commit must not change it.
                 del pending[seq]
@@ -151,13 +154,14 @@ def settle(
     bodies = {s.seq: s.body for s in others if s.body is not None}
     _STORE_BODIES.run(connection, list(bodies.items()))
     if keep_history:
-        numbered = _numbered_urls(names, applied)
+        made = [(s.seq, s.attempt) for s in others if s.attempt]
+        urls = _numbered_urls(names, made)
         attempts = [
-            (seq, one.number, *attempt_row(one, storable), numbered.get(one.url), heads_of(one, storable))
-            for seq, one in [(s.seq, s.attempt) for s in others if s.attempt]
+            (seq, one.number, *attempt_row(one, storable), urls.get(one.url), heads_of(one, storable))
+            for seq, one in made
         ]
         _ADD_ATTEMPTS.run(connection, attempts)
-        _add_delivering(connection, at_once, numbered)
+        _add_delivering(transaction, at_once)
     return gone
 
 
@@ -169,37 +173,36 @@ def _settle_by_count(transaction: Transaction, settlements: Sequence[Settlement]
         if settlement.known is None or settlement.seq <= since or not _is_delivered_at_once(settlement):
             return None
         known.append(settlement.known)
-    gone = weigh((one.registration, one.instance, one.size) for one in known)
-    stored = {instance: of_instance(instance) for _, instance in gone}
-    ids = names.ids([*(registration for registration, _ in gone), *stored.values()])
-    numbers = {pair: (ids[pair[0]], ids[stored[pair[1]]]) for pair in gone}
+    gone = weigh([(one.registration, one.instance, one.size) for one in known])
+    instances = {name: of_instance(name) for _, name in gone}
+    ids = names.ids([*instances.values(), *[registration for registration, _ in gone]])
     rows = [(settlement.seq, micros(settlement.at)) for settlement in settlements]
     if _DELIVER_KNOWN.run(transaction.connection, rows) != len(rows):
         raise NotAsKnown
     entries = [
-        entry_of(settlement, *numbers[one.registration, one.instance], micros(one.queued_at))
+        entry_of(settlement, ids[one.registration], ids[instances[one.instance]], one.queued_at)
         for settlement, one in zip(settlements, known, strict=True)
     ]
     transaction.count_entries(settlements[-1].at, entries)
-    _add_delivering(transaction.connection, settlements, _numbered_urls(names, settlements))
+    _add_delivering(transaction, settlements)
     return gone
 
 
-def _numbered_urls(names: NameIds, settlements: Sequence[Settlement]) -> Mapping[str | None, int]:
+def _numbered_urls(names: NameIds, made: Iterable[tuple[int, Attempt]]) -> Mapping[str | None, int]:
     # Few in a commit: a lane sends to one URL, or with ``byEvents`` to one for each kind.
-    urls = {url: of_url(url) for s in settlements if s.attempt and (url := s.attempt.url)}
-    ids = names.ids(urls.values()) if urls else {}
-    return {url: ids[name] for url, name in urls.items()}
+    stored = {url: of_url(url) for url in {one.url for _, one in made} if url}
+    ids = names.ids(stored.values())
+    return {url: ids[name] for url, name in stored.items()}
 
 
-def _add_delivering(
-    connection: sqlite3.Connection, at_once: Sequence[Settlement], urls: Mapping[str | None, int]
-) -> None:
+def _add_delivering(transaction: Transaction, at_once: Iterable[Settlement]) -> None:
+    made = [(s.seq, s.attempt) for s in at_once if s.attempt]
+    urls = _numbered_urls(transaction.names, made)
     rows = [
         (seq, micros(one.at), micros(one.duration), one.status, storable(one.answer), urls.get(one.url))
-        for seq, one in [(s.seq, s.attempt) for s in at_once if s.attempt]
+        for seq, one in made
     ]
-    _ADD_DELIVERING.run(connection, rows)
+    _ADD_DELIVERING.run(transaction.connection, rows)
 
 
 def _named(names: NameIds, counts: Mapping[tuple[int, int], tuple[int, int]]) -> PendingChange:
@@ -219,8 +222,8 @@ def _is_delivered_at_once(settlement: Settlement) -> bool:
     return (
         attempt is not None
         and attempt.number == 1
-        and settlement.state is DeliveryState.DELIVERED
-        and attempt.outcome is Outcome.DELIVERED
+        and settlement.state is _DELIVERED_STATE
+        and attempt.outcome is _DELIVERED_OUTCOME
         and attempt.error is None
         and settlement.body is None
         and not (settlement.failures or settlement.next_at or settlement.reason)
