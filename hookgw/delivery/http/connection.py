@@ -9,7 +9,16 @@ from contextlib import suppress
 import trio
 
 from hookgw.concurrency.light import in_task
-from hookgw.delivery.http.errors import DeliveryError, NotHttp, Reached, ResponseFailed, SendFailed, TlsFailed
+from hookgw.delivery.http.errors import (
+    DeliveryError,
+    NotHttp,
+    Phase,
+    Reached,
+    ResponseFailed,
+    SendFailed,
+    TimedOut,
+    TlsFailed,
+)
 from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken, TlsAlert, unacknowledged
 from hookgw.records.tls_identity import TlsIdentity
@@ -42,13 +51,26 @@ class OutgoingConnection:
         sent: whether the last request was sent completely.
     """
 
-    __slots__ = ("_read_error", "_send_error", "_size", "opened_at", "origin", "parser", "sent", "stream")
+    __slots__ = (
+        "_has_expired",
+        "_read_error",
+        "_send_error",
+        "_size",
+        "_started_at",
+        "opened_at",
+        "origin",
+        "parser",
+        "sent",
+        "stream",
+    )
 
     def __init__(self, stream: Stream, origin: Origin, max_answer: int, opened_at: float = 0.0) -> None:
         self.stream = stream
         self._read_error: Exception | None = None
         self._send_error = ""
         self._size = 0
+        self._started_at = 0.0
+        self._has_expired = False
         self.origin = origin
         self.opened_at = opened_at
         self.parser = ResponseParser(max_answer)
@@ -65,7 +87,8 @@ class OutgoingConnection:
         self.stream.close_nowait()
 
     def interrupt_nowait(self) -> None:
-        """Make the exchange raise ``trio.ClosedResourceError``, and leave the connection open."""
+        """End the exchange, whose deadline has passed, and leave the connection open."""
+        self._has_expired = True
         self.stream.interrupt_nowait()
 
     @property
@@ -91,21 +114,20 @@ class OutgoingConnection:
     def fileno(self) -> int:
         return self.stream.fileno
 
-    def exchange(
-        self, request: bytes, *, bodiless: bool = False, admit: Admit | None = None
-    ) -> Awaitable[None]:
+    def exchange(self, request: bytes, started_at: float, admit: Admit | None = None) -> Awaitable[None]:
         """Send a request, and return what reads the response to it; then call :meth:`response`.
 
         If reading is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange got, and the
         connection is not reusable.
 
         Args:
+            started_at: by ``trio.current_time()``; opening the connection may have taken some time.
             admit: awaited before more of the response is read. If it raises ``ResponseFailed``, that ends the
                 response as if the receiver had broken the connection there.
         """
-        self.sent, self._size = False, len(request)
-        self._read_error, self._send_error = None, ""
-        self.parser.begin(bodiless=bodiless)
+        self.sent, self._size, self._started_at = False, len(request), started_at
+        self._read_error, self._send_error, self._has_expired = None, "", False
+        self.parser.begin(bodiless=request.startswith(b"HEAD "))
         try:
             # A small request fits the kernel's buffer: one system call, and no task switch.
             taken = self.stream.send_nowait(request)
@@ -115,6 +137,16 @@ class OutgoingConnection:
             return self._read(admit)
         self.sent = taken == self._size
         return self._read(admit) if self.sent else self._send_and_read(request, taken, admit)
+
+    async def exchange_until(
+        self, deadline: float, request: bytes, started_at: float, admit: Admit | None = None
+    ) -> None:
+        """Do what :meth:`exchange` does, with a cancel scope for the deadline."""
+        await in_task()
+        with trio.CancelScope(deadline=deadline):
+            await self.exchange(request, started_at, admit)
+            return
+        self._has_expired, self._read_error = True, trio.ClosedResourceError()
 
     async def _send_and_read(self, request: bytes, taken: int, admit: Admit | None) -> None:
         if taken == 0 and len(request) <= SMALL:
@@ -137,9 +169,11 @@ class OutgoingConnection:
         Raises:
             SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
             TlsFailed: the receiver refused the connection with an alert, before any response.
+            TimedOut: the deadline passed.
             trio.ClosedResourceError: the connection was closed meanwhile.
         """
-        # A complete head decides the attempt, whatever went wrong before or after it.
+        # A complete head decides the attempt, whatever went wrong before or after it: a receiver that sent
+        # its status has taken the event.
         if self.parser.status:
             return self.parser.finish()
         failure: Exception = self._read_error or ResponseFailed(
@@ -150,9 +184,23 @@ class OutgoingConnection:
             failure = SendFailed(
                 f"The receiver broke the connection before the whole request was sent: {self._send_error}."
             )
-        if isinstance(failure, DeliveryError) and not isinstance(failure, NotHttp | TlsFailed):
+        if self._has_expired and isinstance(failure, trio.ClosedResourceError):
+            failure = self._timed_out()
+        elif isinstance(failure, DeliveryError) and not isinstance(failure, NotHttp | TlsFailed):
             failure.reached = self.reached
         raise failure
+
+    def _timed_out(self) -> TimedOut:
+        phase, what, reached = Phase.RESPONSE, "The receiver did not respond", self.reached
+        if self.parser.started:
+            what = "The head of the response was not complete"
+        else:
+            reached = self.acknowledged
+            if reached is not Reached.ALL:
+                phase, what = Phase.SEND, "The receiver did not read the request"
+        failure = TimedOut(phase, f"{what} within {trio.current_time() - self._started_at:.3g} s.")
+        failure.reached = reached
+        return failure
 
     async def receive_late(self) -> Response | None:
         """Read on after an exchange that was cut off with its whole request sent.

@@ -17,9 +17,6 @@ class BrokenStream:
         self._received = list(received)
         self._takes = takes
 
-    async def is_quiet(self) -> bool:
-        return True
-
     def has_arrivals(self) -> bool:
         return bool(self._received)
 
@@ -57,7 +54,7 @@ class BrokenStream:
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
 async def test_a_response_from_before_the_break_counts(takes: int | None, size: int) -> None:
     connection = OutgoingConnection(BrokenStream(OK, takes=takes), ORIGIN, 100)
-    await connection.exchange(b"r" * size)
+    await connection.exchange(b"r" * size, trio.current_time())
     response = connection.response()
     assert (response.status, response.complete) == (200, True)
     assert not connection.reusable
@@ -67,7 +64,7 @@ async def test_a_response_from_before_the_break_counts(takes: int | None, size: 
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
 async def test_without_a_response_sending_failed(takes: int | None, size: int) -> None:
     connection = OutgoingConnection(BrokenStream(takes=takes), ORIGIN, 100)
-    await connection.exchange(b"r" * size)
+    await connection.exchange(b"r" * size, trio.current_time())
     with pytest.raises(SendFailed, match=r"before the whole request was sent: Broken pipe\."):
         connection.response()
     assert not connection.reusable
