@@ -389,7 +389,8 @@ class Lane:
                 return await self._services.steps.go(self._run())
             self._is_cut_off = False
 
-    async def _run(self) -> LaneMemory | None:
+    async def _run(self) -> LaneMemory | None:  # noqa: C901 -- one state after the other
+        attempt = self._try if self._attempt_limit is None else self._try_in_turn
         try:
             while not self._must_stop:
                 if self._must_refresh:
@@ -402,11 +403,19 @@ class Lane:
                     else:
                         await self._wait_for_deferred(self._deferred)
                 elif (delivery := self._queue.take()) is not None:
-                    self._is_retired = False
                     may_leave_task()
-                    if self._late is not None and self._late.seq != delivery.seq:
-                        self._stop_listening()
-                    await self._work(delivery)
+                    self._begin(delivery)
+                    try:
+                        if delivery.attempts and self._memory.outcome is None:
+                            await self._recall_last_attempt(delivery)
+                        while self._head is not None and not self._must_refresh and not self._must_stop:
+                            if delivery.next_at or self._rate_waited_for or self._late:
+                                await self._wait_and_try(attempt, delivery)
+                            else:
+                                await attempt(delivery)
+                    finally:
+                        self._head = None
+                        self._queue.release(delivery)
                     del delivery  # an idle lane would keep its payload in memory
                 elif self._queue.behind:
                     await in_task()
@@ -416,7 +425,12 @@ class Lane:
                     if not await in_task():
                         return self._memory
                 else:
-                    await self._wait_for_work()
+                    self._begin_idle()
+                    try:
+                        if not self._queue.is_woken:
+                            await self._queue.woken
+                    finally:
+                        self._idle_lanes.end(self)
             return None
         finally:
             self._end_wait()
@@ -424,7 +438,7 @@ class Lane:
             self._queue.discard()
             self._state = LaneState.IDLE
 
-    async def _wait_for_work(self) -> None:
+    def _begin_idle(self) -> None:
         self._state = LaneState.IDLE
         if self._queue.barrier is None:
             self._backlog = 0
@@ -433,13 +447,7 @@ class Lane:
         self._is_drained = True
         if self._order is not None:
             self._order.advanced()
-        idle_since = self._idle_lanes.begin(self)
-        self._memory.until = idle_since + self._services.settings.lane_idle
-        try:
-            if not self._queue.is_woken:
-                await self._queue.woken
-        finally:
-            self._idle_lanes.end(self)
+        self._memory.until = self._idle_lanes.begin(self) + self._services.settings.lane_idle
 
     async def recover(self, failure: TaskFailed, wait: float) -> None:
         """Wait after :meth:`run` raised, so that the next :meth:`run` starts from the deliveries on disk.
@@ -530,34 +538,32 @@ class Lane:
 
     # One delivery, until it is settled or dropped from memory.
 
-    async def _work(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
+    def _begin(self, delivery: Delivery) -> None:
+        """Make a delivery the head."""
+        self._is_retired = False
+        if self._late is not None and self._late.seq != delivery.seq:
+            self._stop_listening()
         if delivery.next_at or self._waited is not None:
             self._correct_times(delivery)
         self._head = delivery
         if self._order is not None:
             self._order.advanced()
-        attempt = self._try if self._attempt_limit is None else self._try_in_turn
-        try:
-            if delivery.attempts and self._memory.outcome is None:
-                await self._recall_last_attempt(delivery)
-            while self._head is not None and not self._must_refresh and not self._must_stop:
-                if delivery.next_at or self._rate_waited_for is not None or self._late is not None:
-                    await in_task()
-                if delivery.next_at or self._rate_waited_for is not None:
-                    await self._wait_for_head(delivery)
-                    if self._must_refresh or self._must_stop or self._deferred:
-                        break
-                if self._late is not None:
-                    await self._look(self._late)
-                if self._late is None:
-                    await attempt(delivery)
-                elif self._late.attempt is not None:
-                    await self._settle_late(delivery, self._late.plan, self._late.attempt)
-                else:
-                    await self._try_and_listen(attempt, delivery)
-        finally:
-            self._head = None
-            self._queue.release(delivery)
+
+    async def _wait_and_try(self, attempt: Callable[[Delivery], Awaitable[None]], delivery: Delivery) -> None:
+        """Try the head once it is due. Settle it without an attempt if a late response does."""
+        await in_task()
+        if delivery.next_at or self._rate_waited_for is not None:
+            await self._wait_for_head(delivery)
+            if self._must_refresh or self._must_stop or self._deferred:
+                return
+        if self._late is not None:
+            await self._look(self._late)
+        if self._late is None:
+            await attempt(delivery)
+        elif self._late.attempt is not None:
+            await self._settle_late(delivery, self._late.plan, self._late.attempt)
+        else:
+            await self._try_and_listen(attempt, delivery)
 
     async def _recall_last_attempt(self, delivery: Delivery) -> None:
         """Read the head's last attempt, which another process made: before a restart or a takeover."""
@@ -621,11 +627,11 @@ class Lane:
         await self._services.outbox.flush()
         if not (self._must_refresh or self._must_stop):
             self._defer(delivery, is_out_of_turn=True)
-            self._head = None
 
     def _defer(self, head: Delivery, *, is_out_of_turn: bool = False) -> None:
         seq, place, instance = head.seq, head.position, head.event.instance
         self._deferred = _Deferred(seq, place, instance, head.queued_at, head.next_at, is_out_of_turn)
+        self._head = None
         self._queue.put_back()
 
     async def _wait_for_turn(self, head: _Deferred) -> None:
@@ -749,16 +755,11 @@ class Lane:
             self._late.close_nowait()
             self._late = None
 
-    async def _plan_attempt(  # noqa: C901 -- one check after the other
-        self, delivery: Delivery
-    ) -> tuple[DeliveryPlan, Sequence[RateLimit]] | None:
+    def _plan_attempt(self, delivery: Delivery) -> tuple[DeliveryPlan, Sequence[RateLimit]] | str | None:
         """Return how to make an attempt now, and the limits that it takes a token of.
 
-        ``None`` if the head was settled without one, or something has changed.
+        Return why the head is dead, as a sentence, or ``None`` if no attempt can be made now.
         """
-        await self._services.outbox.wait_settle_capacity()
-        if self._settling:
-            await self._wait_until_settled()
         if self._must_refresh or self._must_stop or (self._late is not None and self._late.has_status):
             return None
         registration, plan = self._services.registration(self._registration_id), self._plan
@@ -766,24 +767,15 @@ class Lane:
         # no plan, because its URL may be any string.
         if plan is None or plan.registration is not registration:
             if registration is None or not registration.enabled:
-                self._must_redirect = False
-                state = "deleted" if registration is None else "disabled"
-                await self._finish(
-                    delivery, registration, DeliveryState.DEAD, f"The registration was {state}."
-                )
-                return None
+                return f"The registration was {'deleted' if registration is None else 'disabled'}."
             if registration.is_pulled:
                 self._must_stop = True  # the dispatcher starts a lane of the other kind
                 return None
             plan = self._plan = plan_for(registration, self._services)
-        streak = self._memory.streak
-        if streak:
+        if streak := self._memory.streak:
             age = plan.policy.age(delivery.queued_at, self._services.clock.steady())
             if is_expired(plan.policy, age=age, streak=streak):
-                self._must_redirect = False
-                reason = expiry_reason(plan.policy, self._memory.outcome)
-                await self._finish(delivery, registration, DeliveryState.DEAD, reason)
-                return None
+                return expiry_reason(plan.policy, self._memory.outcome)
         rates: Sequence[RateLimit] = ()
         if plan.rate is not None or self._services.tag_rates.limits:
             rates = rates_of(plan, delivery.event.instance, self._services)
@@ -799,11 +791,6 @@ class Lane:
                 self._has_waited_for = slowest
                 delivery.next_at = opens_at
                 return None
-        if self._reported_waiting:
-            await self._show(LaneState.DELIVERING)
-            if self._is_outdated(plan.registration):
-                return None
-        self._state = LaneState.DELIVERING
         return plan, rates
 
     async def _wait_until_settled(self) -> None:
@@ -819,10 +806,22 @@ class Lane:
 
     async def _try(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
-        planned = await self._plan_attempt(delivery)
+        await self._services.outbox.wait_settle_capacity()
+        if self._settling:
+            await self._wait_until_settled()
+        planned = self._plan_attempt(delivery)
+        if isinstance(planned, str):
+            self._must_redirect = False
+            await self._finish(delivery, self._registration(), DeliveryState.DEAD, planned)
+            return
         if planned is None:
             return
         plan, rates = planned
+        if self._reported_waiting:
+            await self._show(LaneState.DELIVERING)
+            if self._is_outdated(plan.registration):
+                return
+        self._state = LaneState.DELIVERING
         # A head that was tried, and listens for a late response, had its turn.
         if self._late is None and self._order and not self._order.may_begin(self, delivery.position):
             await self._leave_to_others(delivery)
@@ -985,7 +984,8 @@ class Lane:
             if self._services.is_shared:
                 self._settling = settling
             await self._services.monitor.answered_late(attempt, delivery, plan.registration)
-            await self._finished(delivery, plan.registration, settlement)
+            if (heard := self._finished(delivery, plan.registration, settlement)) is not None:
+                await heard
             if attempt.outcome is Outcome.GONE:
                 await self._services.monitor.gone(plan.registration)
         finally:
@@ -1050,9 +1050,11 @@ class Lane:
             self._note_failure(delivery, now - attempt.duration)
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body
-        await self._services.monitor.attempted(attempt, delivery, plan.registration)
-        if not pending:
-            await self._finished(delivery, plan.registration, settlement)
+        heard = self._services.monitor.attempted(attempt, delivery, plan.registration)
+        if heard is not None:
+            await heard
+        if not pending and (heard := self._finished(delivery, plan.registration, settlement)) is not None:
+            await heard
         if decision.disables:
             await self._services.monitor.gone(plan.registration)
 
@@ -1076,16 +1078,17 @@ class Lane:
             seq=delivery.seq, state=state, at=now, failures=delivery.failures, reason=reason
         )
         self._services.outbox.settle_nowait(settlement)
-        await self._finished(delivery, registration, settlement)
+        if (heard := self._finished(delivery, registration, settlement)) is not None:
+            await heard
         await let_others_go_on()  # between deliveries that need no attempt
 
-    async def _finished(
+    def _finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
-    ) -> None:
+    ) -> Awaitable[None] | None:
         self._head = None
         # Not exact after a refresh: the count of the outbox may lack what was appended during the count.
         self._backlog = max(0, self._backlog - 1)
-        await self._services.monitor.finished(delivery, registration, settlement)
+        return self._services.monitor.finished(delivery, registration, settlement)
 
     async def _show(self, state: LaneState) -> None:
         """Change the state. The monitor hears only of the beginning and the end of a long wait."""

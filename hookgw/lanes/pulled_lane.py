@@ -697,9 +697,13 @@ class PulledLane:
             attempt, delivery, registration, settlement = self._reports.popleft()
             try:
                 if attempt is not None and registration is not None:
-                    await monitor.attempted(attempt, delivery, registration)
+                    heard = monitor.attempted(attempt, delivery, registration)
+                    if heard is not None:
+                        await heard
                 if settlement.state is not DeliveryState.PENDING:
-                    await monitor.finished(delivery, registration, settlement)
+                    heard = monitor.finished(delivery, registration, settlement)
+                    if heard is not None:
+                        await heard
             finally:
                 self._queue.release(delivery)
         if had_some and self._lease is None:
