@@ -806,7 +806,8 @@ class Lane:
 
     async def _try(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
-        await self._services.outbox.wait_settle_capacity()
+        services = self._services
+        await services.outbox.wait_settle_capacity()
         if self._settling:
             await self._wait_until_settled()
         planned = self._plan_attempt(delivery)
@@ -826,7 +827,7 @@ class Lane:
         if self._late is None and self._order and not self._order.may_begin(self, delivery.position):
             await self._leave_to_others(delivery)
             return
-        sender, pools, registration = self._services.sender, self._services.pools, plan.registration
+        sender, pools, registration = services.sender, services.pools, plan.registration
         number, body, hooks = delivery.attempts + 1, delivery.body, sender.concerned(plan.template)
         headers: dict[str, str] | None = None
         # Once, like the plugins' filters: an event that was tried passed it.
@@ -862,19 +863,19 @@ class Lane:
             if self._is_outdated(registration):
                 pools.give_back(transport)
                 return
-        if not self._services.may_send():
+        if not services.may_send():
             # Another node may be at this delivery by now. This one was frozen, or cannot reach the database.
             pools.give_back(transport)
-            delivery.next_at = self._services.clock.steady() + LEASE_WAIT
+            delivery.next_at = services.clock.steady() + LEASE_WAIT
             return
-        if rates and not take_all(rates, self._services.clock.steady()):
+        if rates and not take_all(rates, services.clock.steady()):
             pools.give_back(transport)  # another lane was faster
             return
         if self._late is not None:
             self._stop_listening()
         self._must_redirect = False
         self._in_flight = self._is_sending = True
-        self._services.loop_load.lanes.add(self.key)
+        services.loop_load.lanes.add(self.key)
         try:
             try:
                 result = await sender.send(
@@ -902,7 +903,7 @@ class Lane:
                 with trio.CancelScope(shield=True):
                     await self._settle(delivery, plan, result, body)
                 return
-            history = self._services.history
+            history = services.history
             if result.attempt.outcome is Outcome.UNANSWERED and self._memory.hangs is None and history:
                 self._memory.hangs = await died_unanswered(history, delivery)
             if result.late is not None:
@@ -910,7 +911,7 @@ class Lane:
             await self._settle(delivery, plan, result, body)
         except OutOfDescriptors:
             # No attempt was made. The pools lend fewer connections from now on, so this ends.
-            delivery.next_at = self._services.clock.steady() + DESCRIPTOR_WAIT
+            delivery.next_at = services.clock.steady() + DESCRIPTOR_WAIT
         finally:
             self._flight_ended()
 
@@ -1011,36 +1012,43 @@ class Lane:
     ) -> None:
         attempt, clock = result.attempt, self._services.clock
         now = clock.steady() if result.ended_at is None else result.ended_at + clock.offset
-        delivered = attempt.outcome is Outcome.DELIVERED
-        if delivered:
+        pending = disables = False
+        if attempt.outcome is Outcome.DELIVERED:
             # As ``decide`` says, without all that only a failure needs.
-            decision = Decision(DeliveryState.DELIVERED, failures=delivery.failures)
             self._memory.delivered()
-        elif (current := self._registration()) is not None and not current.has_target_of(plan.registration):
-            # The registration has another target by now. This failure, or 410, is the former receiver's:
-            # it neither counts nor delays the first attempt at the new one.
-            decision = Decision(DeliveryState.PENDING, failures=delivery.failures)
-            self._memory.redirected()
-            self._stop_listening()
+            settlement = Settlement(
+                seq=delivery.seq,
+                state=DeliveryState.DELIVERED,
+                at=now,
+                attempt=attempt,
+                failures=delivery.failures,
+                known=known_of(delivery) if attempt.number == 1 else None,
+            )
         else:
-            decision = self._memory.decide(delivery, plan.policy, result, now)
-        pending = decision.state is DeliveryState.PENDING
-        if not delivered:
+            current = self._registration()
+            if current is not None and not current.has_target_of(plan.registration):
+                # The registration has another target by now. This failure, or 410, is the former receiver's:
+                # it neither counts nor delays the first attempt at the new one.
+                decision = Decision(DeliveryState.PENDING, failures=delivery.failures)
+                self._memory.redirected()
+                self._stop_listening()
+            else:
+                decision = self._memory.decide(delivery, plan.policy, result, now)
+            pending, disables = decision.state is DeliveryState.PENDING, decision.disables
             self._memory.note(attempt, is_pending=pending)
+            settlement = Settlement(
+                seq=delivery.seq,
+                state=decision.state,
+                at=now,
+                attempt=attempt,
+                failures=decision.failures,
+                next_at=now + decision.wait if pending else 0.0,
+                # The first attempt that does not deliver fixes the bytes for every later one.
+                body=body if delivery.body is None else None,
+                reason=decision.reason,
+            )
         if not pending and self._late is not None:
             self._stop_listening()
-        settlement = Settlement(
-            seq=delivery.seq,
-            state=decision.state,
-            at=now,
-            attempt=attempt,
-            failures=decision.failures,
-            next_at=now + decision.wait if pending else 0.0,
-            # The first attempt that does not deliver fixes the bytes for every later one.
-            body=body if delivery.body is None and not delivered else None,
-            reason=decision.reason,
-            known=known_of(delivery) if delivered and attempt.number == 1 else None,
-        )
         # Requested before the monitor hears of the attempt, because its observers can take long. A crash
         # before the commit repeats this attempt: at least once.
         settling = self._services.outbox.settle_nowait(settlement)
@@ -1048,14 +1056,14 @@ class Lane:
             self._settling = settling
         if pending:
             self._note_failure(delivery, now - attempt.duration)
-            delivery.attempts, delivery.failures = attempt.number, decision.failures
+            delivery.attempts, delivery.failures = attempt.number, settlement.failures
             delivery.next_at, delivery.body = settlement.next_at, body
         heard = self._services.monitor.attempted(attempt, delivery, plan.registration)
         if heard is not None:
             await heard
         if not pending and (heard := self._finished(delivery, plan.registration, settlement)) is not None:
             await heard
-        if decision.disables:
+        if disables:
             await self._services.monitor.gone(plan.registration)
 
     def _note_failure(self, delivery: Delivery, began: float) -> None:
@@ -1087,7 +1095,8 @@ class Lane:
     ) -> Awaitable[None] | None:
         self._head = None
         # Not exact after a refresh: the count of the outbox may lack what was appended during the count.
-        self._backlog = max(0, self._backlog - 1)
+        if self._backlog:
+            self._backlog -= 1
         return self._services.monitor.finished(delivery, registration, settlement)
 
     async def _show(self, state: LaneState) -> None:
