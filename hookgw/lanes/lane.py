@@ -834,7 +834,8 @@ class Lane:
         refusal = plan.template.refusal(delivery.event) if body is None and plan.template.filter else None
         try:
             if body is None and refusal is None:
-                body = await sender.render_body(delivery.event, plan.template)
+                rendered = sender.render_body(delivery.event, plan.template)
+                body = rendered if isinstance(rendered, bytes) else await rendered
             if body is not None and "hookgw_prepare" in hooks:
                 headers = await sender.prepare(delivery, body, plan.template, number)
         except PluginFailed as failure:
@@ -901,14 +902,16 @@ class Lane:
                 await in_task()
                 # The response was there in the moment of the call, and it decides.
                 with trio.CancelScope(shield=True):
-                    await self._settle(delivery, plan, result, body)
+                    if (heard := self._settle(delivery, plan, result, body)) is not None:
+                        await heard
                 return
             history = services.history
             if result.attempt.outcome is Outcome.UNANSWERED and self._memory.hangs is None and history:
                 self._memory.hangs = await died_unanswered(history, delivery)
             if result.late is not None:
                 self._late = LateResponse(pools, transport, delivery.seq, plan, result.late)
-            await self._settle(delivery, plan, result, body)
+            if (heard := self._settle(delivery, plan, result, body)) is not None:
+                await heard
         except OutOfDescriptors:
             # No attempt was made. The pools lend fewer connections from now on, so this ends.
             delivery.next_at = services.clock.steady() + DESCRIPTOR_WAIT
@@ -959,7 +962,8 @@ class Lane:
         self._must_redirect = False
         self._in_flight = True
         try:
-            await self._settle(delivery, plan, AttemptResult(attempt), body)
+            if (heard := self._settle(delivery, plan, AttemptResult(attempt), body)) is not None:
+                await heard
         finally:
             self._flight_ended()
 
@@ -984,11 +988,9 @@ class Lane:
             settling = self._services.outbox.settle_nowait(settlement)
             if self._services.is_shared:
                 self._settling = settling
-            await self._services.monitor.answered_late(attempt, delivery, plan.registration)
-            if (heard := self._finished(delivery, plan.registration, settlement)) is not None:
-                await heard
-            if attempt.outcome is Outcome.GONE:
-                await self._services.monitor.gone(plan.registration)
+            heard = self._services.monitor.answered_late(attempt, delivery, plan.registration)
+            disables = attempt.outcome is Outcome.GONE
+            await self._report(heard, delivery, plan.registration, settlement, disables=disables)
         finally:
             self._flight_ended()
 
@@ -1007,9 +1009,10 @@ class Lane:
         )
         self._services.outbox.settle_nowait(settlement)
 
-    async def _settle(
+    def _settle(
         self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None
-    ) -> None:
+    ) -> Awaitable[None] | None:
+        """Settle an attempt. Return what the lane must wait for then, if anything."""
         attempt, clock = result.attempt, self._services.clock
         now = clock.steady() if result.ended_at is None else result.ended_at + clock.offset
         pending = disables = False
@@ -1059,12 +1062,27 @@ class Lane:
             delivery.attempts, delivery.failures = attempt.number, settlement.failures
             delivery.next_at, delivery.body = settlement.next_at, body
         heard = self._services.monitor.attempted(attempt, delivery, plan.registration)
+        if heard is None and not pending and not disables:
+            return self._finished(delivery, plan.registration, settlement)
+        return self._report(heard, delivery, plan.registration, settlement, disables=disables)
+
+    async def _report(
+        self,
+        heard: Awaitable[None] | None,
+        delivery: Delivery,
+        registration: Registration,
+        settlement: Settlement,
+        *,
+        disables: bool,
+    ) -> None:
         if heard is not None:
             await heard
-        if not pending and (heard := self._finished(delivery, plan.registration, settlement)) is not None:
-            await heard
+        if settlement.state is not DeliveryState.PENDING:
+            heard = self._finished(delivery, registration, settlement)
+            if heard is not None:
+                await heard
         if disables:
-            await self._services.monitor.gone(plan.registration)
+            await self._services.monitor.gone(registration)
 
     def _note_failure(self, delivery: Delivery, began: float) -> None:
         """Note since when the head has been failing, and report it once if it holds the lane up."""

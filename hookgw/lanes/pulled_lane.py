@@ -385,7 +385,8 @@ class PulledLane:
             try:
                 headers = None
                 if body is None and refusal is None:
-                    body = await self._services.sender.render_body(delivery.event, plan.template)
+                    rendered = self._services.sender.render_body(delivery.event, plan.template)
+                    body = rendered if isinstance(rendered, bytes) else await rendered
                 if body is not None:
                     headers = await self._services.sender.prepare(delivery, body, plan.template, number)
             except PluginFailed as failure:

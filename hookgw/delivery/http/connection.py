@@ -56,7 +56,6 @@ class OutgoingConnection:
         "_read_error",
         "_send_error",
         "_size",
-        "_started_at",
         "opened_at",
         "origin",
         "parser",
@@ -69,7 +68,6 @@ class OutgoingConnection:
         self._read_error: Exception | None = None
         self._send_error = ""
         self._size = 0
-        self._started_at = 0.0
         self._has_expired = False
         self.origin = origin
         self.opened_at = opened_at
@@ -98,14 +96,6 @@ class OutgoingConnection:
             return Reached.ALL
         return Reached.PART if self._size > SMALL else Reached.NOTHING
 
-    @property
-    def acknowledged(self) -> Reached:
-        """The same for a receiver that has not sent a byte: it has no more than it acknowledged."""
-        waiting = unacknowledged(self.fileno) if self.sent else 0
-        if not waiting:
-            return self.reached
-        return Reached.PART if self._size > SMALL and waiting < self._size else Reached.NOTHING
-
     def rest(self) -> None:
         """Free the memory that only an exchange needs. The connection stays usable."""
         self.parser.rest()
@@ -114,19 +104,18 @@ class OutgoingConnection:
     def fileno(self) -> int:
         return self.stream.fileno
 
-    def exchange(self, request: bytes, started_at: float, admit: Admit | None = None) -> Awaitable[None]:
+    def exchange(self, request: bytes, admit: Admit | None = None) -> Awaitable[None]:
         """Send a request, and return what reads the response to it; then call :meth:`response`.
 
         If reading is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange got, and the
         connection is not reusable.
 
         Args:
-            started_at: by ``trio.current_time()``; opening the connection may have taken some time.
             admit: awaited before more of the response is read. If it raises ``ResponseFailed``, that ends the
                 response as if the receiver had broken the connection there.
         """
-        self.sent, self._size, self._started_at = False, len(request), started_at
-        self._read_error, self._send_error, self._has_expired = None, "", False
+        self.sent, self._size, self._has_expired = False, len(request), False
+        self._read_error, self._send_error = None, ""
         self.parser.begin(bodiless=request.startswith(b"HEAD "))
         try:
             # A small request fits the kernel's buffer: one system call, and no task switch.
@@ -138,13 +127,11 @@ class OutgoingConnection:
         self.sent = taken == self._size
         return self._read(admit) if self.sent else self._send_and_read(request, taken, admit)
 
-    async def exchange_until(
-        self, deadline: float, request: bytes, started_at: float, admit: Admit | None = None
-    ) -> None:
+    async def exchange_until(self, deadline: float, request: bytes, admit: Admit | None = None) -> None:
         """Do what :meth:`exchange` does, with a cancel scope for the deadline."""
         await in_task()
         with trio.CancelScope(deadline=deadline):
-            await self.exchange(request, started_at, admit)
+            await self.exchange(request, admit)
             return
         self._has_expired, self._read_error = True, trio.ClosedResourceError()
 
@@ -163,8 +150,8 @@ class OutgoingConnection:
             await self._read(admit)
             nursery.cancel_scope.cancel()
 
-    def response(self) -> Response:
-        """Return the response of the exchange.
+    def response(self, started_at: float) -> Response:
+        """Return the response of the exchange, which began at a time by ``trio.current_time()``.
 
         Raises:
             SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
@@ -185,20 +172,23 @@ class OutgoingConnection:
                 f"The receiver broke the connection before the whole request was sent: {self._send_error}."
             )
         if self._has_expired and isinstance(failure, trio.ClosedResourceError):
-            failure = self._timed_out()
+            failure = self._timed_out(started_at)
         elif isinstance(failure, DeliveryError) and not isinstance(failure, NotHttp | TlsFailed):
             failure.reached = self.reached
         raise failure
 
-    def _timed_out(self) -> TimedOut:
+    def _timed_out(self, started_at: float) -> TimedOut:
         phase, what, reached = Phase.RESPONSE, "The receiver did not respond", self.reached
         if self.parser.started:
             what = "The head of the response was not complete"
         else:
-            reached = self.acknowledged
+            # A receiver that has not sent a byte has no more than it acknowledged.
+            waiting = unacknowledged(self.fileno) if self.sent else 0
+            if waiting:
+                reached = Reached.PART if self._size > SMALL and waiting < self._size else Reached.NOTHING
             if reached is not Reached.ALL:
                 phase, what = Phase.SEND, "The receiver did not read the request"
-        failure = TimedOut(phase, f"{what} within {trio.current_time() - self._started_at:.3g} s.")
+        failure = TimedOut(phase, f"{what} within {trio.current_time() - started_at:.3g} s.")
         failure.reached = reached
         return failure
 

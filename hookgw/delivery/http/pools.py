@@ -155,11 +155,10 @@ class PooledTransport(LaneTransport):
         except OutOfDescriptors:
             self.pools.descriptors_ran_out()
             raise
-        except Blocked:  # by our own rules, so it says nothing about the host
-            raise
-        except DeadlinePassed:
-            # A registration's timeout can be as short as 100 ms. It must not make the host suspect for other
-            # tenants. If this was the probe, the next lane in line probes once the connection is given back.
+        except (Blocked, DeadlinePassed):
+            # Our own rules say nothing about a host. And a registration's timeout can be as short as 0.1 s:
+            # it must not make the host suspect for others. If this was the probe, the next lane in line
+            # probes once the connection is given back.
             raise
         except DeliveryError as failure:
             self.pools.connect_failed(self, failure)

@@ -103,8 +103,8 @@ class StreamTransport(LaneTransport):
             stream, (target.scheme, target.host, target.port)
         )
         try:
-            await self._streaming.exchange_until(deadline, request, started_at)
-            return self._streaming.response()
+            await self._streaming.exchange_until(deadline, request)
+            return self._streaming.response(started_at)
         except BaseException:
             self.close_nowait()
             raise

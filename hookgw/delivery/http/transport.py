@@ -190,14 +190,14 @@ class LaneTransport(httpx.AsyncBaseTransport):
                     self._connection = connection
                 try:
                     if deadlines is None:
-                        await connection.exchange_until(deadline, request, started_at, self.admit)
+                        await connection.exchange_until(deadline, request, self.admit)
                     else:
                         deadlines.watch(connection, deadline)
                         try:
-                            await connection.exchange(request, started_at, self.admit)
+                            await connection.exchange(request, self.admit)
                         finally:
                             deadlines.unwatch(connection)
-                    return connection.response()
+                    return connection.response(started_at)
                 except (SendFailed, ResponseFailed, TlsFailed) as failure:
                     if is_new:
                         # In TLS 1.3 the receiver refuses our certificate, or that there is none, after the

@@ -54,8 +54,8 @@ class BrokenStream:
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
 async def test_a_response_from_before_the_break_counts(takes: int | None, size: int) -> None:
     connection = OutgoingConnection(BrokenStream(OK, takes=takes), ORIGIN, 100)
-    await connection.exchange(b"r" * size, trio.current_time())
-    response = connection.response()
+    await connection.exchange(b"r" * size)
+    response = connection.response(trio.current_time())
     assert (response.status, response.complete) == (200, True)
     assert not connection.reusable
 
@@ -64,7 +64,7 @@ async def test_a_response_from_before_the_break_counts(takes: int | None, size: 
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
 async def test_without_a_response_sending_failed(takes: int | None, size: int) -> None:
     connection = OutgoingConnection(BrokenStream(takes=takes), ORIGIN, 100)
-    await connection.exchange(b"r" * size, trio.current_time())
+    await connection.exchange(b"r" * size)
     with pytest.raises(SendFailed, match=r"before the whole request was sent: Broken pipe\."):
-        connection.response()
+        connection.response(trio.current_time())
     assert not connection.reusable
