@@ -812,7 +812,6 @@ class Lane:
             await self._wait_until_settled()
         planned = self._plan_attempt(delivery)
         if isinstance(planned, str):
-            self._must_redirect = False
             await self._finish(delivery, self._registration(), DeliveryState.DEAD, planned)
             return
         if planned is None:
@@ -844,7 +843,6 @@ class Lane:
         if hooks and self._is_outdated(registration):  # only a plugin waits
             return
         if body is None:
-            self._must_redirect = False
             reason = refusal or "A plugin filtered it out."
             await self._finish(delivery, registration, DeliveryState.DROPPED, reason)
             return
@@ -1099,6 +1097,7 @@ class Lane:
         self, delivery: Delivery, registration: Registration | None, state: DeliveryState, reason: str
     ) -> None:
         """Settle the head without an attempt."""
+        self._must_redirect = False
         now = self._services.clock.steady()
         settlement = Settlement(
             seq=delivery.seq, state=state, at=now, failures=delivery.failures, reason=reason

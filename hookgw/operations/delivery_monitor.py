@@ -44,17 +44,6 @@ class DeliveryMonitor:
         self, attempt: Attempt, delivery: Delivery, registration: Registration
     ) -> Awaitable[None] | None:
         self._metrics.attempts[attempt.outcome] += 1
-        # Nearly no attempt begins or ends a period of failure.
-        if (
-            attempt.outcome is Outcome.DELIVERED
-            and not self._hooks.implements("hookgw_attempt")
-            and not self._failing_lanes
-            and not self._auto_disable.is_failing(registration)
-        ):
-            return None
-        return self._report(attempt, delivery, registration)
-
-    async def _report(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         if attempt.outcome is not Outcome.DELIVERED:
             logger.info(
                 "attempt failed",
@@ -64,6 +53,16 @@ class DeliveryMonitor:
                 status=attempt.status,
                 error=attempt.error,
             )
+        # Nearly no attempt begins or ends a period of failure.
+        elif not (
+            self._hooks.implements("hookgw_attempt")
+            or self._failing_lanes
+            or self._auto_disable.is_failing(registration)
+        ):
+            return None
+        return self._report(attempt, delivery, registration)
+
+    async def _report(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         await self._hooks.notify(
             "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
         )

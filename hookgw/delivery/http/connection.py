@@ -39,6 +39,10 @@ LATE_BODY_WITHIN = 1.0
 """Seconds for the body of a late response, once its head is complete."""
 
 
+class _DeadlinePassed(Exception):
+    """Why a connection was interrupted, and not closed."""
+
+
 class OutgoingConnection:
     """A connection that carries one exchange after the other.
 
@@ -51,24 +55,13 @@ class OutgoingConnection:
         sent: whether the last request was sent completely.
     """
 
-    __slots__ = (
-        "_has_expired",
-        "_read_error",
-        "_send_error",
-        "_size",
-        "opened_at",
-        "origin",
-        "parser",
-        "sent",
-        "stream",
-    )
+    __slots__ = ("_read_error", "_send_error", "_size", "opened_at", "origin", "parser", "sent", "stream")
 
     def __init__(self, stream: Stream, origin: Origin, max_answer: int, opened_at: float = 0.0) -> None:
         self.stream = stream
         self._read_error: Exception | None = None
         self._send_error = ""
         self._size = 0
-        self._has_expired = False
         self.origin = origin
         self.opened_at = opened_at
         self.parser = ResponseParser(max_answer)
@@ -86,7 +79,7 @@ class OutgoingConnection:
 
     def interrupt_nowait(self) -> None:
         """End the exchange, whose deadline has passed, and leave the connection open."""
-        self._has_expired = True
+        self._read_error = self._read_error or _DeadlinePassed()
         self.stream.interrupt_nowait()
 
     @property
@@ -114,7 +107,7 @@ class OutgoingConnection:
             admit: awaited before more of the response is read. If it raises ``ResponseFailed``, that ends the
                 response as if the receiver had broken the connection there.
         """
-        self.sent, self._size, self._has_expired = False, len(request), False
+        self.sent, self._size = False, len(request)
         self._read_error, self._send_error = None, ""
         self.parser.begin(bodiless=request.startswith(b"HEAD "))
         try:
@@ -133,7 +126,7 @@ class OutgoingConnection:
         with trio.CancelScope(deadline=deadline):
             await self.exchange(request, admit)
             return
-        self._has_expired, self._read_error = True, trio.ClosedResourceError()
+        self._read_error = _DeadlinePassed()
 
     async def _send_and_read(self, request: bytes, taken: int, admit: Admit | None) -> None:
         if taken == 0 and len(request) <= SMALL:
@@ -171,7 +164,7 @@ class OutgoingConnection:
             failure = SendFailed(
                 f"The receiver broke the connection before the whole request was sent: {self._send_error}."
             )
-        if self._has_expired and isinstance(failure, trio.ClosedResourceError):
+        if isinstance(failure, _DeadlinePassed):
             failure = self._timed_out(started_at)
         elif isinstance(failure, DeliveryError) and not isinstance(failure, NotHttp | TlsFailed):
             failure.reached = self.reached
@@ -242,8 +235,10 @@ class OutgoingConnection:
             self._read_error = ResponseFailed(
                 f"The receiver broke the connection {self._progress()}: {error}."
             )
-        except (ResponseFailed, trio.ClosedResourceError) as error:
+        except ResponseFailed as error:
             self._read_error = error
+        except trio.ClosedResourceError as error:
+            self._read_error = self._read_error or error
 
     def _progress(self) -> str:
         return "in the middle of its response" if self.parser.started else "without responding"
