@@ -535,20 +535,17 @@ def _attempt(
     started_at: float,
     outcome: Outcome,
     *,
-    status: int | None = None,
-    error: str | None = None,
-    answer: str = "",
+    error: str | None,
     url: str | None = None,
     request_head: str | None = None,
 ) -> Attempt:
+    duration = trio.current_time() - started_at
     return Attempt(
         number=number,
         at=wall,
-        duration=trio.current_time() - started_at,
+        duration=duration,
         outcome=outcome,
-        status=status,
         error=error,
-        answer=answer,
         url=url,
         request_head=request_head,
     )

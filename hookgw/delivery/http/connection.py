@@ -47,7 +47,7 @@ class OutgoingConnection:
     """A connection that carries one exchange after the other.
 
     Args:
-        stream: the open connection. This object owns it; :meth:`close_nowait` closes it.
+        stream: the open connection, which the owner of this object closes.
         max_answer: the most bytes of a response body that are kept.
         opened_at: when opening it began, by ``trio.current_time()``.
 
@@ -74,9 +74,6 @@ class OutgoingConnection:
         # that request as the start of the next one.
         return self.parser.reusable and self.sent
 
-    def close_nowait(self) -> None:
-        self.stream.close_nowait()
-
     def interrupt_nowait(self) -> None:
         """End the exchange, whose deadline has passed, and leave the connection open."""
         self._read_error = self._read_error or _DeadlinePassed()
@@ -88,14 +85,6 @@ class OutgoingConnection:
         if self.sent:
             return Reached.ALL
         return Reached.PART if self._size > SMALL else Reached.NOTHING
-
-    def rest(self) -> None:
-        """Free the memory that only an exchange needs. The connection stays usable."""
-        self.parser.rest()
-
-    @property
-    def fileno(self) -> int:
-        return self.stream.fileno
 
     def exchange(self, request: bytes, admit: Admit | None = None) -> Awaitable[None]:
         """Send a request, and return what reads the response to it; then call :meth:`response`.
@@ -176,7 +165,7 @@ class OutgoingConnection:
             what = "The head of the response was not complete"
         else:
             # A receiver that has not sent a byte has no more than it acknowledged.
-            waiting = unacknowledged(self.fileno) if self.sent else 0
+            waiting = unacknowledged(self.stream.fileno) if self.sent else 0
             if waiting:
                 reached = Reached.PART if self._size > SMALL and waiting < self._size else Reached.NOTHING
             if reached is not Reached.ALL:

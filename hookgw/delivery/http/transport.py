@@ -285,16 +285,16 @@ class LaneTransport(httpx.AsyncBaseTransport):
         connection, self._connection = self._connection, None
         self.awaits_response = False
         if connection is not None:
-            connection.close_nowait()
+            connection.stream.close_nowait()
 
     def rest(self) -> None:
         """Free the memory that only an exchange needs: thousands of connections may be idle for long."""
         if self._connection is not None:
-            self._connection.rest()
+            self._connection.parser.rest()
 
     @property
     def fileno(self) -> int | None:
-        return None if self._connection is None else self._connection.fileno
+        return None if self._connection is None else self._connection.stream.fileno
 
     async def open_stream(
         self, target: Target, deadline: float, *, tls: bool
