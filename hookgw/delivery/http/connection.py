@@ -39,8 +39,8 @@ LATE_BODY_WITHIN = 1.0
 """Seconds for the body of a late response, once its head is complete."""
 
 
-class _DeadlinePassed(Exception):
-    """Why a connection was interrupted, and not closed."""
+class _Interrupted(Exception):
+    """The deadline of an exchange passed: its connection was interrupted, and not closed."""
 
 
 class OutgoingConnection:
@@ -76,7 +76,7 @@ class OutgoingConnection:
 
     def interrupt_nowait(self) -> None:
         """End the exchange, whose deadline has passed, and leave the connection open."""
-        self._read_error = self._read_error or _DeadlinePassed()
+        self._read_error = self._read_error or _Interrupted()
         self.stream.interrupt_nowait()
 
     @property
@@ -115,7 +115,7 @@ class OutgoingConnection:
         with trio.CancelScope(deadline=deadline):
             await self.exchange(request, admit)
             return
-        self._read_error = _DeadlinePassed()
+        self._read_error = _Interrupted()
 
     async def _send_and_read(self, request: bytes, taken: int, admit: Admit | None) -> None:
         if taken == 0 and len(request) <= SMALL:
@@ -153,7 +153,7 @@ class OutgoingConnection:
             failure = SendFailed(
                 f"The receiver broke the connection before the whole request was sent: {self._send_error}."
             )
-        if isinstance(failure, _DeadlinePassed):
+        if isinstance(failure, _Interrupted):
             failure = self._timed_out(started_at)
         elif isinstance(failure, DeliveryError) and not isinstance(failure, NotHttp | TlsFailed):
             failure.reached = self.reached
