@@ -5,7 +5,7 @@ It knows plugins, envelope, signature and transport; ``lanes`` knows queues and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Protocol
 
@@ -224,8 +224,11 @@ class DeliverySender:
             template.hooks = generation, self._hooks.concerned(template.for_plugins)
         return template.hooks[1]
 
-    async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None:
-        """Run the filters and transforms, and render the body; ``None`` if a filter drops the event.
+    def render_body(self, event: Event, template: RequestTemplate) -> bytes | Awaitable[bytes | None]:
+        """Run the filters and transforms, and render the body.
+
+        Return the body at once if no plugin is concerned. Otherwise return what runs the plugins and returns
+        it; ``None`` if a filter drops the event.
 
         Call this once per delivery, before its first attempt. If that attempt fails, the caller stores the
         body with the delivery: every retry must send the same bytes, also after plugins changed.
@@ -234,9 +237,17 @@ class DeliverySender:
             PluginFailed: a plugin raised, returned something invalid, or exceeded its timeout. Record it with
                 :meth:`failed`.
         """
-        registration, hooks = template.for_plugins, self.concerned(template)
-        if not registration.base64:
+        if not template.registration.base64:
             event = without_file(event)
+        if template.envelope is None:
+            # address, not url: the envelope must not show the receiver's user and password to its users.
+            template.envelope = Envelope(template.registration.address, self._server_url)
+        if self.concerned(template):
+            return self._run_plugins(event, template, template.envelope)
+        return template.envelope.encode(event)
+
+    async def _run_plugins(self, event: Event, template: RequestTemplate, envelope: Envelope) -> bytes | None:
+        registration, hooks = template.for_plugins, self.concerned(template)
         if "hookgw_filter" in hooks and not await self._hooks.filter(event, registration):
             return None
         if "hookgw_transform" in hooks:
@@ -245,10 +256,7 @@ class DeliverySender:
             body = await self._hooks.encode(event, registration)
             if body is not None:
                 return body
-        if template.envelope is None:
-            # address, not url: the envelope must not show the receiver's user and password to its users.
-            template.envelope = Envelope(registration.address, self._server_url)
-        return template.envelope.encode(event)
+        return envelope.encode(event)
 
     async def prepare(
         self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
@@ -527,20 +535,17 @@ def _attempt(
     started_at: float,
     outcome: Outcome,
     *,
-    status: int | None = None,
-    error: str | None = None,
-    answer: str = "",
+    error: str | None,
     url: str | None = None,
     request_head: str | None = None,
 ) -> Attempt:
+    duration = trio.current_time() - started_at
     return Attempt(
         number=number,
         at=wall,
-        duration=trio.current_time() - started_at,
+        duration=duration,
         outcome=outcome,
-        status=status,
         error=error,
-        answer=answer,
         url=url,
         request_head=request_head,
     )

@@ -389,7 +389,8 @@ class Lane:
                 return await self._services.steps.go(self._run())
             self._is_cut_off = False
 
-    async def _run(self) -> LaneMemory | None:
+    async def _run(self) -> LaneMemory | None:  # noqa: C901 -- one state after the other
+        attempt = self._try if self._attempt_limit is None else self._try_in_turn
         try:
             while not self._must_stop:
                 if self._must_refresh:
@@ -402,11 +403,19 @@ class Lane:
                     else:
                         await self._wait_for_deferred(self._deferred)
                 elif (delivery := self._queue.take()) is not None:
-                    self._is_retired = False
                     may_leave_task()
-                    if self._late is not None and self._late.seq != delivery.seq:
-                        self._stop_listening()
-                    await self._work(delivery)
+                    self._begin(delivery)
+                    try:
+                        if delivery.attempts and self._memory.outcome is None:
+                            await self._recall_last_attempt(delivery)
+                        while self._head is not None and not self._must_refresh and not self._must_stop:
+                            if delivery.next_at or self._rate_waited_for or self._late:
+                                await self._wait_and_try(attempt, delivery)
+                            else:
+                                await attempt(delivery)
+                    finally:
+                        self._head = None
+                        self._queue.release(delivery)
                     del delivery  # an idle lane would keep its payload in memory
                 elif self._queue.behind:
                     await in_task()
@@ -416,7 +425,12 @@ class Lane:
                     if not await in_task():
                         return self._memory
                 else:
-                    await self._wait_for_work()
+                    self._begin_idle()
+                    try:
+                        if not self._queue.is_woken:
+                            await self._queue.woken
+                    finally:
+                        self._idle_lanes.end(self)
             return None
         finally:
             self._end_wait()
@@ -424,7 +438,7 @@ class Lane:
             self._queue.discard()
             self._state = LaneState.IDLE
 
-    async def _wait_for_work(self) -> None:
+    def _begin_idle(self) -> None:
         self._state = LaneState.IDLE
         if self._queue.barrier is None:
             self._backlog = 0
@@ -433,13 +447,7 @@ class Lane:
         self._is_drained = True
         if self._order is not None:
             self._order.advanced()
-        idle_since = self._idle_lanes.begin(self)
-        self._memory.until = idle_since + self._services.settings.lane_idle
-        try:
-            if not self._queue.is_woken:
-                await self._queue.woken
-        finally:
-            self._idle_lanes.end(self)
+        self._memory.until = self._idle_lanes.begin(self) + self._services.settings.lane_idle
 
     async def recover(self, failure: TaskFailed, wait: float) -> None:
         """Wait after :meth:`run` raised, so that the next :meth:`run` starts from the deliveries on disk.
@@ -530,34 +538,32 @@ class Lane:
 
     # One delivery, until it is settled or dropped from memory.
 
-    async def _work(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
+    def _begin(self, delivery: Delivery) -> None:
+        """Make a delivery the head."""
+        self._is_retired = False
+        if self._late is not None and self._late.seq != delivery.seq:
+            self._stop_listening()
         if delivery.next_at or self._waited is not None:
             self._correct_times(delivery)
         self._head = delivery
         if self._order is not None:
             self._order.advanced()
-        attempt = self._try if self._attempt_limit is None else self._try_in_turn
-        try:
-            if delivery.attempts and self._memory.outcome is None:
-                await self._recall_last_attempt(delivery)
-            while self._head is not None and not self._must_refresh and not self._must_stop:
-                if delivery.next_at or self._rate_waited_for is not None or self._late is not None:
-                    await in_task()
-                if delivery.next_at or self._rate_waited_for is not None:
-                    await self._wait_for_head(delivery)
-                    if self._must_refresh or self._must_stop or self._deferred:
-                        break
-                if self._late is not None:
-                    await self._look(self._late)
-                if self._late is None:
-                    await attempt(delivery)
-                elif self._late.attempt is not None:
-                    await self._settle_late(delivery, self._late.plan, self._late.attempt)
-                else:
-                    await self._try_and_listen(attempt, delivery)
-        finally:
-            self._head = None
-            self._queue.release(delivery)
+
+    async def _wait_and_try(self, attempt: Callable[[Delivery], Awaitable[None]], delivery: Delivery) -> None:
+        """Try the head once it is due. Settle it without an attempt if a late response does."""
+        await in_task()
+        if delivery.next_at or self._rate_waited_for is not None:
+            await self._wait_for_head(delivery)
+            if self._must_refresh or self._must_stop or self._deferred:
+                return
+        if self._late is not None:
+            await self._look(self._late)
+        if self._late is None:
+            await attempt(delivery)
+        elif self._late.attempt is not None:
+            await self._settle_late(delivery, self._late.plan, self._late.attempt)
+        else:
+            await self._try_and_listen(attempt, delivery)
 
     async def _recall_last_attempt(self, delivery: Delivery) -> None:
         """Read the head's last attempt, which another process made: before a restart or a takeover."""
@@ -621,11 +627,11 @@ class Lane:
         await self._services.outbox.flush()
         if not (self._must_refresh or self._must_stop):
             self._defer(delivery, is_out_of_turn=True)
-            self._head = None
 
     def _defer(self, head: Delivery, *, is_out_of_turn: bool = False) -> None:
         seq, place, instance = head.seq, head.position, head.event.instance
         self._deferred = _Deferred(seq, place, instance, head.queued_at, head.next_at, is_out_of_turn)
+        self._head = None
         self._queue.put_back()
 
     async def _wait_for_turn(self, head: _Deferred) -> None:
@@ -749,16 +755,11 @@ class Lane:
             self._late.close_nowait()
             self._late = None
 
-    async def _plan_attempt(  # noqa: C901 -- one check after the other
-        self, delivery: Delivery
-    ) -> tuple[DeliveryPlan, Sequence[RateLimit]] | None:
+    def _plan_attempt(self, delivery: Delivery) -> tuple[DeliveryPlan, Sequence[RateLimit]] | str | None:
         """Return how to make an attempt now, and the limits that it takes a token of.
 
-        ``None`` if the head was settled without one, or something has changed.
+        Return why the head is dead, as a sentence, or ``None`` if no attempt can be made now.
         """
-        await self._services.outbox.wait_settle_capacity()
-        if self._settling:
-            await self._wait_until_settled()
         if self._must_refresh or self._must_stop or (self._late is not None and self._late.has_status):
             return None
         registration, plan = self._services.registration(self._registration_id), self._plan
@@ -766,24 +767,15 @@ class Lane:
         # no plan, because its URL may be any string.
         if plan is None or plan.registration is not registration:
             if registration is None or not registration.enabled:
-                self._must_redirect = False
-                state = "deleted" if registration is None else "disabled"
-                await self._finish(
-                    delivery, registration, DeliveryState.DEAD, f"The registration was {state}."
-                )
-                return None
+                return f"The registration was {'deleted' if registration is None else 'disabled'}."
             if registration.is_pulled:
                 self._must_stop = True  # the dispatcher starts a lane of the other kind
                 return None
             plan = self._plan = plan_for(registration, self._services)
-        streak = self._memory.streak
-        if streak:
+        if streak := self._memory.streak:
             age = plan.policy.age(delivery.queued_at, self._services.clock.steady())
             if is_expired(plan.policy, age=age, streak=streak):
-                self._must_redirect = False
-                reason = expiry_reason(plan.policy, self._memory.outcome)
-                await self._finish(delivery, registration, DeliveryState.DEAD, reason)
-                return None
+                return expiry_reason(plan.policy, self._memory.outcome)
         rates: Sequence[RateLimit] = ()
         if plan.rate is not None or self._services.tag_rates.limits:
             rates = rates_of(plan, delivery.event.instance, self._services)
@@ -799,11 +791,6 @@ class Lane:
                 self._has_waited_for = slowest
                 delivery.next_at = opens_at
                 return None
-        if self._reported_waiting:
-            await self._show(LaneState.DELIVERING)
-            if self._is_outdated(plan.registration):
-                return None
-        self._state = LaneState.DELIVERING
         return plan, rates
 
     async def _wait_until_settled(self) -> None:
@@ -819,22 +806,35 @@ class Lane:
 
     async def _try(self, delivery: Delivery) -> None:  # noqa: C901 -- one step a time
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
-        planned = await self._plan_attempt(delivery)
+        services = self._services
+        await services.outbox.wait_settle_capacity()
+        if self._settling:
+            await self._wait_until_settled()
+        planned = self._plan_attempt(delivery)
+        if isinstance(planned, str):
+            await self._finish(delivery, self._registration(), DeliveryState.DEAD, planned)
+            return
         if planned is None:
             return
         plan, rates = planned
+        if self._reported_waiting:
+            await self._show(LaneState.DELIVERING)
+            if self._is_outdated(plan.registration):
+                return
+        self._state = LaneState.DELIVERING
         # A head that was tried, and listens for a late response, had its turn.
         if self._late is None and self._order and not self._order.may_begin(self, delivery.position):
             await self._leave_to_others(delivery)
             return
-        sender, pools, registration = self._services.sender, self._services.pools, plan.registration
+        sender, pools, registration = services.sender, services.pools, plan.registration
         number, body, hooks = delivery.attempts + 1, delivery.body, sender.concerned(plan.template)
         headers: dict[str, str] | None = None
         # Once, like the plugins' filters: an event that was tried passed it.
         refusal = plan.template.refusal(delivery.event) if body is None and plan.template.filter else None
         try:
             if body is None and refusal is None:
-                body = await sender.render_body(delivery.event, plan.template)
+                rendered = sender.render_body(delivery.event, plan.template)
+                body = rendered if isinstance(rendered, bytes) else await rendered
             if body is not None and "hookgw_prepare" in hooks:
                 headers = await sender.prepare(delivery, body, plan.template, number)
         except PluginFailed as failure:
@@ -843,7 +843,6 @@ class Lane:
         if hooks and self._is_outdated(registration):  # only a plugin waits
             return
         if body is None:
-            self._must_redirect = False
             reason = refusal or "A plugin filtered it out."
             await self._finish(delivery, registration, DeliveryState.DROPPED, reason)
             return
@@ -863,19 +862,19 @@ class Lane:
             if self._is_outdated(registration):
                 pools.give_back(transport)
                 return
-        if not self._services.may_send():
+        if not services.may_send():
             # Another node may be at this delivery by now. This one was frozen, or cannot reach the database.
             pools.give_back(transport)
-            delivery.next_at = self._services.clock.steady() + LEASE_WAIT
+            delivery.next_at = services.clock.steady() + LEASE_WAIT
             return
-        if rates and not take_all(rates, self._services.clock.steady()):
+        if rates and not take_all(rates, services.clock.steady()):
             pools.give_back(transport)  # another lane was faster
             return
         if self._late is not None:
             self._stop_listening()
         self._must_redirect = False
         self._in_flight = self._is_sending = True
-        self._services.loop_load.lanes.add(self.key)
+        services.loop_load.lanes.add(self.key)
         try:
             try:
                 result = await sender.send(
@@ -901,17 +900,19 @@ class Lane:
                 await in_task()
                 # The response was there in the moment of the call, and it decides.
                 with trio.CancelScope(shield=True):
-                    await self._settle(delivery, plan, result, body)
+                    if (heard := self._settle(delivery, plan, result, body)) is not None:
+                        await heard
                 return
-            history = self._services.history
+            history = services.history
             if result.attempt.outcome is Outcome.UNANSWERED and self._memory.hangs is None and history:
                 self._memory.hangs = await died_unanswered(history, delivery)
             if result.late is not None:
                 self._late = LateResponse(pools, transport, delivery.seq, plan, result.late)
-            await self._settle(delivery, plan, result, body)
+            if (heard := self._settle(delivery, plan, result, body)) is not None:
+                await heard
         except OutOfDescriptors:
             # No attempt was made. The pools lend fewer connections from now on, so this ends.
-            delivery.next_at = self._services.clock.steady() + DESCRIPTOR_WAIT
+            delivery.next_at = services.clock.steady() + DESCRIPTOR_WAIT
         finally:
             self._flight_ended()
 
@@ -959,7 +960,8 @@ class Lane:
         self._must_redirect = False
         self._in_flight = True
         try:
-            await self._settle(delivery, plan, AttemptResult(attempt), body)
+            if (heard := self._settle(delivery, plan, AttemptResult(attempt), body)) is not None:
+                await heard
         finally:
             self._flight_ended()
 
@@ -984,10 +986,9 @@ class Lane:
             settling = self._services.outbox.settle_nowait(settlement)
             if self._services.is_shared:
                 self._settling = settling
-            await self._services.monitor.answered_late(attempt, delivery, plan.registration)
-            await self._finished(delivery, plan.registration, settlement)
-            if attempt.outcome is Outcome.GONE:
-                await self._services.monitor.gone(plan.registration)
+            heard = self._services.monitor.answered_late(attempt, delivery, plan.registration)
+            disables = attempt.outcome is Outcome.GONE
+            await self._report(heard, delivery, plan.registration, settlement, disables=disables)
         finally:
             self._flight_ended()
 
@@ -1006,41 +1007,49 @@ class Lane:
         )
         self._services.outbox.settle_nowait(settlement)
 
-    async def _settle(
+    def _settle(
         self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None
-    ) -> None:
+    ) -> Awaitable[None] | None:
+        """Settle an attempt. Return what the lane must wait for then, if anything."""
         attempt, clock = result.attempt, self._services.clock
         now = clock.steady() if result.ended_at is None else result.ended_at + clock.offset
-        delivered = attempt.outcome is Outcome.DELIVERED
-        if delivered:
+        pending = disables = False
+        if attempt.outcome is Outcome.DELIVERED:
             # As ``decide`` says, without all that only a failure needs.
-            decision = Decision(DeliveryState.DELIVERED, failures=delivery.failures)
             self._memory.delivered()
-        elif (current := self._registration()) is not None and not current.has_target_of(plan.registration):
-            # The registration has another target by now. This failure, or 410, is the former receiver's:
-            # it neither counts nor delays the first attempt at the new one.
-            decision = Decision(DeliveryState.PENDING, failures=delivery.failures)
-            self._memory.redirected()
-            self._stop_listening()
+            settlement = Settlement(
+                seq=delivery.seq,
+                state=DeliveryState.DELIVERED,
+                at=now,
+                attempt=attempt,
+                failures=delivery.failures,
+                known=known_of(delivery) if attempt.number == 1 else None,
+            )
         else:
-            decision = self._memory.decide(delivery, plan.policy, result, now)
-        pending = decision.state is DeliveryState.PENDING
-        if not delivered:
+            current = self._registration()
+            if current is not None and not current.has_target_of(plan.registration):
+                # The registration has another target by now. This failure, or 410, is the former receiver's:
+                # it neither counts nor delays the first attempt at the new one.
+                decision = Decision(DeliveryState.PENDING, failures=delivery.failures)
+                self._memory.redirected()
+                self._stop_listening()
+            else:
+                decision = self._memory.decide(delivery, plan.policy, result, now)
+            pending, disables = decision.state is DeliveryState.PENDING, decision.disables
             self._memory.note(attempt, is_pending=pending)
+            settlement = Settlement(
+                seq=delivery.seq,
+                state=decision.state,
+                at=now,
+                attempt=attempt,
+                failures=decision.failures,
+                next_at=now + decision.wait if pending else 0.0,
+                # The first attempt that does not deliver fixes the bytes for every later one.
+                body=body if delivery.body is None else None,
+                reason=decision.reason,
+            )
         if not pending and self._late is not None:
             self._stop_listening()
-        settlement = Settlement(
-            seq=delivery.seq,
-            state=decision.state,
-            at=now,
-            attempt=attempt,
-            failures=decision.failures,
-            next_at=now + decision.wait if pending else 0.0,
-            # The first attempt that does not deliver fixes the bytes for every later one.
-            body=body if delivery.body is None and not delivered else None,
-            reason=decision.reason,
-            known=known_of(delivery) if delivered and attempt.number == 1 else None,
-        )
         # Requested before the monitor hears of the attempt, because its observers can take long. A crash
         # before the commit repeats this attempt: at least once.
         settling = self._services.outbox.settle_nowait(settlement)
@@ -1048,13 +1057,30 @@ class Lane:
             self._settling = settling
         if pending:
             self._note_failure(delivery, now - attempt.duration)
-            delivery.attempts, delivery.failures = attempt.number, decision.failures
+            delivery.attempts, delivery.failures = attempt.number, settlement.failures
             delivery.next_at, delivery.body = settlement.next_at, body
-        await self._services.monitor.attempted(attempt, delivery, plan.registration)
-        if not pending:
-            await self._finished(delivery, plan.registration, settlement)
-        if decision.disables:
-            await self._services.monitor.gone(plan.registration)
+        heard = self._services.monitor.attempted(attempt, delivery, plan.registration)
+        if heard is None and not pending and not disables:
+            return self._finished(delivery, plan.registration, settlement)
+        return self._report(heard, delivery, plan.registration, settlement, disables=disables)
+
+    async def _report(
+        self,
+        heard: Awaitable[None] | None,
+        delivery: Delivery,
+        registration: Registration,
+        settlement: Settlement,
+        *,
+        disables: bool,
+    ) -> None:
+        if heard is not None:
+            await heard
+        if settlement.state is not DeliveryState.PENDING:
+            heard = self._finished(delivery, registration, settlement)
+            if heard is not None:
+                await heard
+        if disables:
+            await self._services.monitor.gone(registration)
 
     def _note_failure(self, delivery: Delivery, began: float) -> None:
         """Note since when the head has been failing, and report it once if it holds the lane up."""
@@ -1071,21 +1097,24 @@ class Lane:
         self, delivery: Delivery, registration: Registration | None, state: DeliveryState, reason: str
     ) -> None:
         """Settle the head without an attempt."""
+        self._must_redirect = False
         now = self._services.clock.steady()
         settlement = Settlement(
             seq=delivery.seq, state=state, at=now, failures=delivery.failures, reason=reason
         )
         self._services.outbox.settle_nowait(settlement)
-        await self._finished(delivery, registration, settlement)
+        if (heard := self._finished(delivery, registration, settlement)) is not None:
+            await heard
         await let_others_go_on()  # between deliveries that need no attempt
 
-    async def _finished(
+    def _finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
-    ) -> None:
+    ) -> Awaitable[None] | None:
         self._head = None
         # Not exact after a refresh: the count of the outbox may lack what was appended during the count.
-        self._backlog = max(0, self._backlog - 1)
-        await self._services.monitor.finished(delivery, registration, settlement)
+        if self._backlog:
+            self._backlog -= 1
+        return self._services.monitor.finished(delivery, registration, settlement)
 
     async def _show(self, state: LaneState) -> None:
         """Change the state. The monitor hears only of the beginning and the end of a long wait."""

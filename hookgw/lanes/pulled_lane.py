@@ -385,7 +385,8 @@ class PulledLane:
             try:
                 headers = None
                 if body is None and refusal is None:
-                    body = await self._services.sender.render_body(delivery.event, plan.template)
+                    rendered = self._services.sender.render_body(delivery.event, plan.template)
+                    body = rendered if isinstance(rendered, bytes) else await rendered
                 if body is not None:
                     headers = await self._services.sender.prepare(delivery, body, plan.template, number)
             except PluginFailed as failure:
@@ -697,9 +698,13 @@ class PulledLane:
             attempt, delivery, registration, settlement = self._reports.popleft()
             try:
                 if attempt is not None and registration is not None:
-                    await monitor.attempted(attempt, delivery, registration)
+                    heard = monitor.attempted(attempt, delivery, registration)
+                    if heard is not None:
+                        await heard
                 if settlement.state is not DeliveryState.PENDING:
-                    await monitor.finished(delivery, registration, settlement)
+                    heard = monitor.finished(delivery, registration, settlement)
+                    if heard is not None:
+                        await heard
             finally:
                 self._queue.release(delivery)
         if had_some and self._lease is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -37,17 +37,22 @@ lane waits briefly, reports nothing, and keeps its deliveries in memory, so as n
 
 
 class LaneMonitor(Protocol):
-    """Hears of every lane. A lane waits for each call, so a slow monitor delays that lane alone."""
+    """Hears of every lane. A lane waits for each call, so a slow monitor delays that lane alone.
 
-    async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+    After nearly every delivery there is nothing to wait for: then the first two return ``None``.
+    """
+
+    def attempted(
+        self, attempt: Attempt, delivery: Delivery, registration: Registration
+    ) -> Awaitable[None] | None:
         """An attempt ended; ``registration`` is the one that it was made for."""
+
+    def finished(
+        self, delivery: Delivery, registration: Registration | None, settlement: Settlement
+    ) -> Awaitable[None] | None: ...
 
     async def answered_late(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         """A late response settles the delivery: its last attempt had ended without one."""
-
-    async def finished(
-        self, delivery: Delivery, registration: Registration | None, settlement: Settlement
-    ) -> None: ...
 
     async def gone(self, registration: Registration) -> None:
         """The receiver answered 410 Gone."""
@@ -67,7 +72,7 @@ class LaneSender(Protocol):
 
     def concerned(self, template: RequestTemplate) -> frozenset[str]: ...
 
-    async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None: ...
+    def render_body(self, event: Event, template: RequestTemplate) -> bytes | Awaitable[bytes | None]: ...
 
     async def prepare(
         self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import structlog
 
 from hookgw.concurrency.tasks import TaskFailed
@@ -38,7 +40,9 @@ class DeliveryMonitor:
         self._auto_disable = auto_disable
         self.lane_stuck = stuck.report
 
-    async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+    def attempted(
+        self, attempt: Attempt, delivery: Delivery, registration: Registration
+    ) -> Awaitable[None] | None:
         self._metrics.attempts[attempt.outcome] += 1
         if attempt.outcome is not Outcome.DELIVERED:
             logger.info(
@@ -49,18 +53,20 @@ class DeliveryMonitor:
                 status=attempt.status,
                 error=attempt.error,
             )
-        # Asked first, because a call of no hooks still costs a coroutine for every delivery.
-        if self._hooks.implements("hookgw_attempt"):
-            await self._hooks.notify(
-                "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
-            )
         # Nearly no attempt begins or ends a period of failure.
-        if (
-            attempt.outcome is not Outcome.DELIVERED
+        elif not (
+            self._hooks.implements("hookgw_attempt")
             or self._failing_lanes
             or self._auto_disable.is_failing(registration)
         ):
-            await self._judge(attempt, delivery, registration)
+            return None
+        return self._report(attempt, delivery, registration)
+
+    async def _report(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        await self._hooks.notify(
+            "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
+        )
+        await self._judge(attempt, delivery, registration)
 
     async def answered_late(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         # No second attempt: metrics and plugins heard of it at its deadline.
@@ -75,24 +81,26 @@ class DeliveryMonitor:
             self._operational.attempted(attempt, delivery, registration)
             await self._auto_disable.attempted(attempt, registration)
 
-    async def finished(
+    def finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
-    ) -> None:
+    ) -> Awaitable[None] | None:
         if settlement.state is DeliveryState.DELIVERED:
             # From `queued_at`, not `accepted_at`: a resend years later is no slow delivery.
             self._metrics.delivered(settlement.at - delivery.queued_at)
-            if self._hooks.implements("hookgw_delivered"):
-                await self._hooks.notify("hookgw_delivered", delivery=delivery, registration=registration)
-        elif settlement.state is DeliveryState.DROPPED:
+            # Asked first, because a call of no hooks still costs a coroutine for every delivery.
+            if not self._hooks.implements("hookgw_delivered"):
+                return None
+            return self._hooks.notify("hookgw_delivered", delivery=delivery, registration=registration)
+        if settlement.state is DeliveryState.DROPPED:
             self._metrics.dropped()
-        else:
-            self._metrics.dead()
-            reason = settlement.reason or ""
-            logger.warning("dead letter", **_ids(delivery), reason=reason)
-            self._operational.dead(delivery.registration, registration, reason, delivery=delivery)
-            await self._hooks.notify(
-                "hookgw_dead_letter", delivery=delivery, registration=registration, reason=reason
-            )
+            return None
+        self._metrics.dead()
+        reason = settlement.reason or ""
+        logger.warning("dead letter", **_ids(delivery), reason=reason)
+        self._operational.dead(delivery.registration, registration, reason, delivery=delivery)
+        return self._hooks.notify(
+            "hookgw_dead_letter", delivery=delivery, registration=registration, reason=reason
+        )
 
     async def gone(self, registration: Registration) -> None:
         await self._auto_disable.disable(registration, "The receiver answered 410 Gone.")

@@ -459,7 +459,8 @@ class RegistrationService:
         )
         template = template_for(registration)
         try:
-            body = await self._sender.render_body(event, template)
+            rendered = self._sender.render_body(event, template)
+            body = rendered if isinstance(rendered, bytes) else await rendered
             if body is None:
                 raise Conflict.of(
                     "webhook.test_filtered", "A plugin filtered the event out, so nothing was sent."

@@ -9,7 +9,16 @@ from contextlib import suppress
 import trio
 
 from hookgw.concurrency.light import in_task
-from hookgw.delivery.http.errors import DeliveryError, NotHttp, Reached, ResponseFailed, SendFailed, TlsFailed
+from hookgw.delivery.http.errors import (
+    DeliveryError,
+    NotHttp,
+    Phase,
+    Reached,
+    ResponseFailed,
+    SendFailed,
+    TimedOut,
+    TlsFailed,
+)
 from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken, TlsAlert, unacknowledged
 from hookgw.records.tls_identity import TlsIdentity
@@ -30,11 +39,15 @@ LATE_BODY_WITHIN = 1.0
 """Seconds for the body of a late response, once its head is complete."""
 
 
+class _Interrupted(Exception):
+    """The deadline of an exchange passed: its connection was interrupted, and not closed."""
+
+
 class OutgoingConnection:
     """A connection that carries one exchange after the other.
 
     Args:
-        stream: the open connection. This object owns it; :meth:`close_nowait` closes it.
+        stream: the open connection, which the owner of this object closes.
         max_answer: the most bytes of a response body that are kept.
         opened_at: when opening it began, by ``trio.current_time()``.
 
@@ -61,11 +74,9 @@ class OutgoingConnection:
         # that request as the start of the next one.
         return self.parser.reusable and self.sent
 
-    def close_nowait(self) -> None:
-        self.stream.close_nowait()
-
     def interrupt_nowait(self) -> None:
-        """Make the exchange raise ``trio.ClosedResourceError``, and leave the connection open."""
+        """End the exchange, whose deadline has passed, and leave the connection open."""
+        self._read_error = self._read_error or _Interrupted()
         self.stream.interrupt_nowait()
 
     @property
@@ -75,25 +86,7 @@ class OutgoingConnection:
             return Reached.ALL
         return Reached.PART if self._size > SMALL else Reached.NOTHING
 
-    @property
-    def acknowledged(self) -> Reached:
-        """The same for a receiver that has not sent a byte: it has no more than it acknowledged."""
-        waiting = unacknowledged(self.fileno) if self.sent else 0
-        if not waiting:
-            return self.reached
-        return Reached.PART if self._size > SMALL and waiting < self._size else Reached.NOTHING
-
-    def rest(self) -> None:
-        """Free the memory that only an exchange needs. The connection stays usable."""
-        self.parser.rest()
-
-    @property
-    def fileno(self) -> int:
-        return self.stream.fileno
-
-    def exchange(
-        self, request: bytes, *, bodiless: bool = False, admit: Admit | None = None
-    ) -> Awaitable[None]:
+    def exchange(self, request: bytes, admit: Admit | None = None) -> Awaitable[None]:
         """Send a request, and return what reads the response to it; then call :meth:`response`.
 
         If reading is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange got, and the
@@ -105,7 +98,7 @@ class OutgoingConnection:
         """
         self.sent, self._size = False, len(request)
         self._read_error, self._send_error = None, ""
-        self.parser.begin(bodiless=bodiless)
+        self.parser.begin(bodiless=request.startswith(b"HEAD "))
         try:
             # A small request fits the kernel's buffer: one system call, and no task switch.
             taken = self.stream.send_nowait(request)
@@ -115,6 +108,14 @@ class OutgoingConnection:
             return self._read(admit)
         self.sent = taken == self._size
         return self._read(admit) if self.sent else self._send_and_read(request, taken, admit)
+
+    async def exchange_until(self, deadline: float, request: bytes, admit: Admit | None = None) -> None:
+        """Do what :meth:`exchange` does, with a cancel scope for the deadline."""
+        await in_task()
+        with trio.CancelScope(deadline=deadline):
+            await self.exchange(request, admit)
+            return
+        self._read_error = _Interrupted()
 
     async def _send_and_read(self, request: bytes, taken: int, admit: Admit | None) -> None:
         if taken == 0 and len(request) <= SMALL:
@@ -131,15 +132,17 @@ class OutgoingConnection:
             await self._read(admit)
             nursery.cancel_scope.cancel()
 
-    def response(self) -> Response:
-        """Return the response of the exchange.
+    def response(self, started_at: float) -> Response:
+        """Return the response of the exchange, which began at a time by ``trio.current_time()``.
 
         Raises:
             SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
             TlsFailed: the receiver refused the connection with an alert, before any response.
+            TimedOut: the deadline passed.
             trio.ClosedResourceError: the connection was closed meanwhile.
         """
-        # A complete head decides the attempt, whatever went wrong before or after it.
+        # A complete head decides the attempt, whatever went wrong before or after it: a receiver that sent
+        # its status has taken the event.
         if self.parser.status:
             return self.parser.finish()
         failure: Exception = self._read_error or ResponseFailed(
@@ -150,9 +153,26 @@ class OutgoingConnection:
             failure = SendFailed(
                 f"The receiver broke the connection before the whole request was sent: {self._send_error}."
             )
-        if isinstance(failure, DeliveryError) and not isinstance(failure, NotHttp | TlsFailed):
+        if isinstance(failure, _Interrupted):
+            failure = self._timed_out(started_at)
+        elif isinstance(failure, DeliveryError) and not isinstance(failure, NotHttp | TlsFailed):
             failure.reached = self.reached
         raise failure
+
+    def _timed_out(self, started_at: float) -> TimedOut:
+        phase, what, reached = Phase.RESPONSE, "The receiver did not respond", self.reached
+        if self.parser.started:
+            what = "The head of the response was not complete"
+        else:
+            # A receiver that has not sent a byte has no more than it acknowledged.
+            waiting = unacknowledged(self.stream.fileno) if self.sent else 0
+            if waiting:
+                reached = Reached.PART if self._size > SMALL and waiting < self._size else Reached.NOTHING
+            if reached is not Reached.ALL:
+                phase, what = Phase.SEND, "The receiver did not read the request"
+        failure = TimedOut(phase, f"{what} within {trio.current_time() - started_at:.3g} s.")
+        failure.reached = reached
+        return failure
 
     async def receive_late(self) -> Response | None:
         """Read on after an exchange that was cut off with its whole request sent.
@@ -204,8 +224,10 @@ class OutgoingConnection:
             self._read_error = ResponseFailed(
                 f"The receiver broke the connection {self._progress()}: {error}."
             )
-        except (ResponseFailed, trio.ClosedResourceError) as error:
+        except ResponseFailed as error:
             self._read_error = error
+        except trio.ClosedResourceError as error:
+            self._read_error = self._read_error or error
 
     def _progress(self) -> str:
         return "in the middle of its response" if self.parser.started else "without responding"

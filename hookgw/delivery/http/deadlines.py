@@ -3,7 +3,7 @@
 A separate ``trio.CancelScope`` per exchange costs a third of the whole exchange: Trio pushes and pops an
 entry of its heap, although the deadline hardly ever expires. Here a deadline costs one dictionary entry, and
 one task sleeps until the earliest deadline. When an exchange's deadline passes, its connection is
-interrupted: its tasks get the error of a closed connection, and its owner closes it or keeps it.
+interrupted: its exchange ends with the error of a passed deadline, and its owner closes it or keeps it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,3 @@ class Deadlines:
         # timer is almost never moved.
         if deadline < self._wakes_at:
             self._timer.deadline = self._wakes_at = deadline
-
-    def has_expired(self, resource: Interruptible) -> bool:
-        """Return whether a watched resource was interrupted at its deadline, and not closed otherwise."""
-        return self._deadlines[resource] == math.inf

@@ -121,7 +121,6 @@ class PooledTransport(LaneTransport):
 
     Attributes:
         is_probe: whether the pool was suspect when this was lent.
-        idle_since: when it became idle, by ``trio.current_time()``; ``None`` while it is lent.
         admitted: bytes that its loan has taken from the memory for answers.
     """
 
@@ -130,7 +129,6 @@ class PooledTransport(LaneTransport):
     pool: HostPool
     holder: str = ""
     is_probe: bool = False
-    idle_since: float | None = None
     admitted = 0
 
     async def admit(self, amount: int) -> None:
@@ -157,11 +155,10 @@ class PooledTransport(LaneTransport):
         except OutOfDescriptors:
             self.pools.descriptors_ran_out()
             raise
-        except Blocked:  # by our own rules, so it says nothing about the host
-            raise
-        except DeadlinePassed:
-            # A registration's timeout can be as short as 100 ms. It must not make the host suspect for other
-            # tenants. If this was the probe, the next lane in line probes once the connection is given back.
+        except (Blocked, DeadlinePassed):
+            # Our own rules say nothing about a host. And a registration's timeout can be as short as 0.1 s:
+            # it must not make the host suspect for others. If this was the probe, the next lane in line
+            # probes once the connection is given back.
             raise
         except DeliveryError as failure:
             self.pools.connect_failed(self, failure)
@@ -357,9 +354,7 @@ class ConnectionPools:
         elif transport.awaits_response:
             pool.late[transport] = self._late[transport] = None
         elif transport.connected:
-            transport.idle_since = transport.ended_at
-            pool.idle[transport] = None
-            self._idle[transport] = None
+            pool.idle[transport] = self._idle[transport] = None
             if pool.suspect:
                 self.connected(pool)
         # First the host, whose next lane then waits for the descriptor behind those that wait already.
@@ -391,14 +386,12 @@ class ConnectionPools:
 
     def _lend(self, pool: HostPool, holder: str, preferred: PooledTransport | None) -> PooledTransport:
         """Return a connection of a pool. The caller has taken its place and its descriptor."""
-        if pool.idle:
-            if preferred is not None and preferred.idle_since is not None and preferred.pool is pool:
-                transport = preferred
-                del pool.idle[transport]
-            else:
-                transport, _ = pool.idle.popitem()
+        if preferred is not None and preferred in pool.idle:
+            transport = preferred
+            del pool.idle[transport], self._idle[transport]
+        elif pool.idle:
+            transport, _ = pool.idle.popitem()
             del self._idle[transport]
-            transport.idle_since = None
         else:
             while pool.late and pool.used + len(pool.late) > pool.limit:
                 self.close_late(next(iter(pool.late)))
@@ -417,9 +410,7 @@ class ConnectionPools:
             self._close(next(iter(self._idle)))
 
     def _close(self, transport: PooledTransport) -> None:
-        del self._idle[transport]
-        del transport.pool.idle[transport]
-        transport.idle_since = None
+        del self._idle[transport], transport.pool.idle[transport]
         transport.close_nowait()
 
     def divide(self, nodes: int) -> None:
@@ -515,9 +506,9 @@ class ConnectionPools:
         for start in range(0, len(transports), CLOSED_AT_ONCE):
             poll, by_file = select.poll(), {}
             for transport in transports[start : start + CLOSED_AT_ONCE]:
-                if transport.idle_since is None:
+                if transport not in self._idle:
                     continue  # it was lent meanwhile
-                idle_for = now - transport.idle_since
+                idle_for = now - transport.ended_at
                 if idle_for >= RESTS_AFTER:
                     transport.rest()
                 if idle_for >= self._longest_idle:

@@ -42,9 +42,6 @@ class Stream(Protocol):
     Sending and receiving raise :class:`StreamBroken` if the connection is broken.
     """
 
-    async def is_quiet(self) -> bool:
-        """Whether nothing arrived since the last response: no bytes, no end, no reset."""
-
     def has_arrivals(self) -> bool:
         """Whether bytes, the end or a reset may be there to :meth:`receive`. This reads nothing."""
 
@@ -80,9 +77,6 @@ class PlainStream:
         self._is_interrupted = False
         self.fileno = sock.fileno()
         self._poll = _poll_of(self.fileno)
-
-    async def is_quiet(self) -> bool:
-        return not self._poll.poll(0)
 
     def has_arrivals(self) -> bool:
         return bool(self._poll.poll(0))
@@ -154,6 +148,7 @@ class TlsStream:
         return ssl.cert_time_to_seconds(ends) if isinstance(ends, str) else None
 
     async def is_quiet(self) -> bool:
+        """Return whether nothing arrived since the last response: no bytes, no end, no reset."""
         # Reading, not polling the socket: records without data for us (TLS 1.3 session tickets) may have
         # arrived, and a surplus response may already be in the TLS buffer, where no poll sees it.
         self._tcp.waits = False

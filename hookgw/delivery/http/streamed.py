@@ -103,7 +103,8 @@ class StreamTransport(LaneTransport):
             stream, (target.scheme, target.host, target.port)
         )
         try:
-            return await self._converse(self._streaming, request, deadline, started_at)
+            await self._streaming.exchange_until(deadline, request)
+            return self._streaming.response(started_at)
         except BaseException:
             self.close_nowait()
             raise

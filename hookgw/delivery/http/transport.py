@@ -46,7 +46,7 @@ from hookgw.delivery.http.errors import (
     TlsFailed,
 )
 from hookgw.delivery.http.response import Response, decode_in_steps
-from hookgw.delivery.http.stream import PlainStream, Stream, open_tls
+from hookgw.delivery.http.stream import PlainStream, Stream, TlsStream, open_tls
 from hookgw.kernel.target_url import Target
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
@@ -156,44 +156,62 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if self._busy:
             raise trio.BusyResourceError("another exchange is in progress on this lane's connection")
         self._busy = True
-        if target.scheme == "https":
+        is_tls = target.scheme == "https"
+        if is_tls:
             await in_task()  # TLS waits for more than a call
         if started_at is None:
             started_at = now()
         # Copying the body costs less than a second system call and a second packet.
         request = head + body
         origin = (target.scheme, target.host, target.port)
+        connection, deadlines = self._connection, self._deadlines
         first: DeliveryError | None = None
         try:
-            connection = self._connection
-            if self.awaits_response:
-                self.close_nowait()
-            elif (
-                connection is not None
-                and connection.origin == origin
-                and started_at < connection.opened_at + self._connection_age
-                and await connection.stream.is_quiet()
+            if connection is not None and (
+                self.awaits_response
+                or connection.origin != origin
+                or started_at >= connection.opened_at + self._connection_age
+                or (
+                    not await connection.stream.is_quiet()
+                    if isinstance(connection.stream, TlsStream)
+                    else connection.stream.has_arrivals()
+                )
             ):
+                connection = None
+            while True:
+                is_new = connection is None
+                if connection is None:
+                    self.close_nowait()
+                    # Before the lookup: a connection is as old as what it knows of its host's address.
+                    opened_at = trio.current_time()
+                    stream = await self._open(target, deadline, tls=is_tls)
+                    connection = OutgoingConnection(stream, origin, self._max_answer, opened_at)
+                    connection.parser.decodes = self._max_answer <= _DECODED_AT_ONCE
+                    self._connection = connection
                 try:
-                    return await self._converse(connection, request, deadline, started_at)
+                    if deadlines is None:
+                        await connection.exchange_until(deadline, request, self.admit)
+                    else:
+                        deadlines.watch(connection, deadline)
+                        try:
+                            await connection.exchange(request, self.admit)
+                        finally:
+                            deadlines.unwatch(connection)
+                    return connection.response(started_at)
                 except (SendFailed, ResponseFailed, TlsFailed) as failure:
+                    if is_new:
+                        # In TLS 1.3 the receiver refuses our certificate, or that there is none, after the
+                        # handshake.
+                        if isinstance(failure, TlsFailed):
+                            self.note_refused(failure)
+                        raise
                     # A byte of a response means that the receiver may have processed the request.
                     if connection.parser.started or trio.current_time() - started_at >= REPEAT_WITHIN:
                         raise
-                    first = failure
-            self.close_nowait()
-            # Before the lookup: a connection is as old as what it knows of its host's address.
-            opened_at = trio.current_time()
-            stream = await self._open(target, deadline, tls=target.scheme == "https")
-            self._connection = OutgoingConnection(stream, origin, self._max_answer, opened_at)
-            self._connection.parser.decodes = self._max_answer <= _DECODED_AT_ONCE
-            try:
-                return await self._converse(self._connection, request, deadline, started_at)
-            except TlsFailed as failure:
-                # In TLS 1.3 the receiver refuses our certificate, or that there is none, after the handshake.
-                self.note_refused(failure)
-                raise
+                    connection, first = None, failure
         except DeliveryError as failure:
+            if isinstance(failure, TimedOut) and failure.reached is Reached.ALL:
+                self.awaits_response = self.keeps_late and self._connection is not None
             if first is not None and first.reached > failure.reached:
                 failure.adopt(first)
             raise
@@ -267,50 +285,16 @@ class LaneTransport(httpx.AsyncBaseTransport):
         connection, self._connection = self._connection, None
         self.awaits_response = False
         if connection is not None:
-            connection.close_nowait()
+            connection.stream.close_nowait()
 
     def rest(self) -> None:
         """Free the memory that only an exchange needs: thousands of connections may be idle for long."""
         if self._connection is not None:
-            self._connection.rest()
+            self._connection.parser.rest()
 
     @property
     def fileno(self) -> int | None:
-        return None if self._connection is None else self._connection.fileno
-
-    async def _converse(
-        self, connection: OutgoingConnection, request: bytes, deadline: float, started_at: float
-    ) -> Response:
-        bodiless, deadlines = request.startswith(b"HEAD "), self._deadlines
-        if deadlines is None:
-            await in_task()
-            with trio.CancelScope(deadline=deadline):
-                await connection.exchange(request, bodiless=bodiless, admit=self.admit)
-                return connection.response()
-        else:
-            deadlines.watch(connection, deadline)
-            try:
-                await connection.exchange(request, bodiless=bodiless, admit=self.admit)
-                return connection.response()
-            except trio.ClosedResourceError:
-                if not deadlines.has_expired(connection):
-                    raise
-            finally:
-                deadlines.unwatch(connection)
-        # The deadline passed. A receiver that sent its status has taken the event, however slow its body is.
-        if connection.parser.status:
-            return connection.parser.finish()
-        phase, what, reached = Phase.RESPONSE, "The receiver did not respond", connection.reached
-        if connection.parser.started:
-            what = "The head of the response was not complete"
-        else:
-            reached = connection.acknowledged
-            if reached is not Reached.ALL:
-                phase, what = Phase.SEND, "The receiver did not read the request"
-        failure = TimedOut(phase, f"{what} within {trio.current_time() - started_at:.3g} s.")
-        failure.reached = reached
-        self.awaits_response = self.keeps_late and reached is Reached.ALL and connection is self._connection
-        raise failure
+        return None if self._connection is None else self._connection.stream.fileno
 
     async def open_stream(
         self, target: Target, deadline: float, *, tls: bool

@@ -17,9 +17,6 @@ class BrokenStream:
         self._received = list(received)
         self._takes = takes
 
-    async def is_quiet(self) -> bool:
-        return True
-
     def has_arrivals(self) -> bool:
         return bool(self._received)
 
@@ -58,7 +55,7 @@ class BrokenStream:
 async def test_a_response_from_before_the_break_counts(takes: int | None, size: int) -> None:
     connection = OutgoingConnection(BrokenStream(OK, takes=takes), ORIGIN, 100)
     await connection.exchange(b"r" * size)
-    response = connection.response()
+    response = connection.response(trio.current_time())
     assert (response.status, response.complete) == (200, True)
     assert not connection.reusable
 
@@ -69,5 +66,5 @@ async def test_without_a_response_sending_failed(takes: int | None, size: int) -
     connection = OutgoingConnection(BrokenStream(takes=takes), ORIGIN, 100)
     await connection.exchange(b"r" * size)
     with pytest.raises(SendFailed, match=r"before the whole request was sent: Broken pipe\."):
-        connection.response()
+        connection.response(trio.current_time())
     assert not connection.reusable

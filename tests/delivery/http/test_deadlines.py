@@ -23,7 +23,6 @@ class Resource:
         deadlines.watch(self, deadline)
         try:
             await self._closed.wait()
-            assert deadlines.has_expired(self)
         finally:
             deadlines.unwatch(self)
 
@@ -64,7 +63,6 @@ async def test_what_is_over_in_time_is_left_alone(autojump_clock: trio.testing.M
         await nursery.start(deadlines.run)
         deadlines.watch(resource, trio.current_time() + 1)
         await trio.sleep(0.5)
-        assert not deadlines.has_expired(resource)
         deadlines.unwatch(resource)
         await trio.sleep(10)
         nursery.cancel_scope.cancel()

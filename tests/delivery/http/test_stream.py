@@ -40,15 +40,15 @@ def _pair() -> Iterator[Pair]:
         yield PlainStream(ours), theirs
 
 
-async def test_a_stream_is_quiet_until_bytes_arrive(pair: Pair) -> None:
+async def test_a_stream_has_no_arrivals_until_bytes_arrive(pair: Pair) -> None:
     stream, peer = pair
-    assert await stream.is_quiet()
+    assert not stream.has_arrivals()
     peer.send(b"x")
-    assert not await stream.is_quiet()
+    assert stream.has_arrivals()
     assert await stream.receive() == b"x"
-    assert await stream.is_quiet()
+    assert not stream.has_arrivals()
     peer.close()
-    assert not await stream.is_quiet()
+    assert stream.has_arrivals()
     assert await stream.receive() == b""
 
 
