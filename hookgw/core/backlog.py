@@ -248,8 +248,7 @@ class Backlog:
 
     def is_high(self, registration: str) -> bool:
         """Return whether a registration's backlog was reported as high, and not as normal again."""
-        tally = self._registrations.get(registration)
-        return tally is not None and tally.is_high
+        return self._registrations.get(registration, _NOTHING).is_high
 
     def instances(self) -> Iterable[tuple[str, Amount]]:
         return (
@@ -439,14 +438,10 @@ class Backlog:
             self._watch_instance(instance, holder)
 
     def add(self, need: Mapping[tuple[str, str], Amount], *, is_heard: bool = False) -> list[tuple[str, str]]:
-        """Count deliveries that are about to be appended.
+        """Count deliveries that are about to be appended; return what to :meth:`watch` once they are.
 
         Args:
             is_heard: another node has changed the backlog: this is none of the changes of this node.
-
-        Returns:
-            Where a backlog may be high now, by registration id and instance: for :meth:`watch`, once they are
-            appended.
         """
         noted = None if is_heard else self._noted
         to_watch: list[tuple[str, str]] = []
