@@ -119,14 +119,14 @@ class ClientConnection:
             "extensions": {},
         }
         reader = self._reader
-        while reader.state is not State.ENDED:
+        while reader.state != State.ENDED:
             try:
                 head = reader.head()
             except Refused as refusal:
                 await self._refuse(refusal, is_head=reader.has_begun_head_request)
                 break
             if head is None:
-                if reader.state is State.HEAD:
+                if reader.state == State.HEAD:
                     self._wait_in(self._timeouts.heads)
                 elif self._wait is None:
                     self._wait_in(self._timeouts.idles)
@@ -195,7 +195,7 @@ class ClientConnection:
                 part = reader.part() if reader.is_within_body else b""
             except Refused:
                 break
-            if reader.state is State.COMPLETE:
+            if reader.state == State.COMPLETE:
                 self._has_all = True
                 self._wait = None
                 return {"type": "http.request", "body": part, "more_body": False}
@@ -222,7 +222,7 @@ class ClientConnection:
     def is_there(self) -> bool:
         """Return whether the client has not ended its side of the connection, as far as is known."""
         # A client that closes its connection cannot be told from one that ends only its side.
-        return self._reader.state is not State.ENDED and not self._left.is_set()
+        return self._reader.state != State.ENDED and not self._left.is_set()
 
     async def _wait_left(self) -> None:
         """Wait until the client no longer wants the response. Further bytes of the client may arrive; they
@@ -232,7 +232,7 @@ class ClientConnection:
         reader = self._reader
         while not reader.has_unread and reader.state not in (State.ENDED, State.REFUSED):
             await self._read()
-        if reader.state is State.ENDED:
+        if reader.state == State.ENDED:
             with trio.move_on_after(HALF_CLOSED):
                 while self._stream.is_connected() and not self._left.is_set():
                     with trio.move_on_after(_LOOK_FOR_RESET):
@@ -248,7 +248,7 @@ class ClientConnection:
             return
         self._is_reading = True
         try:
-            data = b"" if self._reader.state is State.REFUSED else await self._stream.receive()
+            data = b"" if self._reader.state == State.REFUSED else await self._stream.receive()
         finally:
             self._is_reading = False
             self._others.unpark_all()
@@ -264,7 +264,7 @@ class ClientConnection:
             while reader.is_within_body:
                 if not reader.part():
                     await self._read()
-        if reader.state is State.COMPLETE:
+        if reader.state == State.COMPLETE:
             self._wait = None
 
     # Writing
@@ -286,7 +286,7 @@ class ClientConnection:
 
     async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         headers = tuple(headers)
-        if self._reader.state is State.COMPLETE and len(body) <= JOINED:
+        if self._reader.state == State.COMPLETE and len(body) <= JOINED:
             self._begin(status, headers)
             self._is_finished = True
             response, self._held = self._held + body if self._has_body else self._held, b""
@@ -303,13 +303,13 @@ class ClientConnection:
             left = self._reader.length_left
             if not waits and left is not None and left <= MOST_UNWANTED:
                 await self._discard_body()
-            if self._reader.state is not State.COMPLETE:
+            if self._reader.state != State.COMPLETE:
                 self._closes = True
                 self._wait = None  # the rest may take as long as it likes: it is discarded
         self._begin(status, headers)
         if self._unsent is None:  # a stream, whose first part may take long
             self._is_endless = any(value.startswith(_EVENTS) for _, value in headers)
-            if self._is_endless and self._reader.state is State.ENDED:
+            if self._is_endless and self._reader.state == State.ENDED:
                 self._left.set()
             held, self._held = self._held, b""
             await self._write(held)
@@ -392,11 +392,11 @@ class ClientConnection:
         await in_task()
         reader, stream = self._reader, self._stream
         self._is_leaving = True
-        if reader.state is State.ENDED:
+        if reader.state == State.ENDED:
             return  # no byte can arrive that would make closing a reset
         await stream.send_eof()
         # Many clients begin to read only after they have sent all of their body.
-        is_sending = reader.is_within_body or reader.state is State.REFUSED
+        is_sending = reader.is_within_body or reader.state == State.REFUSED
         self._wait_in(self._timeouts.heads if is_sending else self._timeouts.writes)
         unwanted, deadline = 0, trio.current_time() + LINGER
         while unwanted < MOST_UNWANTED and trio.current_time() < deadline:
@@ -431,7 +431,7 @@ class ClientConnection:
     def time_out(self, refusal: Refused) -> None:
         """Refuse a request that did not arrive in time, after earlier responses; if none has begun, close."""
         reader = self._reader
-        if (reader.state is State.HEAD or reader.is_within_body) and not self._is_leaving:
+        if (reader.state == State.HEAD or reader.is_within_body) and not self._is_leaving:
             reader.refuse(refusal)
             self._stream.stop_receiving()
         else:
