@@ -44,6 +44,10 @@ LAST_RETRY = 5.0
 # The most groups in one commit, so that no waiter waits long for the others of its commit.
 COMMIT_GROUPS = 4
 
+# Rounds of the event loop for which a commit waits if several producers do: under load each round brings
+# more, and a commit costs as much as several events. One producer alone does not wait.
+GATHERING = 3
+
 # How long, in seconds, settlements wait for a write that somebody waits for, and how many begin a commit at
 # once. A producer that emits one event after the other needs one commit for each, and not two. A kill in that
 # time repeats the deliveries.
@@ -172,6 +176,9 @@ class GroupCommit(Generic[Tx]):
                     if delay and not self._urgent.is_set():
                         with trio.move_on_after(delay):
                             await self._urgent.wait()
+                    if self._groups and len(self._groups[0].appends) > 1:
+                        for _ in range(GATHERING):
+                            await trio.lowlevel.checkpoint()
                     if await self._commit(thread):
                         wait = FIRST_RETRY
                         continue

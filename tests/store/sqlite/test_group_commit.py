@@ -17,6 +17,7 @@ from hookgw.store import (
     CLOSE_GRACE,
     COMMIT_GROUPS,
     FIRST_RETRY,
+    GATHERING,
     GROUP_ROWS,
     LAST_RETRY,
     SETTLE_AT_ONCE,
@@ -114,6 +115,24 @@ async def test_what_is_asked_for_during_a_commit_shares_the_next() -> None:
         assert len(gate.batches) == 2
         [group] = gate.batches[1]
         assert (group.appends, group.settlements) == (jobs, [delivered(1)])
+
+
+@pytest.mark.parametrize("producers", [1, 2])
+async def test_a_commit_of_several_waits_for_the_next_rounds(producers: int) -> None:
+    gate = Gate()
+    async with committing(gate) as commits:
+        gate.free.clear()
+        await trio.testing.wait_all_tasks_blocked()
+        jobs = [append_job(seq) for seq in range(1, producers + 2)]
+        for job in jobs[:producers]:
+            commits.append_nowait(job)
+        for _ in range(GATHERING - 1):
+            await trio.lowlevel.checkpoint()
+        commits.append_nowait(jobs[-1])
+        gate.free.set()
+        for job in jobs:
+            await job.wait_finished()
+        assert [len(group.appends) for [group] in gate.batches] == ([1, 1] if producers == 1 else [3])
 
 
 @pytest.fixture
