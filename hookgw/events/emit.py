@@ -24,7 +24,7 @@ from hookgw.kernel.errors import Invalid, KeyReused
 from hookgw.kernel.json_text import is_same_json
 from hookgw.records.api_keys import Right
 from hookgw.records.events import Event
-from hookgw.web.auth import authorize, learn_key
+from hookgw.web.auth import authorize
 from hookgw.web.body import NDJSON, check_key_again, content_type, parse_in_turns, read_body
 from hookgw.web.first_headers import FirstHeaders
 from hookgw.web.needs import Need, Scope
@@ -132,9 +132,7 @@ class EmitEndpoint:
         """
         gateway, notes = self._gateway, exchange.notes
         if exchange.holder is None:  # Quart checks the key before plugins' hooks see the request
-            if gateway.node.is_shared:
-                await learn_key(gateway, exchange)
-            authorize(gateway, exchange, EMIT_NEED, {"instance": instance})
+            await authorize(gateway, exchange, EMIT_NEED, {"instance": instance})
         if gateway.registry.find_instance(instance) is None:
             await gateway.refresh.catch_up()  # another node may have made it a moment ago
             check_key_again(exchange)

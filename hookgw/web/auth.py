@@ -62,12 +62,10 @@ def check_reach_again(
     exchange.check_key = check
 
 
-def authorize(
+async def authorize(
     gateway: Gateway, exchange: RequestResponse, need: Need, variables: Mapping[str, Any]
 ) -> KeyHolder:
     """Return the holder of a request's key, who may call the route. Call this once for each request.
-
-    In a fleet, call :func:`learn_key` before.
 
     The exchange gets the holder and the check of the key, and is counted for the holder's instance.
 
@@ -80,6 +78,8 @@ def authorize(
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
         HookgwError: see :func:`check_need`.
     """
+    if gateway.node.is_shared:
+        await learn_key(gateway, exchange)
     scope, notes = exchange.scope, exchange.notes
     key, known = notes.get(_KEY) or (shown_key(scope["headers"]), None)
     if exchange.is_forwarded:  # the node that forwards it has counted it

@@ -10,7 +10,7 @@ from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
 from hookgw.core.audit import act_as, holder_as_actor
-from hookgw.web.auth import VIA, authorize, is_dashboard, learn_key
+from hookgw.web.auth import VIA, authorize, is_dashboard
 from hookgw.web.needs import ANY_KEY, OPEN, OPEN_PREFIX, Need, Scope, need_of
 from hookgw.web.openapi.describe import operation_of
 from hookgw.web.request_body import current_exchange
@@ -57,8 +57,6 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         if need.scope is Scope.OPEN:
             return
         # The names that the route matched, not the raw path: another spelling of it must not open anything.
-        if gateway.node.is_shared:
-            await learn_key(gateway, exchange)
-        holder = g.holder = authorize(gateway, exchange, need, request.view_args or {})
+        holder = g.holder = await authorize(gateway, exchange, need, request.view_args or {})
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, scope.get(VIA, "")))
