@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from http.client import responses
 
 from hookgw.kernel.masking import with_masked_user
-from hookgw.records.deliveries import Outcome
+from hookgw.records.deliveries import DELIVERED_OUTCOME, Outcome
 
 _SPECIAL = {
     # A 404 is not among these: workflow tools answer it while a workflow is switched off.
@@ -28,7 +28,7 @@ _SPECIAL = {
 
 def outcome_of_status(status: int) -> Outcome:
     if 200 <= status <= 299:
-        return Outcome.DELIVERED
+        return DELIVERED_OUTCOME
     return _SPECIAL.get(status, Outcome.FAILED)
 
 

@@ -31,7 +31,7 @@ from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.schemes import HTTP_PORTS
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
 from hookgw.kernel.target_url import Target, parse_destination
-from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
+from hookgw.records.deliveries import DELIVERED_OUTCOME, Attempt, Delivery, Outcome, Outgoing
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.events import Event, edited_from, path_segment
 from hookgw.records.inline_media import without_file
@@ -414,7 +414,7 @@ class DeliverySender:
         attempt = self._answered(
             template, headers, number, wall, started_at, url, response, head=head, ended_at=transport.ended_at
         )
-        if attempt.outcome is Outcome.DELIVERED:
+        if attempt.outcome is DELIVERED_OUTCOME:
             return AttemptResult(attempt, None, transport.ended_at)
         # A date in retry-after is compared to the time of the response, not to that of the request.
         return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
@@ -455,7 +455,7 @@ class DeliverySender:
         """
         outcome, answer, error = outcome_of_status(response.status), response.body, None
         request_head = response_headers = None
-        if outcome is not Outcome.DELIVERED:
+        if outcome is not DELIVERED_OUTCOME:
             error = describe_status(response.status, response.header("location"))
             if response.status == 400 and _NO_CERTIFICATE in answer:
                 error = f"{error} {NEEDS_CERTIFICATE}"

@@ -76,6 +76,8 @@ from hookgw.lanes.rate_limit import RateLimit, take_all
 from hookgw.lanes.retry_policy import Decision, expiry_reason, is_expired, longest_wait, policy_of
 from hookgw.lanes.services import LEASE_WAIT, LONG_WAIT, DeliveryPlan, LaneServices, plan_for, rates_of
 from hookgw.records.deliveries import (
+    DELIVERED_OUTCOME,
+    DELIVERED_STATE,
     FIRST,
     Attempt,
     Delivery,
@@ -904,7 +906,7 @@ class Lane:
                         await heard
                 return
             history = services.history
-            if result.attempt.outcome is Outcome.UNANSWERED and self._memory.hangs is None and history:
+            if self._memory.hangs is None and history and result.attempt.outcome is Outcome.UNANSWERED:
                 self._memory.hangs = await died_unanswered(history, delivery)
             if result.late is not None:
                 self._late = LateResponse(pools, transport, delivery.seq, plan, result.late)
@@ -1014,12 +1016,12 @@ class Lane:
         attempt, clock = result.attempt, self._services.clock
         now = clock.steady() if result.ended_at is None else result.ended_at + clock.offset
         pending = disables = False
-        if attempt.outcome is Outcome.DELIVERED:
+        if attempt.outcome is DELIVERED_OUTCOME:
             # As ``decide`` says, without all that only a failure needs.
             self._memory.delivered()
             settlement = Settlement(
                 seq=delivery.seq,
-                state=DeliveryState.DELIVERED,
+                state=DELIVERED_STATE,
                 at=now,
                 attempt=attempt,
                 failures=delivery.failures,

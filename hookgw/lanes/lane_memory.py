@@ -9,7 +9,15 @@ import structlog
 
 from hookgw.delivery.sender import AttemptResult
 from hookgw.lanes.retry_policy import Decision, Policy, decide
-from hookgw.records.deliveries import FIRST, Attempt, Delivery, DeliveryState, Outcome, Position
+from hookgw.records.deliveries import (
+    DELIVERED_OUTCOME,
+    FIRST,
+    Attempt,
+    Delivery,
+    DeliveryState,
+    Outcome,
+    Position,
+)
 
 logger = structlog.get_logger("hookgw.lane")
 
@@ -55,7 +63,7 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
 
     def delivered(self) -> None:
         self.streak, self.hangs = 0, False
-        self.outcome, self.error = Outcome.DELIVERED, None
+        self.outcome, self.error = DELIVERED_OUTCOME, None
 
     def note(self, attempt: Attempt, *, is_pending: bool) -> None:
         """Note an attempt that did not deliver, as the lane shows it."""

@@ -12,7 +12,15 @@ from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.registry import Registry
 from hookgw.deliveries.stuck_lanes import StuckLanes
 from hookgw.plugins.hooks import Hooks
-from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
+from hookgw.records.deliveries import (
+    DELIVERED_OUTCOME,
+    DELIVERED_STATE,
+    Attempt,
+    Delivery,
+    DeliveryState,
+    LaneState,
+    Settlement,
+)
 from hookgw.records.lanes import partition_of, registration_of
 from hookgw.records.registrations import Registration
 from hookgw.webhooks.auto_disable import AutoDisable
@@ -44,7 +52,7 @@ class DeliveryMonitor:
         self, attempt: Attempt, delivery: Delivery, registration: Registration
     ) -> Awaitable[None] | None:
         self._metrics.attempts[attempt.outcome] += 1
-        if attempt.outcome is not Outcome.DELIVERED:
+        if attempt.outcome is not DELIVERED_OUTCOME:
             logger.info(
                 "attempt failed",
                 **_ids(delivery),
@@ -84,7 +92,7 @@ class DeliveryMonitor:
     def finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
     ) -> Awaitable[None] | None:
-        if settlement.state is DeliveryState.DELIVERED:
+        if settlement.state is DELIVERED_STATE:
             # From `queued_at`, not `accepted_at`: a resend years later is no slow delivery.
             self._metrics.delivered(settlement.at - delivery.queued_at)
             # Asked first, because a call of no hooks still costs a coroutine for every delivery.

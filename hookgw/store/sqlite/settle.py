@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome, Settlement
+from hookgw.records.deliveries import DELIVERED_OUTCOME, DELIVERED_STATE, Attempt, DeliveryState, Settlement
 from hookgw.store.commits.changes import weigh
 from hookgw.store.figure_news import entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
@@ -84,8 +84,6 @@ _REMOVE = (
 _MAKE_DUE = """UPDATE deliveries INDEXED BY waiting SET next_at = 0
     WHERE state = 'pending' AND next_at > 0 AND registration = (SELECT number FROM names WHERE name = ?)"""
 
-# For each delivery: Python 3.11 takes several times as long to find them in their enums.
-_DELIVERED_STATE, _DELIVERED_OUTCOME = DeliveryState.DELIVERED, Outcome.DELIVERED
 _rows_of = msgspec.json.Decoder(list[tuple[int, int, int, int, int]]).decode
 _weights_of = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
@@ -221,8 +219,8 @@ def _is_delivered_at_once(settlement: Settlement) -> bool:
     return (
         attempt is not None
         and attempt.number == 1
-        and settlement.state is _DELIVERED_STATE
-        and attempt.outcome is _DELIVERED_OUTCOME
+        and settlement.state is DELIVERED_STATE
+        and attempt.outcome is DELIVERED_OUTCOME
         and attempt.error is None
         and settlement.body is None
         and not (settlement.failures or settlement.next_at or settlement.reason)
