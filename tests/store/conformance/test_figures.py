@@ -155,15 +155,18 @@ async def test_a_call_that_failed_is_not_counted(store: Store) -> None:
 
 
 async def test_minutes_become_hours_and_hours_go(store: Store) -> None:
+    began = int(time.time())
     await store.append(to("e1", "e2"))
     seqs = await seqs_of(store)
     await settle(store, *map(delivered, seqs))
     before = await sums(store, GATEWAY, HOOK)
     await store.prune_figures(now=NOW + 2 * DAY, limit=2**30)
     assert await sums(store, GATEWAY, HOOK) == before
-    hour = int(NOW) - int(NOW) % HOUR
-    fine = await store.read_figures([HOOK], 300, hour - DAY, hour + 2 * DAY)
-    assert list(fine) == [hour]
+    ended = int(time.time())
+    hours = {began - began % HOUR, ended - ended % HOUR}
+    fine = await store.read_figures([HOOK], 300, min(hours) - DAY, min(hours) + 2 * DAY)
+    assert fine
+    assert fine.keys() <= hours
     await store.prune_figures(now=NOW + 40 * DAY, limit=2**30)
     assert await sums(store, GATEWAY, HOOK) == FigureCounts()
 
