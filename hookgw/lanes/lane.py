@@ -69,7 +69,7 @@ from hookgw.kernel.errors import PluginFailed, StorageUnavailable
 from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.hanging import died_unanswered
 from hookgw.lanes.idle_lanes import IdleLanes
-from hookgw.lanes.lane_memory import LaneMemory
+from hookgw.lanes.lane_memory import LaneMemory, settlement_of
 from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
 from hookgw.lanes.late_response import ENDS_DELIVERY, LateResponse, describe_late
 from hookgw.lanes.rate_limit import RateLimit, take_all
@@ -1039,17 +1039,7 @@ class Lane:
                 decision = self._memory.decide(delivery, plan.policy, result, now)
             pending, disables = decision.state is DeliveryState.PENDING, decision.disables
             self._memory.note(attempt, is_pending=pending)
-            settlement = Settlement(
-                seq=delivery.seq,
-                state=decision.state,
-                at=now,
-                attempt=attempt,
-                failures=decision.failures,
-                next_at=now + decision.wait if pending else 0.0,
-                # The first attempt that does not deliver fixes the bytes for every later one.
-                body=body if delivery.body is None else None,
-                reason=decision.reason,
-            )
+            settlement = settlement_of(delivery, attempt, decision, body, now)
         if not pending and self._late is not None:
             self._stop_listening()
         # Requested before the monitor hears of the attempt, because its observers can take long. A crash

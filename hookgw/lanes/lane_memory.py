@@ -17,6 +17,7 @@ from hookgw.records.deliveries import (
     DeliveryState,
     Outcome,
     Position,
+    Settlement,
 )
 
 logger = structlog.get_logger("hookgw.lane")
@@ -100,3 +101,20 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
         if unanswered and decision.state is DeliveryState.DEAD:
             self.hangs = True
         return decision
+
+
+def settlement_of(
+    delivery: Delivery, attempt: Attempt, decision: Decision, body: bytes | None, now: float
+) -> Settlement:
+    """Return the settlement of an attempt that did not deliver, by the decision about it."""
+    return Settlement(
+        seq=delivery.seq,
+        state=decision.state,
+        at=now,
+        attempt=attempt,
+        failures=decision.failures,
+        next_at=now + decision.wait if decision.state is DeliveryState.PENDING else 0.0,
+        # The first attempt that does not deliver fixes the bytes for every later one.
+        body=body if delivery.body is None else None,
+        reason=decision.reason,
+    )

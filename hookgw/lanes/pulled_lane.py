@@ -39,7 +39,7 @@ from hookgw.kernel.errors import PluginFailed, StorageUnavailable
 from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.hanging import died_unanswered
 from hookgw.lanes.idle_lanes import IdleLanes
-from hookgw.lanes.lane_memory import LaneMemory
+from hookgw.lanes.lane_memory import LaneMemory, settlement_of
 from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
 from hookgw.lanes.lease import Head, Lease, Leased, Report, attempt_of, head_of, lease_numbers
 from hookgw.lanes.rate_limit import take_all
@@ -555,16 +555,7 @@ class PulledLane:
         self._memory.note(attempt, is_pending=is_pending)
         if is_pending and self._memory.tried != delivery.seq:
             self._memory.tried, self._memory.tried_since = delivery.seq, now - attempt.duration
-        settlement = Settlement(
-            seq=delivery.seq,
-            state=decision.state,
-            at=now,
-            attempt=attempt,
-            failures=decision.failures,
-            next_at=now + decision.wait if is_pending else 0.0,
-            body=body if delivery.body is None else None,
-            reason=decision.reason,
-        )
+        settlement = settlement_of(delivery, attempt, decision, body, now)
         self._request(attempt, delivery, plan.registration, settlement)
         if is_pending:
             self._must_flush = True

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
+from hookgw.records.deliveries import DELIVERED_OUTCOME, DeliveryState, Outcome, Settlement
 from hookgw.records.figures import FigureCounts, bucket_of, failure_number
 
 Entry: TypeAlias = tuple[int, int | str, int, int, int, int]
@@ -29,7 +29,6 @@ _ENDS = {
     DeliveryState.DROPPED: _DROPPED,
 }
 
-_DELIVERED = Outcome.DELIVERED  # Python 3.11 takes several times as long to find it in the enum
 _encode = msgspec.json.Encoder().encode
 decode_news = msgspec.json.Decoder(list[tuple[int, list[Entry]]]).decode
 """Return the times, in whole seconds, and the entries of an array of news."""
@@ -41,10 +40,10 @@ def entry_of(settlement: Settlement, registration: int | str, instance: int, que
     status, receiver, whole = 0, -1, -1
     if attempt is not None:
         outcome = attempt.outcome
-        if outcome is not _DELIVERED:
+        if outcome is not DELIVERED_OUTCOME:
             status = failure_number(attempt)
         # Without an answer, only a timeout says something of the receiver's time.
-        if outcome is _DELIVERED or attempt.status is not None or outcome is Outcome.UNANSWERED:
+        if outcome is DELIVERED_OUTCOME or attempt.status is not None or outcome is Outcome.UNANSWERED:
             receiver = bucket_of(attempt.duration)
     if end == DELIVERED:
         whole = bucket_of(settlement.at - queued_at)

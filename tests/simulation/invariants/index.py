@@ -13,6 +13,7 @@ from tests.simulation.history import (
     Arrived,
     Backfilled,
     Backfilling,
+    Cancelled,
     Changed,
     Committed,
     Ended,
@@ -21,6 +22,7 @@ from tests.simulation.history import (
     Final,
     History,
     Known,
+    Refused,
     Removed,
     Requeued,
     Rules,
@@ -222,6 +224,12 @@ class Index:
                 tried: Iterator[Accepted | Unanswered] = chain(answered, open_)
                 return any(one.at >= removed.began and event in one.events for one in tried)
         return False
+
+    def was_cut_off_in_vain(self, instance: str, answered: float, until: float) -> bool:
+        """Return whether a skip may have cut an attempt off as it was answered; the disk then refused it."""
+        calls = (one.at for one in self.history.of(Cancelled) if one.instance == instance)
+        ends = (one.at for one in self.history.of(Refused) if one.what == "skip")
+        return any(at <= answered for at in calls) and any(answered <= end <= until for end in ends)
 
     def instance_of(self, registration: str, event: str) -> str:
         """Return the instance of a delivery; empty if it is not known.

@@ -60,6 +60,10 @@ def _delivered(index: Index, metered: Metered) -> Iterator[str]:
             is_late = record.is_late
             skip = skips.get((record.registration, record.event))
             is_cut_off = skip is not None and skip.began <= record.at <= skip.at
+            exchanges = index.exchanges.get((record.event, record.registration), ())
+            if again := [one.arrived.at for one in exchanges if one.arrived.number > record.number]:
+                instance = index.instance_of(record.registration, record.event)
+                is_cut_off = is_cut_off or index.was_cut_off_in_vain(instance, record.at, again[0])
             certain += (
                 record.outcome == "delivered"
                 and not (is_late or is_cut_off)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import chain, pairwise
 
-from tests.simulation.history import FINAL, Cancelled, Refused, Violation
+from tests.simulation.history import FINAL, Violation
 from tests.simulation.invariants.index import GLOBAL, LONGEST, Exchange, Index
 
 
@@ -48,17 +48,10 @@ def _repeats(index: Index, event: str, registration: str, exchanges: list[Exchan
             index.was_lost(answered.at, at)
             or index.was_requeued(event, instance, at)
             or _was_accepted_anew(index, event, registration, before, at)
-            or _was_cut_off(index, instance, answered.at, at)
+            or index.was_cut_off_in_vain(instance, answered.at, at)
         )
         if not is_excused:
             yield f"again after it was {answered.outcome}"
-
-
-def _was_cut_off(index: Index, instance: str, answered: float, until: float) -> bool:
-    """Return whether a skip may have cut the attempt off as it was answered, and then the disk refused it."""
-    calls = [one.at for one in index.history.of(Cancelled) if one.instance == instance and one.at <= answered]
-    ends = [one.at for one in index.history.of(Refused) if one.what == "skip"]
-    return any(began <= answered <= end <= until for began in calls[-1:] for end in ends)
 
 
 def _bodies(index: Index, event: str, registration: str, exchanges: list[Exchange]) -> Iterator[str]:

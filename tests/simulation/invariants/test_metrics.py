@@ -1,6 +1,6 @@
 from typing import Any
 
-from tests.simulation.history import Metered, Record, Removed, Skipped, Unanswered
+from tests.simulation.history import Cancelled, Metered, Record, Refused, Removed, Skipped, Unanswered
 from tests.simulation.invariants import metrics
 from tests.simulation.invariants.building import HOOK, accepted, answered, arrived, rules, troubles
 from tests.simulation.invariants.limits import OPERATIONS
@@ -69,6 +69,18 @@ def test_an_answer_to_an_attempt_that_is_cut_off_may_count() -> None:
     assert found(taken, skipped, metered()) == []
     assert found(taken, skipped, metered(taken=1, delivered=1)) == []
     assert found(answered(0.5, 1, "delivered"), skipped, metered()) != []
+
+
+def test_a_skip_that_the_disk_refuses_may_cut_off_an_answer() -> None:
+    """Seed 31725."""
+    call = Cancelled(at=2, life=1, instance="shop")
+    refused = Refused(at=2.5, life=1, what="skip", why="StorageUnavailable")
+    taken = arrived(1, 1), answered(2, 1, "delivered")
+    again = arrived(3, 2), answered(3, 2, "delivered")
+    once = metered(taken=1, delivered=1)
+    assert found(call, *taken, refused, *again, once) == []
+    assert found(call, *taken, *again, once) != []
+    assert found(call, *taken, refused, metered()) != []
 
 
 def test_a_receiver_that_is_still_answering_may_have_answered() -> None:
