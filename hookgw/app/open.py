@@ -85,6 +85,7 @@ async def open_gateway(
         )
     # First: nothing is stored if a plugin stops the start.
     catalog, parsed = start_plugins(hooks, settings)
+    watched = Hub(is_on=hub)
     async with (
         # Before lanes look up their first names, which may take all threads that are left.
         threads.reserve(),
@@ -96,6 +97,7 @@ async def open_gateway(
             keys=await threads.run(partial(read_master_keys, settings.storage)),
             loop_load=loop_load,
             threads=threads,
+            hub=watched,
         ) as store,
     ):
         node, audit = node_of(settings.fleet, store), Audit(store, clock)
@@ -122,7 +124,7 @@ async def open_gateway(
             operations=operational,
             resolve=resolve,
             connect=connect,
-            hub=Hub(is_on=hub),
+            hub=watched,
         )
         async with open_fleet(core) as fleet:
             instances = open_instances(core, media_key)

@@ -1,4 +1,4 @@
-"""One epoll for the sockets of clients and receivers.
+"""One epoll for the sockets of clients and receivers, and for the calls of other threads.
 
 Trio arms and disarms a socket around each wait, with two calls to the system. Here each socket is registered
 once, edge-triggered (epoll(7)), and one task waits for the epoll itself. What has become readable goes on in
@@ -15,13 +15,16 @@ An edge says that something has arrived since the last one, so none may be lost:
 
 from __future__ import annotations
 
+import os
 import select
-from collections.abc import Awaitable
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
 
-from hookgw.concurrency.light import LightSteps, Waiter, in_task, let_others_go_on, make_steps_after
+from hookgw.concurrency.light import LightSteps, Waiter, in_task, let_others_go_on
 
 _EDGES = 0x80002001
 """``EPOLLIN | EPOLLRDHUP | EPOLLET``: systems without epoll do not have these names."""
@@ -107,6 +110,10 @@ class Hub:
         self.is_running = False
         self._epoll = select.epoll() if is_on and hasattr(select, "epoll") else None
         self._sockets: dict[int, Readable] = {}
+        self._calls: deque[Callable[[], object]] = deque()
+        self._signal = -1
+        # No thread may write to the number of a descriptor that was closed.
+        self._signalling = threading.Lock()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled. Who waits then, or later, waits for its socket by itself."""
@@ -117,16 +124,22 @@ class Hub:
             return
         async with trio.open_nursery() as nursery:
             await nursery.start(self.steps.run)
+            self._signal = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self.watch(self._signal).wake = self._make_calls
             self.is_running = True
             look = partial(self._look, epoll)
             try:
                 task_status.started()
                 while True:
                     await trio.lowlevel.wait_readable(epoll.fileno())
-                    make_steps_after(look)
+                    self.steps.make_after(look)
             finally:
-                self.is_running, self._epoll = False, None
+                with self._signalling:
+                    self.is_running, self._epoll = False, None
+                    self._sockets.pop(self._signal, None)
+                    os.close(self._signal)
                 epoll.close()
+                self._make_calls()
                 for readable in self._sockets.values():
                     readable.wake()
 
@@ -136,6 +149,26 @@ class Hub:
             readable.has_ended = readable.has_ended or events & ~_ARRIVED != 0
             # A reader that waits takes the edge.
             readable.has_more = not readable.wake()
+
+    def call_soon(self, function: Callable[[], object]) -> bool:
+        """Have a function called in the event loop's thread, from another thread.
+
+        Trio's own way takes a round of the loop more. The function must not raise.
+
+        Returns:
+            Whether that will happen; ``False`` if the hub does not run.
+        """
+        with self._signalling:
+            if self._signal not in self._sockets:
+                return False
+            self._calls.append(function)
+            os.eventfd_write(self._signal, 1)  # each is an edge of its own: nobody has to read them
+        return True
+
+    def _make_calls(self) -> bool:
+        while self._calls:
+            self._calls.popleft()()
+        return True
 
     def watch(self, fileno: int) -> Readable:
         """Watch a connected socket until :meth:`Readable.close`."""

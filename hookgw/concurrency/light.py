@@ -44,6 +44,10 @@ T = TypeVar("T")
 MOST_STEPS = 256
 """Light steps that are made before tasks have their turn."""
 
+PASSES = 3
+"""How many of these may follow from one another: a request is read, its event is committed, and both the
+client and the lanes hear of that."""
+
 _IN_TASK = object()
 _LATER = object()
 _CHECKPOINT = type(next(trio.lowlevel.cancel_shielded_checkpoint().__await__()))  # noqa: ASYNC105
@@ -56,7 +60,6 @@ _NEEDS_TASK = "A light step waited for more than a Waiter: call in_task() before
 class _Running(threading.local):
     # Of this thread: an event loop in another thread has its own.
     light: LightTask | None = None
-    woken: list[LightSteps] | None = None
 
 
 _running = _Running()
@@ -258,10 +261,6 @@ class LightSteps:
 
     def wake(self) -> None:
         """Have the steps in line made, soon. Without :meth:`run`, all of them go on in their tasks."""
-        if _running.woken is not None:
-            self.are_asleep = False
-            _running.woken.append(self)
-            return
         task, self._task = self._task, None
         if task is not None:
             self.are_asleep = False
@@ -270,9 +269,14 @@ class LightSteps:
         while self.line:
             self._make()
 
-    def make_now(self) -> None:
-        """Make the steps in line in the present task, which is not within a light step."""
+    def make_after(self, wake: Callable[[], object]) -> None:
+        """Call a function that wakes several, and make the steps in line at once: no other task has to.
+
+        Not within a light step.
+        """
+        self.are_asleep = False
         try:
+            wake()
             self._make()
         finally:
             # If a step has cancelled the task that makes steps, it is about to run.
@@ -281,10 +285,12 @@ class LightSteps:
                 self.wake()
 
     def _make(self) -> None:
-        line = self.line
-        # What is woken by these steps comes behind them, and the other tasks before that.
-        for _ in range(min(len(line), MOST_STEPS)):
-            line.popleft().step()
+        line, left = self.line, MOST_STEPS
+        for _ in range(PASSES):
+            count = min(len(line), left)
+            left -= count
+            for _ in range(count):
+                line.popleft().step()
 
     async def go(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the present task, and in light steps where it can.
@@ -295,20 +301,6 @@ class LightSteps:
             return await coroutine
         result: T = await LightTask(coroutine, self).run()
         return result
-
-
-def make_steps_after(wake: Callable[[], None]) -> None:
-    """Call a function that wakes several, and make their light steps at once: no other task has to.
-
-    Not within a light step.
-    """
-    woken = _running.woken = []
-    try:
-        wake()
-    finally:
-        _running.woken = None
-        for steps in woken:
-            steps.make_now()
 
 
 @types.coroutine

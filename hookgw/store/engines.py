@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
@@ -25,6 +26,7 @@ def open_storage(
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     loop_load: LoopLoad | None = None,
     threads: Threads = SYSTEM_THREADS,
+    hub: Hub = NO_HUB,
 ) -> AbstractAsyncContextManager[Store]:
     """Open the storage that the settings name, and create it if it is missing.
 
@@ -33,6 +35,7 @@ def open_storage(
         keep_unwanted: whether events without a delivery are kept with their payloads, as finished deliveries.
         keys: encrypt the records.
         loop_load: what the event loop has to do, for ``storage.inline_commits``; ``None`` if nobody knows it.
+        hub: makes the steps of commits.
 
     Returns:
         An async context manager that gives the store; see :func:`hookgw.store.sqlite.store.open_store`.
@@ -52,6 +55,7 @@ def open_storage(
             keys=keys,
             loop_load=loop_load if settings.inline_commits else None,
             threads=threads,
+            hub=hub,
         )
     try:
         from hookgw.store.postgresql.database import Server
@@ -66,6 +70,7 @@ def open_storage(
         keep_unwanted=keep_unwanted,
         keys=keys,
         threads=threads,
+        hub=hub,
     )
 
 

@@ -3,7 +3,6 @@
 import select
 import socket
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 import trio
@@ -11,7 +10,7 @@ import trio
 from hookgw.concurrency import Hub
 from hookgw.delivery import PlainStream
 from hookgw.web import ClientStream
-from tests.support.watched import READ_SIZE, Kind, World, at_rest, both_kinds, connected, running
+from tests.support.watched import READ_SIZE, Full, Kind, World, at_rest, both_kinds, connected, running
 
 
 @both_kinds
@@ -301,22 +300,6 @@ async def test_a_socket_from_before_the_hub_runs_is_read() -> None:
             await at_rest()
             nursery.cancel_scope.cancel()
     assert seen == [b"one", b"two"]
-
-
-class Full:
-    """An epoll of a user who may watch no more sockets."""
-
-    def __init__(self) -> None:
-        self._epoll = select_epoll()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._epoll, name)
-
-    def register(self, fileno: int, events: int) -> None:
-        raise OSError(28, "No space left on device")
-
-
-select_epoll = select.epoll
 
 
 async def test_a_socket_that_cannot_be_watched_waits_in_the_ordinary_way(

@@ -11,11 +11,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.concurrency import (
     MOST_STEPS,
+    PASSES,
     LightSteps,
     Waiter,
     in_task,
     let_others_go_on,
-    make_steps_after,
     may_leave_task,
 )
 from tests.support.light_steps import Firm, running
@@ -103,7 +103,7 @@ async def test_many_in_line_leave_turns_to_other_tasks() -> None:
     assert set(seen) & {MOST_STEPS, 2 * MOST_STEPS}
 
 
-async def test_make_steps_after_makes_the_steps_of_what_it_wakes_at_once() -> None:
+async def test_make_after_makes_the_steps_of_what_it_wakes_at_once() -> None:
     waiters, seen = [Waiter() for _ in range(MOST_STEPS + 1)], []
 
     async def work(waiter: Waiter) -> None:
@@ -118,36 +118,52 @@ async def test_make_steps_after_makes_the_steps_of_what_it_wakes_at_once() -> No
         for waiter in waiters:
             place.go(work(waiter))
         await wait_all_tasks_blocked()
-        make_steps_after(wake)
+        place.steps.make_after(wake)
         assert len(seen) == MOST_STEPS
         await wait_all_tasks_blocked()
         assert len(seen) == MOST_STEPS + 1
 
 
-async def test_one_function_wakes_those_of_several_gateways() -> None:
-    waiters, seen = (Waiter(), Waiter(), Waiter()), []
+async def test_what_follows_from_a_step_is_made_at_once_up_to_a_limit() -> None:
+    waiters, seen = [Waiter() for _ in range(PASSES + 1)], []
 
-    async def work(name: str, waiter: Waiter) -> None:
+    async def work(number: int) -> None:
+        await waiters[number]
+        seen.append(number)
+        if number < PASSES:
+            waiters[number + 1].wake()
+
+    async with running() as place:
+        for number in range(len(waiters)):
+            place.go(work(number))
+        await wait_all_tasks_blocked()
+        place.steps.make_after(waiters[0].wake)
+        assert seen == [*range(PASSES)]
+        await wait_all_tasks_blocked()
+        assert seen == [*range(PASSES + 1)]
+
+
+async def test_a_function_that_fails_leaves_its_steps_to_the_task() -> None:
+    waiter, seen = Waiter(), []
+
+    async def work() -> None:
         await waiter
-        seen.append(name)
+        seen.append(place.is_light)
 
     def wake() -> None:
-        for waiter in waiters:
-            waiter.wake()
+        waiter.wake()
+        raise LookupError
 
-    async with running() as one, running() as other:
-        one.go(work("one", waiters[0]))
-        other.go(work("other", waiters[1]))
-        one.nursery.start_soon(LightSteps().go, work("stopped", waiters[2]))
+    async with running() as place:
+        place.go(work())
         await wait_all_tasks_blocked()
-        make_steps_after(wake)
-        assert seen == ["one", "other"]
+        with pytest.raises(LookupError):
+            place.steps.make_after(wake)
         await wait_all_tasks_blocked()
-        assert seen == ["one", "other", "stopped"]
+    assert seen == [True]
 
 
-@pytest.mark.parametrize("fails", [False, True])
-async def test_a_step_made_at_once_may_cancel_the_task_that_makes_steps(*, fails: bool) -> None:
+async def test_a_step_made_at_once_may_cancel_the_task_that_makes_steps() -> None:
     waiter, behind, seen = Waiter(), Waiter(), []
 
     async def work() -> None:
@@ -159,19 +175,11 @@ async def test_a_step_made_at_once_may_cancel_the_task_that_makes_steps(*, fails
         await behind
         seen.append(place.is_light)
 
-    def wake() -> None:
-        waiter.wake()
-        if fails:
-            raise LookupError
-
     async with running() as place:
         place.go(work())
         place.go(other())
         await wait_all_tasks_blocked()
-        try:
-            make_steps_after(wake)
-        except LookupError:
-            assert fails
+        place.steps.make_after(waiter.wake)
         await wait_all_tasks_blocked()
     assert seen == [False]
 

@@ -12,16 +12,20 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.concurrency import RESERVED, SYSTEM_THREADS, WorkerThread
+from hookgw.concurrency import RESERVED, SYSTEM_THREADS, Hub, WorkerThread
 
 
-@pytest.fixture
-async def thread() -> AsyncIterator[WorkerThread]:
-    thread = WorkerThread("worker")
-    try:
-        yield thread
-    finally:
-        thread.close()
+@pytest.fixture(params=[False, True], ids=["without a hub", "with a hub"])
+async def thread(request: pytest.FixtureRequest) -> AsyncIterator[WorkerThread]:
+    hub = Hub(is_on=request.param)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(hub.run)
+        thread = WorkerThread("worker", hub)
+        try:
+            yield thread
+        finally:
+            thread.close()
+            nursery.cancel_scope.cancel()
 
 
 async def test_all_calls_are_made_in_one_other_thread(thread: WorkerThread) -> None:

@@ -13,10 +13,14 @@ import shutil
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import outcome
 import trio
+
+from hookgw.concurrency import NO_HUB, Hub, WorkerCall
 
 T = TypeVar("T")
 
@@ -92,7 +96,7 @@ class Disk:
         """Have no threads."""
         return nullcontext()
 
-    def worker(self, name: str) -> Writer:
+    def worker(self, name: str, hub: Hub = NO_HUB) -> Writer:
         return Writer(self)
 
     async def _call(self, call: Callable[[], T], *, is_commit: bool = False) -> T:
@@ -194,8 +198,15 @@ class Writer:
         self._disk = disk
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Make a commit inline."""
-        return await self._disk._call(call, is_commit=True)
+        """Make a commit, in a task of its own as in a thread."""
+        made = WorkerCall(call)
+        trio.lowlevel.spawn_system_task(self._make, made)
+        await made
+        return made.result.unwrap()
+
+    async def _make(self, call: WorkerCall[T]) -> None:
+        call.result = await outcome.acapture(partial(self._disk._call, call.make, is_commit=True))
+        call.wake()
 
     def run_here(self, call: Callable[[], T]) -> T:
         """Make a commit while the event loop stands still."""

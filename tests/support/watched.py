@@ -1,5 +1,6 @@
 """A hub under test, and connections over TCP."""
 
+import select
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -64,6 +65,22 @@ async def at_rest() -> None:
     for _ in range(3):
         await trio.sleep(0.002)
         await wait_all_tasks_blocked()
+
+
+_epoll = select.epoll
+
+
+class Full:
+    """An epoll of a user who may watch no more sockets."""
+
+    def __init__(self) -> None:
+        self._epoll = _epoll()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._epoll, name)
+
+    def register(self, fileno: int, events: int) -> None:
+        raise OSError(28, "No space left on device")
 
 
 class World:

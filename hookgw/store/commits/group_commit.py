@@ -16,7 +16,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 import trio
 
-from hookgw.concurrency.light import in_task, make_steps_after
+from hookgw.concurrency.hub import NO_HUB, Hub
+from hookgw.concurrency.light import LightTask, Waiter, in_task, may_leave_task
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads, Worker
 from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.records.deliveries import Delivery, Settlement
@@ -104,6 +105,7 @@ class GroupCommit(Generic[Tx]):
         inline: decides which commits run in the Trio thread; ``None`` for none.
         settle_limit: with more queued settlements than this, :meth:`wait_settle_capacity` waits.
         unusable: returns why nothing more is to be accepted although the disk may work.
+        hub: makes the steps of :meth:`run`.
 
     Attributes:
         failing: why the disk refuses; ``None`` while it works.
@@ -123,6 +125,7 @@ class GroupCommit(Generic[Tx]):
         inline: InlineCommits[Tx] | None = None,
         unusable: Callable[[], StorageUnavailable | None] = lambda: None,
         threads: Threads = SYSTEM_THREADS,
+        hub: Hub = NO_HUB,
     ) -> None:
         self.failing: StorageUnavailable | None = None
         self.events = self.unwanted = 0
@@ -136,10 +139,14 @@ class GroupCommit(Generic[Tx]):
         self._unusable = unusable
         self._failing_since = 0.0
         self._threads = threads
+        self._hub = hub
         self._groups: deque[CommitGroup[Tx]] = deque()
         self._taken: list[CommitGroup[Tx]] = []
-        self._work = trio.Event()
-        self._urgent = trio.Event()
+        # Whether there is something to commit, and whether somebody waits for it.
+        self._has_work = self._is_urgent = False
+        self._woken = Waiter()
+        # Its deadline is the end of the delay of what nobody waits for.
+        self._delay = trio.CancelScope()
         self._room = trio.Event()
         self._room.set()
         # Cancellation of the nursery must not cut off writes that were requested before; close() ends it.
@@ -166,26 +173,14 @@ class GroupCommit(Generic[Tx]):
         Cancellation from outside does not stop it: the writes that cancelled tasks requested are still done.
         An error of the listener or a bug in the writer is raised.
         """
-        wait = FIRST_RETRY
-        delay = SETTLE_DELAY if _clock_runs() else 0.0
-        thread = self._threads.worker("hookgw writer")
+        thread = self._threads.worker("hookgw writer", self._hub)
         try:
             with self._scope:
                 while True:
-                    await self._work.wait()
-                    if delay and not self._urgent.is_set():
-                        with trio.move_on_after(delay):
-                            await self._urgent.wait()
-                    if self._groups and len(self._groups[0].appends) > 1:
-                        for _ in range(GATHERING):
-                            await trio.lowlevel.checkpoint()
-                    if await self._commit(thread):
-                        wait = FIRST_RETRY
-                        continue
-                    await trio.sleep(wait)
-                    wait = min(2 * wait, LAST_RETRY)
-                    self._work.set()
-                    self._urgent.set()
+                    with self._delay:
+                        await LightTask(self._write(thread), self._hub.steps).run()
+                    self._delay = trio.CancelScope()
+                    self._is_urgent = True
         finally:
             thread.close()
             # However it ended, nobody may wait for a task that no longer runs.
@@ -195,6 +190,34 @@ class GroupCommit(Generic[Tx]):
             for group in chain(self._taken, self._groups):
                 group.finish(lambda: _copy(_CLOSED))
             self._groups.clear()
+
+    async def _write(self, thread: Worker) -> None:
+        """Commit until the delay of what nobody waits for is over."""
+        wait = FIRST_RETRY
+        delay = SETTLE_DELAY if _clock_runs() else 0.0
+        while True:
+            while not self._has_work or (delay and not self._is_urgent):
+                if self._has_work:
+                    self._delay.deadline = trio.current_time() + delay
+                await self._woken
+            self._delay.deadline = float("inf")
+            if self._delay.cancel_called:  # just as somebody came: what begins here must not be cut off
+                return
+            if self._groups and len(self._groups[0].appends) > 1:
+                for _ in range(GATHERING):
+                    await trio.lowlevel.checkpoint()
+            if await self._commit(thread):
+                wait = FIRST_RETRY
+                continue
+            await in_task()
+            await trio.sleep(wait)
+            may_leave_task()
+            wait = min(2 * wait, LAST_RETRY)
+            self._has_work = self._is_urgent = True
+
+    def _hurry(self) -> None:
+        self._is_urgent = True
+        self._woken.wake()
 
     async def close(self) -> None:
         """Refuse new writes, write what is queued within :data:`CLOSE_GRACE`, and end :meth:`run`.
@@ -218,14 +241,14 @@ class GroupCommit(Generic[Tx]):
         """Try a commit, although nobody has requested one, to learn whether the storage takes it."""
         if self.failing is None and self._closed is None:
             self._last_group()
-            self._work.set()
-            self._urgent.set()
+            self._has_work = True
+            self._hurry()
 
     def append_nowait(self, job: AppendRequest[Tx]) -> None:
         self.check_open()
         group = self._open_group()
         if not group.appends:  # others have hurried it already
-            self._urgent.set()
+            self._hurry()
         group.appends.append(job)
         group.rows += job.also is not None
         for new in job.news:
@@ -234,8 +257,8 @@ class GroupCommit(Generic[Tx]):
     def call_nowait(self, job: FunctionRequest[Tx]) -> None:
         """Queue a function. It runs in the writer thread after everything that was queued before."""
         self.check_open()
-        self._urgent.set()
         self._last_group().functions.append(job)
+        self._hurry()
 
     def call(self, function: Callable[[Tx], T]) -> Coroutine[Any, Any, T]:
         """Run a function inside a commit and return its result, once it is on disk.
@@ -257,7 +280,7 @@ class GroupCommit(Generic[Tx]):
         group.rows += 1
         self._requested += 1
         if group.rows >= SETTLE_AT_ONCE and not group.appends:  # these have hurried it
-            self._urgent.set()
+            self._hurry()
         if self._requested - self._settled > self._settle_limit and self._room.is_set():
             self._room = trio.Event()
         return self._requested
@@ -268,7 +291,7 @@ class GroupCommit(Generic[Tx]):
         if number is None:
             number = self._requested
         while number > self._settled and self._closed is None:
-            self._urgent.set()
+            self._hurry()
             await self._settling.park()
 
     async def wait_settle_capacity(self) -> None:
@@ -302,8 +325,8 @@ class GroupCommit(Generic[Tx]):
 
     async def _flush(self) -> None:
         job = CommitRequest()
-        self._urgent.set()
         self._last_group().flushes.append(job)
+        self._hurry()
         await job.wait_finished()
 
     def _open_group(self) -> CommitGroup[Tx]:
@@ -322,29 +345,31 @@ class GroupCommit(Generic[Tx]):
         self._groups.append(group)
         # While the disk refuses, only the growing waits of run() start a commit, not each new settlement.
         if self.failing is None:
-            self._work.set()
+            self._has_work = True
+            self._woken.wake()
         return group
 
     async def _commit(self, thread: Worker) -> bool:
         """Write the next groups; return whether the disk accepted them."""
         # What is requested from here on gathers in new groups, for the next commit.
         self._taken = [self._groups.popleft() for _ in range(min(COMMIT_GROUPS, len(self._groups)))]
-        self._work, self._urgent = trio.Event(), trio.Event()
-        if self._groups:
-            self._urgent.set()  # they have waited for one commit already
+        self._has_work = False
+        self._is_urgent = bool(self._groups)  # they have waited for one commit already
         commit = partial(self._writer.commit, self._taken, probe=self.failing is not None)
         try:
             committed = self._commit_here(thread)
             if committed is None:
                 try:
-                    self._in_use.acquire_nowait()  # without the checkpoint of acquire()
+                    self._in_use.acquire_on_behalf_of_nowait(self)
                 except trio.WouldBlock:
-                    await self._in_use.acquire()
+                    await in_task()
+                    await self._in_use.acquire_on_behalf_of(self)
+                    may_leave_task()
                 try:
                     began = trio.current_time()
                     committed = await thread.run(commit)
                 finally:
-                    self._in_use.release()
+                    self._in_use.release_on_behalf_of(self)
                 if self._inline is not None:
                     self._inline.took(trio.current_time() - began, in_loop=False)
         except StorageUnavailable as error:
@@ -352,17 +377,13 @@ class GroupCommit(Generic[Tx]):
             return False
         if self.failing is not None:
             self.failing = None
-            self._urgent.set()
+            self._is_urgent = True
             seconds = round(trio.current_time() - self._failing_since, 1)
             logger.info("the storage takes writes again", seconds=seconds)
             self._observer.disk_recovered()
-        finish = partial(self._finish, committed)
         if self._groups:
-            self._work.set()
-            finish()
-        else:
-            # There is nothing to commit before those who have waited go on.
-            make_steps_after(finish)
+            self._has_work = True
+        self._finish(committed)
         return True
 
     def _commit_here(self, thread: Worker) -> Committed | None:
@@ -373,7 +394,7 @@ class GroupCommit(Generic[Tx]):
         if self._threads.at_work:
             return None
         try:
-            self._in_use.acquire_nowait()
+            self._in_use.acquire_on_behalf_of_nowait(self)
         except trio.WouldBlock:
             return None
         began = trio.current_time()
@@ -381,7 +402,7 @@ class GroupCommit(Generic[Tx]):
             return thread.run_here(partial(self._inline.commit, self._taken))
         finally:
             self._inline.took(trio.current_time() - began, in_loop=True)
-            self._in_use.release()
+            self._in_use.release_on_behalf_of(self)
 
     def _finish(self, committed: Committed) -> None:
         """Count a commit, wake the waiters, and only then tell the lanes what was appended."""

@@ -13,6 +13,7 @@ import structlog
 import trio
 
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.tasks import run_essential
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
@@ -177,6 +178,7 @@ async def open_store(
     keep_unwanted: bool = True,
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     threads: Threads = SYSTEM_THREADS,
+    hub: Hub = NO_HUB,
 ) -> AsyncIterator[PostgresqlStore]:
     """Open the database, and create the tables if they are missing.
 
@@ -208,6 +210,7 @@ async def open_store(
             pending=opened.pending,
             unusable=failures.current,
             threads=threads,
+            hub=hub,
         )
         reader = partial(Reader, failures=failures, threads=threads)
         lanes, lists = reader(connections.lanes), reader(*connections.lists)

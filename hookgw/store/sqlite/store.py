@@ -12,6 +12,7 @@ from typing import NamedTuple
 import trio
 
 from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.tasks import run_essential
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
@@ -89,6 +90,7 @@ async def open_store(
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
     loop_load: LoopLoad | None = None,
     threads: Threads = SYSTEM_THREADS,
+    hub: Hub = NO_HUB,
 ) -> AsyncIterator[Store]:
     """Open the data file, and create it if it is missing.
 
@@ -141,6 +143,7 @@ async def open_store(
             inline=None if loop_load is None else InlineCommits(writer.commit_at_once, loop_load),
             unusable=lambda: file.lost or failures.current(),
             threads=threads,
+            hub=hub,
         )
         reader = partial(Reader, file, failures=failures, threads=threads)
         lanes, lists = reader(connections.lanes), reader(*connections.lists)

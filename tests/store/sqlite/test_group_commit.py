@@ -12,6 +12,7 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from hookgw import Delivery
+from hookgw.concurrency import Hub
 from hookgw.kernel import StorageUnavailable
 from hookgw.store import (
     CLOSE_GRACE,
@@ -65,16 +66,19 @@ class Gate:
 
 @asynccontextmanager
 async def committing(
-    gate: Gate, watch: Watch | None = None, settle_limit: int = 10
+    gate: Gate, watch: Watch | None = None, settle_limit: int = 10, *, hub: bool = False
 ) -> AsyncIterator[GroupCommit[Transaction]]:
-    commits = GroupCommit(gate, watch or Watch(), settle_limit=settle_limit)
+    steps = Hub(is_on=hub)
+    commits = GroupCommit(gate, watch or Watch(), settle_limit=settle_limit, hub=steps)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(commits.run)
+        await nursery.start(steps.run)
         try:
             yield commits
         finally:
             gate.free.set()
             await commits.close()
+            nursery.cancel_scope.cancel()
 
 
 def append_job(seq: int, rows: int = 1) -> AppendRequest[Transaction]:
@@ -163,6 +167,32 @@ async def test_a_settlement_does_not_wait_for_long(slow_clock: trio.testing.Mock
         await gate.began.wait()
         [[group]] = gate.batches
         assert group.settlements == [delivered(1)]
+
+
+@pytest.mark.parametrize("hub", [False, True])
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_a_producer_may_come_as_the_delay_ends(
+    slow_clock: trio.testing.MockClock, *, hub: bool, refuses: bool
+) -> None:
+    gate = Gate()
+    async with committing(gate, hub=hub) as commits:
+        commits.settle_nowait(delivered(1))
+        await trio.testing.wait_all_tasks_blocked()
+        slow_clock.jump(SETTLE_DELAY)
+        gate.refusal = StorageUnavailable("full") if refuses else None
+        job = append_job(2)
+        commits.append_nowait(job)
+        if refuses:
+            with pytest.raises(StorageUnavailable, match="full"):
+                await job.wait_finished()
+            gate.refusal = None
+            await trio.testing.wait_all_tasks_blocked()
+            slow_clock.jump(FIRST_RETRY)
+        await commits.wait_settled(1)
+        assert await commits.call(lambda _: 7) == 7
+        later = append_job(3)
+        commits.append_nowait(later)
+        assert await later.wait_finished() == [True]
 
 
 async def test_many_settlements_do_not_wait(slow_clock: trio.testing.MockClock) -> None:

@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.concurrency import Clock, LoopLoad, SystemThreads
+from hookgw.concurrency import NO_HUB, Clock, Hub, LoopLoad, SystemThreads
 from hookgw.config import StorageSettings
 from hookgw.kernel import Invalid, StorageUnavailable
 from hookgw.store import (
@@ -169,7 +169,7 @@ class ModelDisk(SystemThreads):
         self.fsync = 0.0003
         self.here = 0
 
-    def worker(self, name: str) -> "ModelDisk":
+    def worker(self, name: str, hub: Hub = NO_HUB) -> "ModelDisk":
         return self
 
     async def run(self, call: Callable[[], T], **_: object) -> T:
