@@ -108,7 +108,8 @@ class Hub:
     def __init__(self, *, is_on: bool = True) -> None:
         self.steps = LightSteps()
         self.is_running = False
-        self._epoll = select.epoll() if is_on and hasattr(select, "epoll") else None
+        is_on = is_on and hasattr(select, "epoll") and hasattr(os, "eventfd")
+        self._epoll = select.epoll() if is_on else None
         self._sockets: dict[int, Readable] = {}
         self._calls: deque[Callable[[], object]] = deque()
         self._signal = -1
