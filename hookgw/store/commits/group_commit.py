@@ -196,13 +196,16 @@ class GroupCommit(Generic[Tx]):
         wait = FIRST_RETRY
         delay = SETTLE_DELAY if _clock_runs() else 0.0
         while True:
+            is_delayed = False
             while not self._has_work or (delay and not self._is_urgent):
                 if self._has_work:
                     self._delay.deadline = trio.current_time() + delay
+                    is_delayed = True
                 await self._woken
-            self._delay.deadline = float("inf")
-            if self._delay.cancel_called:  # just as somebody came: what begins here must not be cut off
-                return
+            if is_delayed:
+                self._delay.deadline = float("inf")
+                if self._delay.cancel_called:  # just as somebody came: what begins here must not be cut off
+                    return
             if self._groups and len(self._groups[0].appends) > 1:
                 for _ in range(GATHERING):
                     await trio.lowlevel.checkpoint()

@@ -66,10 +66,15 @@ class Gate:
 
 @asynccontextmanager
 async def committing(
-    gate: Gate, watch: Watch | None = None, settle_limit: int = 10, *, hub: bool = False
+    gate: Gate,
+    watch: Watch | None = None,
+    settle_limit: int = 10,
+    *,
+    hub: bool = False,
+    in_use: trio.CapacityLimiter | None = None,
 ) -> AsyncIterator[GroupCommit[Transaction]]:
     steps = Hub(is_on=hub)
-    commits = GroupCommit(gate, watch or Watch(), settle_limit=settle_limit, hub=steps)
+    commits = GroupCommit(gate, watch or Watch(), settle_limit=settle_limit, hub=steps, in_use=in_use)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(commits.run)
         await nursery.start(steps.run)
@@ -171,28 +176,49 @@ async def test_a_settlement_does_not_wait_for_long(slow_clock: trio.testing.Mock
 
 @pytest.mark.parametrize("hub", [False, True])
 @pytest.mark.parametrize("refuses", [False, True])
-async def test_a_producer_may_come_as_the_delay_ends(
-    slow_clock: trio.testing.MockClock, *, hub: bool, refuses: bool
+@pytest.mark.parametrize("moment", ["as it begins", "before it writes", "while it writes"])
+async def test_the_delay_may_end_in_the_middle_of_a_commit(
+    slow_clock: trio.testing.MockClock, moment: str, *, hub: bool, refuses: bool
 ) -> None:
-    gate = Gate()
-    async with committing(gate, hub=hub) as commits:
+    gate, in_use = Gate(), trio.CapacityLimiter(1)
+    async with committing(gate, hub=hub, in_use=in_use) as commits:
         commits.settle_nowait(delivered(1))
         await trio.testing.wait_all_tasks_blocked()
-        slow_clock.jump(SETTLE_DELAY)
         gate.refusal = StorageUnavailable("full") if refuses else None
+        if moment == "as it begins":
+            slow_clock.jump(SETTLE_DELAY)
+        elif moment == "before it writes":
+            in_use.acquire_on_behalf_of_nowait(gate)
+        else:
+            gate.free.clear()
         job = append_job(2)
         commits.append_nowait(job)
+        if moment == "before it writes":
+            await trio.testing.wait_all_tasks_blocked()
+            slow_clock.jump(SETTLE_DELAY)
+            await trio.testing.wait_all_tasks_blocked()
+            in_use.release_on_behalf_of(gate)
+        elif moment == "while it writes":
+            await gate.began.wait()
+            slow_clock.jump(SETTLE_DELAY)
+            await trio.testing.wait_all_tasks_blocked()
+            gate.free.set()
         if refuses:
             with pytest.raises(StorageUnavailable, match="full"):
                 await job.wait_finished()
-            gate.refusal = None
             await trio.testing.wait_all_tasks_blocked()
+            gate.refusal = None
             slow_clock.jump(FIRST_RETRY)
         await commits.wait_settled(1)
-        assert await commits.call(lambda _: 7) == 7
+        await commits.call(lambda _: None)
         later = append_job(3)
         commits.append_nowait(later)
         assert await later.wait_finished() == [True]
+        commits.settle_nowait(delivered(3))
+        await trio.testing.wait_all_tasks_blocked()
+        assert commits.statistics().waiting == 1  # the next one waits for as long as the first
+        written = [one.seq for batch in gate.batches for group in batch for one in group.settlements]
+        assert written == [1] if not refuses else set(written) == {1}
 
 
 async def test_many_settlements_do_not_wait(slow_clock: trio.testing.MockClock) -> None:
