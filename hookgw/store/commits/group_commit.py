@@ -418,7 +418,8 @@ class GroupCommit(Generic[Tx]):
             self._pending += changes.pending
             self._last = committed
         self._settled += sum(len(group.settlements) for group in groups)
-        self._settling.unpark_all()
+        if self._settling:
+            self._settling.unpark_all()
         if self._requested - self._settled <= self._settle_limit:
             self._room.set()
         # Requeued deliveries first: a lane that hears of an appended delivery first takes it for the next
