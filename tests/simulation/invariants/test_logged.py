@@ -1,4 +1,4 @@
-from tests.simulation.history import Logged, Record, Removed
+from tests.simulation.history import Logged, Record, Removed, Unanswered
 from tests.simulation.invariants import logged
 from tests.simulation.invariants.building import accepted, erased, final, rules, troubles
 
@@ -28,6 +28,18 @@ def test_an_event_that_is_there_twice() -> None:
 def test_another_order() -> None:
     assert found("e2", "e3", "e1") == ["the log of shop has e1 behind a later event"]
     assert found("e1", "e3", "e2") == ["the log of shop has e2 behind a later event"]
+
+
+def test_a_request_of_its_own_that_was_repeated_may_have_been_refused_before() -> None:
+    def unanswered(*events: str) -> Unanswered:
+        return Unanswered(at=2.7, life=1, events=events)
+
+    assert found("e1", "e3", "e2", before=(unanswered("e2"), unanswered("e3"))) == []
+    batch = found("e1", "e3", "e2", before=(unanswered("e2", "e3"),))
+    assert batch == ["the log of shop has e2 behind a later event"]
+    assert found("e2", "e1", "e3", before=(unanswered("e1"),)) == [
+        "the log of shop has e1 behind a later event"
+    ]
 
 
 def test_calls_at_the_same_time_have_any_order() -> None:
