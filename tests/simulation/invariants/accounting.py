@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation.history import Skipped, Violation
-from tests.simulation.invariants.index import Index
+from tests.simulation.history import Cancelled, Skipped, Violation
+from tests.simulation.invariants.index import Exchange, Index
 
 
 def check(index: Index) -> Iterator[Violation]:
@@ -46,6 +46,7 @@ def check(index: Index) -> Iterator[Violation]:
                 or index.was_requeued(row.event, instance, final.at)
                 or index.was_accepted_anew(row.event, instance, 0.0, final.at)
                 or _was_cut_off(index, row.registration, answered.at)
+                or (answered.is_late and _was_cancelled_before(index, row.event, last[-1]))
             ):
                 yield Violation(
                     "accounting", f"{row.event} is {row.state}, but {row.registration} has taken it", names
@@ -56,6 +57,14 @@ def check(index: Index) -> Iterator[Violation]:
             f"the gateway counts {dict(final.backlog)} as pending, and the data file has {dict(pending)}",
             frozenset(dict(final.backlog).keys() | pending.keys()),
         )
+
+
+def _was_cancelled_before(index: Index, event: str, late: Exchange) -> bool:
+    """Return whether a cancellation of an instance's deliveries may have ended one before its late answer."""
+    instance = index.instance_of(late.arrived.registration, event)
+    until = late.arrived.at if late.answered is None else late.answered.at
+    calls = (one.at for one in index.history.of(Cancelled) if one.instance == instance)
+    return any(late.arrived.at <= at <= until for at in calls)
 
 
 def _was_cut_off(index: Index, registration: str, answered: float) -> bool:

@@ -1,6 +1,6 @@
 import msgspec
 
-from tests.simulation.history import Removed, Requeued, Skipped, Unanswered
+from tests.simulation.history import Cancelled, Record, Removed, Requeued, Skipped, Unanswered
 from tests.simulation.invariants import accounting
 from tests.simulation.invariants.building import HOOK, answered, arrived, final, rules, troubles
 
@@ -30,6 +30,22 @@ def test_a_skip_may_cut_off_an_answer_that_is_on_the_way() -> None:
     assert troubles(accounting.check, *history, final(("e1", "dead"))) == []
     later = msgspec.structs.replace(skip, began=1.1)
     assert troubles(accounting.check, *history[:3], later, final(("e1", "dead"))) != []
+
+
+def test_a_late_answer_does_not_bring_back_what_was_cancelled() -> None:
+    """Seed 9316."""
+    cancelled = Cancelled(at=2, life=1, instance="shop")
+    broken = ["e1 is dead, but shop-default-1 has taken it"]
+
+    def found(*records: Record) -> list[str]:
+        return troubles(accounting.check, rules(), arrived(1, 1), *records, final(("e1", "dead")))
+
+    late = answered(40, 1, "delivered", is_late=True)
+    assert found(cancelled, late) == []
+    assert found(late) == broken
+    assert found(late, msgspec.structs.replace(cancelled, at=41)) == broken
+    assert found(msgspec.structs.replace(cancelled, instance="other"), late) == broken
+    assert found(cancelled, answered(10, 1, "delivered")) == broken
 
 
 def test_what_was_taken_is_not_dead() -> None:
