@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -70,6 +71,7 @@ class Clients:
         self._timeouts: dict[str, float] = {}
         self._locks: dict[str, trio.Lock] = {}
         self._keys: dict[str, str] = {}
+        self._requeuing = Counter[str]()  # the events of resends that are under way
         self._under_way: set[str] = set()
         self._operators = Operators(world, self, chance)
         self._is_configuration_known = False
@@ -540,7 +542,11 @@ class Clients:
         began = self._world.now
         # Before the call, too: what it makes pending may arrive before it is answered.
         self._note(Requeued, began=began, what=what, instance=instance, events=events)
-        await self.attempt(what, call)
+        self._requeuing.update(events)
+        try:
+            await self.attempt(what, call)
+        finally:
+            self._requeuing.subtract(events)
 
     async def _cancel(self) -> None:
         instance = self._chance.choice(self._world.scenario.instances)
@@ -558,7 +564,7 @@ class Clients:
         name, instance = self._chance.choice(known)
         if instance is None:
             return
-        began = self._world.now
+        began, requeuing = self._world.now, +self._requeuing
         # Before the call, too: a delivery may end so although the call is not answered.
         self._note(Cancelled, instance=instance)
 
@@ -572,7 +578,8 @@ class Clients:
                     event=found.event_id,
                     registration=self._world.names.get(found.registration, found.registration),
                     attempts=found.attempts,
-                    is_replayed=gateway.jobs.running(JobKind.REPLAY, instance) is not None,
+                    is_replayed=gateway.jobs.running(JobKind.REPLAY, instance) is not None
+                    or found.event_id in requeuing,
                 )
 
         await self.attempt("skip", call)

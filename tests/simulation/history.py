@@ -362,7 +362,7 @@ class Skipped(Record, frozen=True, kw_only=True):
         began: when the call began.
         instance, event, registration: of the delivery.
         attempts: how many it had until then.
-        is_replayed: whether a replay of the instance was under way still.
+        is_replayed: whether a replay of the instance, or a resend of the event, was under way still.
     """
 
     began: float
