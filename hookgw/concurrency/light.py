@@ -45,8 +45,8 @@ MOST_STEPS = 256
 """Light steps that are made before tasks have their turn."""
 
 PASSES = 3
-"""How many of these may follow from one another: a request is read, its event is committed, and both the
-client and the lanes hear of that."""
+"""How many light steps may follow from one another before tasks have their turn: a request is read, its event
+is committed, and both the client and the lanes hear of that."""
 
 _IN_TASK = object()
 _LATER = object()
@@ -286,6 +286,7 @@ class LightSteps:
 
     def _make(self) -> None:
         line, left = self.line, MOST_STEPS
+        # What a step wakes comes behind all that are in line, into the next pass.
         for _ in range(PASSES):
             count = min(len(line), left)
             left -= count

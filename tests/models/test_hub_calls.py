@@ -93,13 +93,15 @@ async def test_a_worker_whose_hub_ends_during_a_call_goes_on() -> None:
     assert seen == [7]
 
 
-async def test_a_hub_that_is_off_or_may_watch_nothing_takes_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = Hub()
+async def test_a_hub_that_does_not_run_or_may_watch_nothing_takes_no_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    not_yet, off, full = Hub(), Hub(is_on=False), Hub()
     monkeypatch.setattr(full, "_epoll", Full())
     async with trio.open_nursery() as nursery:
-        for hub in (Hub(), Hub(is_on=False), full):
-            if hub is not full:
-                assert not hub.call_soon(lambda: None)
-            await nursery.start(hub.run)
-            assert hub.call_soon(lambda: None) == (hub is not full and hub.is_running)
+        await nursery.start(off.run)
+        await nursery.start(full.run)
+        assert full.is_running
+        for hub in (not_yet, off, full):
+            assert not hub.call_soon(pytest.fail)
         nursery.cancel_scope.cancel()

@@ -142,8 +142,7 @@ class GroupCommit(Generic[Tx]):
         self._hub = hub
         self._groups: deque[CommitGroup[Tx]] = deque()
         self._taken: list[CommitGroup[Tx]] = []
-        # Whether there is something to commit, and whether somebody waits for it.
-        self._has_work = self._is_urgent = False
+        self._is_urgent = False  # whether somebody waits for what is to be committed
         self._woken = Waiter()
         # Its deadline is the end of the delay of what nobody waits for.
         self._delay = trio.CancelScope()
@@ -197,8 +196,8 @@ class GroupCommit(Generic[Tx]):
         delay = SETTLE_DELAY if _clock_runs() else 0.0
         while True:
             is_delayed = False
-            while not self._has_work or (delay and not self._is_urgent):
-                if self._has_work:
+            while not self._has_work() or (delay and not self._is_urgent):
+                if self._has_work():
                     self._delay.deadline = trio.current_time() + delay
                     is_delayed = True
                 await self._woken
@@ -216,7 +215,11 @@ class GroupCommit(Generic[Tx]):
             await trio.sleep(wait)
             may_leave_task()
             wait = min(2 * wait, LAST_RETRY)
-            self._has_work = self._is_urgent = True
+            self._is_urgent = True
+
+    def _has_work(self) -> bool:
+        # While the disk refuses, an empty commit asks whether it still does.
+        return bool(self._groups) or self.failing is not None
 
     def _hurry(self) -> None:
         self._is_urgent = True
@@ -244,7 +247,6 @@ class GroupCommit(Generic[Tx]):
         """Try a commit, although nobody has requested one, to learn whether the storage takes it."""
         if self.failing is None and self._closed is None:
             self._last_group()
-            self._has_work = True
             self._hurry()
 
     def append_nowait(self, job: AppendRequest[Tx]) -> None:
@@ -346,17 +348,14 @@ class GroupCommit(Generic[Tx]):
     def _new_group(self) -> CommitGroup[Tx]:
         group: CommitGroup[Tx] = CommitGroup()
         self._groups.append(group)
-        # While the disk refuses, only the growing waits of run() start a commit, not each new settlement.
-        if self.failing is None:
-            self._has_work = True
-            self._woken.wake()
+        # While the disk refuses, this wakes nobody: only the growing waits of _write() start a commit.
+        self._woken.wake()
         return group
 
     async def _commit(self, thread: Worker) -> bool:
         """Write the next groups; return whether the disk accepted them."""
         # What is requested from here on gathers in new groups, for the next commit.
         self._taken = [self._groups.popleft() for _ in range(min(COMMIT_GROUPS, len(self._groups)))]
-        self._has_work = False
         self._is_urgent = bool(self._groups)  # they have waited for one commit already
         commit = partial(self._writer.commit, self._taken, probe=self.failing is not None)
         try:
@@ -384,8 +383,6 @@ class GroupCommit(Generic[Tx]):
             seconds = round(trio.current_time() - self._failing_since, 1)
             logger.info("the storage takes writes again", seconds=seconds)
             self._observer.disk_recovered()
-        if self._groups:
-            self._has_work = True
         self._finish(committed)
         return True
 

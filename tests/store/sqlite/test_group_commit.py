@@ -176,7 +176,9 @@ async def test_a_settlement_does_not_wait_for_long(slow_clock: trio.testing.Mock
 
 @pytest.mark.parametrize("hub", [False, True])
 @pytest.mark.parametrize("refuses", [False, True])
-@pytest.mark.parametrize("moment", ["as it begins", "before it writes", "while it writes"])
+@pytest.mark.parametrize(
+    "moment", ["as it begins", "as it begins to wait", "before it writes", "while it writes"]
+)
 async def test_the_delay_may_end_in_the_middle_of_a_commit(
     slow_clock: trio.testing.MockClock, moment: str, *, hub: bool, refuses: bool
 ) -> None:
@@ -185,15 +187,16 @@ async def test_the_delay_may_end_in_the_middle_of_a_commit(
         commits.settle_nowait(delivered(1))
         await trio.testing.wait_all_tasks_blocked()
         gate.refusal = StorageUnavailable("full") if refuses else None
-        if moment == "as it begins":
-            slow_clock.jump(SETTLE_DELAY)
-        elif moment == "before it writes":
+        must_wait = moment in ("as it begins to wait", "before it writes")
+        if must_wait:
             in_use.acquire_on_behalf_of_nowait(gate)
-        else:
+        if moment.startswith("as it begins"):
+            slow_clock.jump(SETTLE_DELAY)
+        elif moment == "while it writes":
             gate.free.clear()
         job = append_job(2)
         commits.append_nowait(job)
-        if moment == "before it writes":
+        if must_wait:
             await trio.testing.wait_all_tasks_blocked()
             slow_clock.jump(SETTLE_DELAY)
             await trio.testing.wait_all_tasks_blocked()
