@@ -180,7 +180,9 @@ class Principal(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.instance is not None and Right.OPERATE in self.rights.names:
-            fewer = Rights(self.rights.names - {Right.OPERATE}, self.rights.label)
+            fewer = RIGHTS_OF_INSTANCE  # shared: a set of rights takes 700 bytes, and each instance has a key
+            if self.rights != ALL_RIGHTS:
+                fewer = Rights(self.rights.names - {Right.OPERATE}, self.rights.label)
             msgspec.structs.force_setattr(self, "rights", fewer)
 
     @property

@@ -4,7 +4,7 @@ import pytest
 
 from hookgw.auth import Keyring, RateLimits, new_key
 from hookgw.kernel import Forbidden
-from hookgw.records import GLOBAL, Key, Principal
+from hookgw.records import GLOBAL, Key, Principal, Right, Rights
 
 NOW = 1_000.0
 
@@ -57,6 +57,14 @@ def test_the_reach_of_a_principal() -> None:
     assert Principal("shop").reaches("shop", None)
     assert not Principal("shop").reaches("Shop", None)
     assert not Principal("").is_global
+
+
+def test_a_principal_of_an_instance_never_operates() -> None:
+    few = Rights(frozenset({Right.OPERATE, Right.RECEIVE}), "crm")
+    assert Principal("shop", rights=few).rights == Rights(frozenset({Right.RECEIVE}), "crm")
+    assert Principal("shop").rights == Rights(frozenset(Right) - {Right.OPERATE})
+    # A hundred thousand instances have as many keys, and nearly all of them have the same rights.
+    assert Principal("shop").rights is Principal("yard").rights
 
 
 def test_the_hash_depends_on_the_salt(ring: Ring) -> None:
