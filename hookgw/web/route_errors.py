@@ -12,7 +12,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.sentences import Sentence, sentence_of
-from hookgw.web.server.errors import BUG, JSON, error_body, response_to, shown_path
+from hookgw.web.server.errors import BUG, JSON, error_body, phrase_of, response_to, shown_path
 
 
 def error_response(
@@ -60,5 +60,5 @@ async def _handle_routing_error(error: Exception) -> Response:
         return error_response(status, [message], {"allow": allowed})
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         return error_response(status, [BUG])
-    description = error.description or HTTPStatus(status).phrase
+    description = error.description or phrase_of(status)
     return error_response(status, [sentence_of(f"{description.removesuffix('.')}.")])

@@ -59,7 +59,7 @@ JOINED = 16_384
 
 _LOOK_AGAIN = 0.05
 """Seconds until the next look at what the client has acknowledged, of which the system sends no notice."""
-_CONTINUE = b"HTTP/1.1 100 \r\n\r\n"
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
 _EVENTS = b"text/event-stream"
 _ASGI = {"spec_version": "2.1", "version": "3.0"}

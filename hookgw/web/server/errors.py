@@ -37,8 +37,11 @@ from hookgw.web.responses import ErrorId, NetworkError, Refusal
 logger = structlog.get_logger("hookgw.api")
 
 JSON = "application/json"
-# RFC 9110; before 3.13, Python has the former phrases.
-_PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}
+# RFC 9110; before 3.13, Python has the former phrases of the last two.
+_PHRASES = {status.value: status.phrase for status in HTTPStatus} | {
+    413: "Content Too Large",
+    422: "Unprocessable Content",
+}
 _SECRET_PATHS = (INGEST_PATH, MEDIA_PATH)
 """Paths that end in a token."""
 BUG = Sentence("gateway.internal_error", "An internal error occurred; see hookgw's log.")
@@ -47,7 +50,7 @@ VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
 def phrase_of(status: int) -> str:
-    return _PHRASES.get(status) or HTTPStatus(status).phrase
+    return _PHRASES.get(status, "Unknown")
 
 
 def error_body(

@@ -13,7 +13,7 @@ from email.utils import formatdate
 from functools import lru_cache
 from typing import NamedTuple
 
-from hookgw.web.server.errors import VERSION_HEADER
+from hookgw.web.server.errors import VERSION_HEADER, phrase_of
 
 BODILESS = frozenset({204, 304})
 """Statuses of responses that have no body, and no headers about one (RFC 9110, section 8.6)."""
@@ -83,10 +83,11 @@ def _render_head(
     _check(fields, len(lines))
     is_chunked = length is None and is_http_1_1
     return ResponseHead(
-        # The reason phrase is empty, which RFC 9112, section 4 allows.
-        b"HTTP/1.1 %d \r\n%b%b%b%b%bdate: %b\r\n\r\n"
+        # RFC 9112, section 4 allows an empty reason phrase. Some clients take that for a failure.
+        b"HTTP/1.1 %d %b\r\n%b%b%b%b%bdate: %b\r\n\r\n"
         % (
             status,
+            phrase_of(status).encode(),
             fields,
             fixed,
             b"" if is_stored else _NO_STORE_LINE,

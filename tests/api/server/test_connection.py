@@ -238,6 +238,23 @@ async def test_a_stream_for_http_1_0_ends_with_the_connection() -> None:
     assert (b"transfer-encoding" in head, b"connection: close" in head, body) == (False, True, b"onetwo")
 
 
+@pytest.mark.parametrize(
+    ("status", "phrase"),
+    [(202, b"Accepted"), (204, b"No Content"), (413, b"Content Too Large"), (299, b"Unknown")],
+)
+async def test_a_status_has_its_phrase(status: int, phrase: bytes) -> None:
+    """Without one, h2load 1.52 takes every response for a failure."""
+
+    async def answer(receive: Any, send: Any) -> None:
+        await send(start(status, (b"content-length", b"0")))
+        await send(part(b""))
+
+    async with served(answer) as client:
+        await client.stream.send_all(ASK)
+        received = await client.stream.receive_some()
+    assert received.startswith(b"HTTP/1.1 %d %b\r\n" % (status, phrase))
+
+
 @pytest.mark.parametrize(("status", "sent"), [(204, ASK), (304, ASK), (200, ASK.replace(b"GET", b"HEAD"))])
 async def test_responses_without_a_body(status: int, sent: bytes) -> None:
     async def answer(receive: Any, send: Any) -> None:
@@ -348,7 +365,7 @@ async def test_the_body_is_asked_for_when_it_is_wanted() -> None:
     awaits = POST.replace(b"host", b"expect: 100-continue\r\nhost")
     async with served(answer) as client:
         await client.stream.send_all(awaits[:-5])
-        assert await client.stream.receive_some() == b"HTTP/1.1 100 \r\n\r\n"
+        assert await client.stream.receive_some() == b"HTTP/1.1 100 Continue\r\n\r\n"
         assert (await client.ask(b"hello"))[0] == 200
         assert (await client.ask(awaits))[0] == 200  # it did not wait
         status, headers, _ = await client.ask(awaits[:-5].replace(b"/a", b"/b"))
