@@ -50,6 +50,7 @@ VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
 def phrase_of(status: int) -> str:
+    """Return the reason phrase of a status; ``Unknown`` for one that RFC 9110 and Python do not know."""
     return _PHRASES.get(status, "Unknown")
 
 

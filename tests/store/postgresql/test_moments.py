@@ -17,6 +17,7 @@ from hookgw.store.postgresql import (
     Moment,
     Server,
     Transaction,
+    dead_letters,
     event_ids,
     history,
     open_store,
@@ -208,6 +209,30 @@ async def test_a_re_partition_waits_for_what_is_about_to_be_pending_again(
             await wait_for_lock(watching)
     watching.close()
     assert await ids_of(store, "reg_1:1") == ["e1"]
+
+
+async def test_two_nodes_that_make_room_at_once_drop_for_each_of_them(
+    store: Store, connection: Connection, database: Server
+) -> None:
+    """Both choose the oldest. If one of them found nothing left, its producer would be refused."""
+    await store.append(to("e1", "e2", "e3", "e4", "e5"))
+    watching = database.connect()
+    dropped: list[int] = []
+
+    async def drop() -> None:
+        dropped.append(await store.drop_oldest(RULE, "shop", "full", count=2, size=0))
+
+    async with trio.open_nursery() as nursery:
+        with transaction(connection) as other:
+            gone = dead_letters.drop_oldest(
+                other.connection, RULE, "shop", "full", 1.0, count=2, size=0, limit=9, spared=()
+            )
+            assert [count for count, _ in gone.values()] == [2]
+            nursery.start_soon(drop)
+            await wait_for_lock(watching)
+    watching.close()
+    assert dropped == [2]
+    assert await ids_of(store) == ["e5"]
 
 
 async def test_a_walk_finds_what_is_moved_to_before_its_place(
