@@ -52,8 +52,11 @@ class ConnectionReader(ABC, Generic[C]):
         with self._failures.noted(self._is_unreadable):
             return await self._threads.run(partial(self._lend, function), limiter=self._limiter)
 
+    def _take(self) -> Any:
+        return self._free.pop()  # there is one: the limiter lets in as many calls as connections
+
     def _lend(self, function: Callable[[C], T]) -> T:
-        one = self._free.pop()  # there is one: the limiter lets in as many calls as connections
+        one = self._take()
         try:
             return self._call(one, function)
         finally:

@@ -323,6 +323,12 @@ class Reader(ConnectionReader[Connection]):
             for _ in range(int(self._limiter.total_tokens)):
                 nursery.start_soon(connect)
 
+    def _take(self) -> DatabaseSession:
+        # In turn, so that as many calls as connections use each of them, also one after the other: the calls
+        # of connect() may end before the next one begins.
+        session: DatabaseSession = self._free.pop(0)
+        return session
+
     def _call(self, one: DatabaseSession, function: Callable[[Connection], T]) -> T:
         with one.server.errors():
             was_connected = one.is_connected

@@ -2,14 +2,15 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from typing import Any
 
 import psycopg
 import pytest
 import trio
 
-from hookgw.concurrency import Clock
+from hookgw.concurrency import Clock, SystemThreads
 from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.store.postgresql import DatabaseSession, Reader, Server, is_server_error, open_store, watch
 from tests.store.support import ids_of, listed, to
@@ -222,6 +223,28 @@ async def test_a_pooler_without_a_free_connection_is_not_waited_for(postgres: Po
                 with pytest.raises(psycopg.OperationalError, match="no answer within"):
                     await trio.to_thread.run_sync(session.call, lambda _: None)
                 nursery.cancel_scope.cancel()
+
+
+class OneAfterTheOther(SystemThreads):
+    """Each call begins when the one before it has ended, as it may on a busy machine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = trio.Lock()
+
+    async def run(self, call: Callable[[], Any], **options: Any) -> Any:
+        async with self._lock:
+            return await super().run(call, **options)
+
+
+async def test_all_connections_are_opened_also_one_after_the_other(postgres: PostgresServer) -> None:
+    sessions = [DatabaseSession(Server(postgres.url())) for _ in range(3)]
+    try:
+        await Reader(*sessions, threads=OneAfterTheOther()).connect()
+        assert [session.is_connected for session in sessions] == [True] * 3
+    finally:
+        for session in sessions:
+            session.close()
 
 
 async def test_a_node_has_all_its_connections_when_no_more_are_free(
