@@ -75,7 +75,10 @@ class OutgoingConnection:
         return self.parser.reusable and self.sent
 
     def interrupt_nowait(self) -> None:
-        """End the exchange, whose deadline has passed, and leave the connection open."""
+        """End the exchange, whose deadline has passed, and leave the connection open.
+
+        A response that has arrived counts, although nobody has read it yet: the machine may have been frozen.
+        """
         self._read_error = self._read_error or _Interrupted()
         self.stream.interrupt_nowait()
 
@@ -97,6 +100,8 @@ class OutgoingConnection:
                 response as if the receiver had broken the connection there.
         """
         self.sent, self._size = False, len(request)
+        if self._read_error is not None:  # the last response came just before the interruption
+            self.stream.resume_nowait()
         self._read_error, self._send_error = None, ""
         self.parser.begin(bodiless=request.startswith(b"HEAD "))
         try:

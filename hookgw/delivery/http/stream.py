@@ -57,7 +57,10 @@ class Stream(Protocol):
         """Close at once; tasks that wait on the stream get ``trio.ClosedResourceError``. Idempotent."""
 
     def interrupt_nowait(self) -> None:
-        """Interrupt tasks as :meth:`close_nowait` does, and leave the connection open."""
+        """Interrupt tasks as :meth:`close_nowait` does, and leave the connection open.
+
+        A task that waits in :meth:`receive` first gets what has arrived, if anything has.
+        """
 
     def resume_nowait(self) -> None:
         """Allow :meth:`receive` again after :meth:`interrupt_nowait`."""
@@ -105,9 +108,6 @@ class PlainStream:
             # Waiting first: the response has not arrived yet when the request has just been sent, so trying
             # recv first would cost a system call for nothing.
             await self._readable.wait()
-            if self._is_interrupted:
-                self._readable.note_more()  # what came meanwhile is read after resume_nowait()
-                raise trio.ClosedResourceError
             try:
                 received = self._sock.recv(READ_SIZE)
             except BlockingIOError:

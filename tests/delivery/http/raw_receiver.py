@@ -1,5 +1,6 @@
 """A receiver that sends the bytes that a test chooses: a function per connection, on a real socket."""
 
+import select
 import socket
 import ssl
 import struct
@@ -8,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from weakref import WeakKeyDictionary
 
 import trio
+from trio.testing import MockClock
 
 from hookgw.concurrency import NO_HUB, Hub
 from hookgw.delivery import USUAL_TLS_CONTEXTS as USUAL_CONTEXTS
@@ -177,6 +179,26 @@ async def transport(
         yield lane
         lane.close_nowait()
         nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def frozen_at_responses(lane: LaneTransport, clock: MockClock, seconds: float) -> Iterator[None]:
+    """Let time pass when something has arrived for a transport, before anything can read it."""
+
+    class Freeze(trio.abc.Instrument):
+        is_armed = True
+
+        def before_io_wait(self, timeout: float) -> None:
+            if lane.fileno is None or not select.select([lane.fileno], [], [], 0)[0]:
+                self.is_armed = True
+            elif self.is_armed:
+                self.is_armed = False
+                clock.jump(seconds)
+
+    freeze = Freeze()
+    trio.lowlevel.add_instrument(freeze)
+    yield
+    trio.lowlevel.remove_instrument(freeze)
 
 
 async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Response:

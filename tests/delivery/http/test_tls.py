@@ -21,7 +21,17 @@ from hookgw.delivery import (
     TimedOut,
     TlsFailed,
 )
-from tests.delivery.http.raw_receiver import BODY, OK, Peer, always_ok, answering, post, serving, transport
+from tests.delivery.http.raw_receiver import (
+    BODY,
+    OK,
+    Peer,
+    always_ok,
+    answering,
+    frozen_at_responses,
+    post,
+    serving,
+    transport,
+)
 
 AUTHORITY = trustme.CA()
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -64,6 +74,21 @@ async def test_a_connection_over_tls_can_rest(trust: ssl.SSLContext) -> None:
         assert lane.fileno is not None
         assert (await post(lane, server)).status == 200
         assert server.connections == 1
+
+
+async def test_a_response_that_came_while_nothing_ran_counts(
+    trust: ssl.SSLContext, mock_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        serving(always_ok, context=server_context("127.0.0.1")) as server,
+        transport(trust=trust, watched=True) as lane,
+    ):
+        await post(lane, server)
+        with frozen_at_responses(lane, mock_clock, 11):
+            for _ in range(20):
+                assert (await post(lane, server)).status == 200
+        assert server.connections == 1
+    assert mock_clock.current_time() > 11  # the kernel delivers some responses a moment too late for it
 
 
 async def test_a_large_body_is_sent_and_an_early_response_is_read(trust: ssl.SSLContext) -> None:
