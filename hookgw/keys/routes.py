@@ -69,7 +69,9 @@ class KeyRoutes:
         self._gateway.instances.get(instance)  # 404 before the body is read and found wrong
         return await self._create(instance)
 
-    @describes(_TAG, within_reach(Right.KEYS), {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
+    @describes(
+        _TAG, within_reach(Right.KEYS), {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(404, 409)
+    )
     async def create_global(self) -> Response:
         """Create a key of no instance; it is shown only in this response.
 

@@ -38,12 +38,12 @@ _NOT_TIME = Sentence.declared(
 
 
 def parse_message_query(body: Any) -> MessageQuery:
-    """Read the body of ``findMessages``; ``None`` and ``{}`` mean everything.
+    """Read the body of ``findMessages``; ``{}`` means everything.
 
     Raises:
         Invalid: with every mistake.
     """
-    paging = Fields(("", {} if body is None else as_object(body, "The body")))
+    paging = Fields(("", as_object(body, "The body")))
     where = Fields(("where", paging.read(as_object, {}, "where")))
     key = Fields(("where.key", where.read(as_object, {}, "key")))
     times = Fields(("where.messageTimestamp", where.read(as_object, {}, "messageTimestamp")))

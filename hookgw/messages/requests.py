@@ -296,9 +296,8 @@ def parse_numbers(body: Any) -> tuple[str, ...]:
 
 
 def parse_chat_query(body: Any) -> ChatQuery:
-    """Read the body of ``findChats`` and ``findContacts``; ``None`` and ``{}`` mean everything."""
-    body = {} if body is None else as_object(body, "The body")
-    paging = Fields(("", body))
+    """Read the body of ``findChats`` and ``findContacts``; ``{}`` means everything."""
+    paging = Fields(("", as_object(body, "The body")))
     where: dict[str, Any] = paging.read(as_object, {}, "where")
     # In `offset`, clients of Evolution API send the size of a page; 0 means the default.
     size = paging.pick(whole_number(0, MAX_PAGE), "offset", "take", "limit")
@@ -336,10 +335,10 @@ class _Parts:
 
     def _quoted(self, value: Any, where: str) -> tuple[MessageKey, dict[str, Any] | None] | None:
         quoted = as_object(value, where)
-        if quoted.get("key") is None:
-            return None  # clients send an empty object for "no reply"
         content = quoted.get("message")
         replied = None if content is None else as_object(content, f"{where}.message")
+        if quoted.get("key") is None:
+            return None  # clients send an empty object for "no reply"
         where = f"{where}.key"
         # Most clients send the id alone.
         key = _read_key(Fields((where, as_object(quoted["key"], where))), chat=self._number)

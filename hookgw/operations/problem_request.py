@@ -30,6 +30,7 @@ MUTE: Schema = {
             "examples": ["7d", "2026-12-24T12:00:00Z"],
         },
     },
+    "additionalProperties": False,
 }
 
 

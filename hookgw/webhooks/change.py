@@ -230,7 +230,7 @@ def parse_test(body: Any, catalog: Catalog) -> tuple[str | None, bytes | None]:
 
 def parse_grace(body: Any) -> float:
     """Read the body of a ``rotateSecret``, which may be missing. Return the seconds of grace."""
-    fields = Fields(("", as_object({} if body is None else body, "The body")))
+    fields = Fields(("", as_object(body, "The body")))
     grace: float = read_fields((GRACE,), fields)["grace"]
     # With a misspelt field, a secret that leaked would stay valid for the default time.
     fields.refuse_unknown("a rotation")

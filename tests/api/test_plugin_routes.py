@@ -187,6 +187,39 @@ async def test_a_former_tenant_cannot_finish_a_request_to_a_plugin_for_a_later_i
         assert kit.plugin_failures == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"nothing", b"\xff\xfe[]", b'"\xed\xa0\x80"', b"[" * 100_000, b'{"a": 1, "a": 2}', b"1" * 5_000],
+)
+async def test_a_body_that_is_no_json_is_the_callers_mistake(body: bytes, tmp_path: Path) -> None:
+    class Notes:
+        @hookgw.hookimpl
+        def hookgw_routes(self, app: Routing) -> None:
+            @app.post("/public/strict")
+            async def strict() -> str:
+                return repr(await request.get_json(force=True))
+
+            @app.post("/public/silent")
+            async def silent() -> str:
+                return repr(await request.get_json(silent=True))
+
+            @app.post("/public/form")
+            async def form() -> str:
+                return repr(dict(await request.form))
+
+    async with open_kit(tmp_path, plugins={"notes": Notes()}) as kit, client_of(kit) as client:
+        refused = await client.post("/public/strict", content=body)
+        assert (refused.status_code, refused.json()["response"]["errors"][0]["id"]) == (400, "body.refused")
+        headers = {"content-type": "application/json"}
+        assert (await client.post("/public/silent", content=body, headers=headers)).text == "None"
+        assert (await client.post("/public/silent", content=b"[1]", headers=headers)).text == "[1]"
+        assert (await client.post("/public/silent", content=b"[1]")).text == "None"  # not said to be JSON
+        for kind in ("multipart/form-data; boundary=x", "application/x-www-form-urlencoded"):
+            response = await client.post("/public/form", content=body, headers={"content-type": kind})
+            assert response.status_code in (200, 400), kind
+        assert kit.plugin_failures == []
+
+
 async def test_a_route_that_reads_waits_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_memory, "PATIENCE", 0.0)  # the clock stands still
     async with open_kit(tmp_path, plugins={"mine": Plugin()}) as kit:

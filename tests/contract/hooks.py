@@ -32,6 +32,8 @@ def without_zero(body: Any) -> Any:
     """Replace waits of 0, which is no string and yet accepted, by another mistake."""
     if not isinstance(body, dict):
         return body
+    if body.get("grace") == 0:
+        body = body | {"grace": "never"}
     schedule = body["retry"].get("schedule") if isinstance(body.get("retry"), dict) else None
     if isinstance(schedule, list):
         waits = ["never" if wait == 0 else wait for wait in schedule]
@@ -160,6 +162,7 @@ OF_REGISTRATIONS = (
 OF_BODIES = {
     "/webhook/set/": OF_REGISTRATIONS,
     "/webhook/backfill/": (without_values,),
+    "/webhook/rotateSecret/": (without_zero,),
     "/instance/create": (*OF_REGISTRATIONS, with_span),
     "/instance/options/": (with_span,),
     "/message/sendText/": (with_number,),

@@ -29,7 +29,6 @@ NAMES = {
 NUMBERS = frozenset({"number", "numbers", "mentioned", "phoneNumber"})
 """Fields in which a number may be a JSON number."""
 KINDS = ("KindName", "AnyKindName")
-MAY_BE_NULL = ("RotateRequest", "ChatQueryRequest")
 EVENTS = {"$ref": "#/components/schemas/EmittedEvent"}
 """The items of a batch, which may be sent without the list if there is one."""
 URL = "https://crm.example/hook"
@@ -58,8 +57,6 @@ class Spelling:
         component = schema.get("$ref", "").rpartition("/")[2]
         if component in KINDS:
             return self._kind(value)
-        if component in MAY_BE_NULL and value is None:
-            return {}
         if component:
             return self.of(self._components[component], value, name)
         if "anyOf" in schema:  # a reference or null

@@ -186,7 +186,7 @@ class ChatRoutes:
         """List the 1,000 newest chats in the history, the one with the newest message first."""
         # A handler of its own: the body of a GET request has no meaning, which generators do not accept.
         self._instances.get(instance)
-        return await self._list_chats(instance, parse_chat_query(None))
+        return await self._list_chats(instance, parse_chat_query({}))
 
     @describes(_TAG, Right.PAYLOADS, {200: list[responses.Contact]}, body=_CONTACTS_BODY)
     async def find_contacts(self, instance: str) -> Response:
