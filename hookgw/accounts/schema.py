@@ -50,15 +50,15 @@ _PARTS: dict[str, Schema] = {
     ),
     "settings": or_null(ref("DeclaredSettings"), "How the account behaves."),
     "tags": or_null(ref("TagsOfInstance"), "All tags that it has."),
-    "webhooks": _by_name(or_null(ref("DeclaredWebhook")), "Webhooks by their labels."),
+    "webhooks": or_null(ref("DeclaredWebhooks"), "Webhooks by their labels."),
 }
 _TOP: dict[str, Schema] = {
     "name": or_null(
         NAME_SCHEMA, "Tells what this document has made from what others have. `prune` needs it."
     ),
     "defaults": or_null(ref("DeclaredDefaults"), "What all instances have, unless they say something else."),
-    "instances": _by_name(or_null(ref("DeclaredInstance")), "Instances by their names."),
-    "keys": _by_name(or_null(ref("DeclaredKey")), "Keys of no instance by their names."),
+    "instances": or_null(ref("DeclaredInstances"), "Instances by their names."),
+    "keys": or_null(ref("DeclaredKeys"), "Keys of no instance by their names."),
 }
 APPLY_COMPONENTS: dict[str, Schema] = {
     "ApplyRequest": _object("What should be there. What is missing stays as it is.", _TOP),
@@ -67,9 +67,12 @@ APPLY_COMPONENTS: dict[str, Schema] = {
         "tags are merged.",
         _PARTS | {"webhook": or_null(ref("DeclaredWebhook"), "Fields of every webhook.")},
     ),
+    "DeclaredInstances": _by_name(or_null(ref("DeclaredInstance")), "Instances by their names."),
     "DeclaredInstance": _object("An instance. A missing field stays as it is.", _PARTS),
     "DeclaredSettings": _SETTINGS,
+    "DeclaredWebhooks": _by_name(or_null(ref("DeclaredWebhook")), "Webhooks by their labels."),
     "DeclaredWebhook": _WEBHOOK,
+    "DeclaredKeys": _by_name(or_null(ref("DeclaredKey")), "Keys of no instance by their names."),
     "DeclaredKey": request_schema(
         (*OF_TABLE, *OF_DOCUMENT),
         "A key. Give tags or instances; with neither, it reaches what the caller's key does.",

@@ -27,13 +27,13 @@ URL_SCHEMA: Schema = {
     "type": "string",
     "format": "uri",
     # JSON Schema patterns have no flag for upper and lower case.
-    "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^#]*$",
+    "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://",
     "maxLength": MAX_URL,
     "description": "Absolute http or https, with a host, without a fragment.",
     "examples": ["https://crm.example/hook"],
 }
 DESTINATION_SCHEMA = URL_SCHEMA | {
-    "pattern": f"^{SCHEME_PATTERN}://[^#]*$|^{PULL_URL}$",
+    "pattern": f"^{SCHEME_PATTERN}://|^{PULL_URL}$",
     "description": "Absolute, with a host, without a fragment: http or https, or a scheme of a plugin. Or "
     f"`{PULL_URL}` for a receiver that fetches.",
 }

@@ -134,7 +134,10 @@ class HostileGateway:
         if kind == "object":
             fields = schema.get("properties", {}).items()
             value = {field: self._value(inner, field, depth + 1) for field, inner in fields}
-            return value if value and not schema.get("additionalProperties") else {**value, HOSTILE: HOSTILE}
+            others = schema.get("additionalProperties")
+            if isinstance(others, dict) and others:
+                return {**value, HOSTILE: self._value(others, name, depth + 1)}
+            return value if value and not others else {**value, HOSTILE: HOSTILE}
         if kind == "array":
             return [self._value(schema.get("items", {}), name, depth + 1)] * 2
         if kind in ("integer", "number", "boolean"):

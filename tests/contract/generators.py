@@ -30,6 +30,8 @@ HARMLESS = re.compile(
     r"3\.1 support is still in beta|#####|"
     # Of openapi-generator: it names nothing, and no component is missing from its output.
     r"Failed to get the schema name: null|"
+    # Of a query parameter of that name, which is no model.
+    r"Error \(model name matches existing language type\)|"
     r"\[main\] INFO|writing file|Codegen property is null \(e\.g\. map/dict of undefined type\)"
 )
 GO_FOLDER = "/usr/local/go/bin"

@@ -72,6 +72,15 @@ def without_names(body: Any) -> Any:
     return body | ({"webhook": without_names(body["webhook"])} if "webhook" in body else {})
 
 
+def without_fragment(body: Any) -> Any:
+    """Remove the fragment of a URL, such as one that another response had: its secret is never sent."""
+    if not isinstance(body, dict):
+        return body
+    if isinstance(body.get("url"), str):
+        body = body | {"url": body["url"].partition("#")[0]}
+    return body | ({"webhook": without_fragment(body["webhook"])} if "webhook" in body else {})
+
+
 def without_backfill(body: Any) -> Any:
     """Remove ``backfill: true``: whether it may be given depends on what the registration was before."""
     if not isinstance(body, dict):
@@ -123,7 +132,9 @@ def before_call(_: object, case: Any, __: object) -> None:
     for start, changes in OF_BODIES.items():
         if path.startswith(start):
             for change in changes:
-                case.body = change(case.body)
+                body = change(case.body)
+                if body != case.body:
+                    case.body = body
 
 
 def drop_key(case: Any) -> None:
@@ -156,8 +167,8 @@ def with_number(body: Any) -> Any:
 
 
 OF_REGISTRATIONS = (
-    *(at_the_receiver, without_signature, without_zero, without_values, without_names, without_backfill),
-    as_served,
+    *(at_the_receiver, without_fragment, without_signature, without_zero, without_values, without_names),
+    *(without_backfill, as_served),
 )
 OF_BODIES = {
     "/webhook/set/": OF_REGISTRATIONS,

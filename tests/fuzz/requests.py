@@ -53,7 +53,7 @@ def _found_by_h11(data: bytes) -> list[tuple[bytes, bytes]]:
     """Return the paths and bodies of the complete requests, until something is wrong."""
     found: list[tuple[bytes, bytes]] = []
     rest = data
-    while rest:
+    while rest := rest.removeprefix(b"\r\n"):  # RFC 9112, section 2.2; h11 refuses it
         server = h11.Connection(h11.SERVER, max_incomplete_event_size=2**16)
         server.receive_data(rest)
         path = body = b""

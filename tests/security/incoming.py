@@ -132,7 +132,11 @@ def _routes(live: Live, instance: str) -> Iterator[tuple[str, str, str]]:
             yield method, path, rule.rule
 
 
-TOKEN_IN_PATH = {"/ingest/<instance>/<token>", "/media/<instance>/<token>"}
+TOKEN_IN_PATH = {
+    "/ingest/<instance>/<token>",
+    "/ingest/<instance>/<token>/<path:below>",
+    "/media/<instance>/<token>",
+}
 OPEN = {
     "/",
     "/healthz",
@@ -180,11 +184,13 @@ def guessed_tokens(live: Live) -> Iterator[Trial]:
     letters = string.ascii_letters + string.digits + "-_"
     for number in range(100):
         token = "".join(chance.choices(letters, k=number + 1))
-        for path, status in (("media", 403), ("ingest", 404)):
-            answers = [live.call("GET", f"/{path}/{name}/{token}", key=False) for name in ("there", "gone")]
+        for path, below, status in (("media", "", 403), ("ingest", "", 404), ("ingest", "/messages", 404)):
+            answers = [
+                live.call("GET", f"/{path}/{name}/{token}{below}", key=False) for name in ("there", "gone")
+            ]
             same = answers[0].body == answers[1].body
             found = {answer.status for answer in answers}
-            yield Trial(f"{path} {token}", str(answers[0].status), same and found == {status})
+            yield Trial(f"{path} {token}{below}", str(answers[0].status), same and found == {status})
 
 
 @family(

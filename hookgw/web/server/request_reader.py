@@ -145,7 +145,7 @@ class RequestReader:
         self.state = State.REFUSED
         self.refusal = refusal
 
-    def head(self) -> Head | None:  # noqa: C901 -- reads once from top to bottom
+    def head(self) -> Head | None:
         """Return the next head if all of it has arrived. Call it once the last response is complete.
 
         Raises:
@@ -174,10 +174,10 @@ class RequestReader:
                     ),
                 )
             if end < 4:
-                if at < len(data):
-                    if self._has_skipped or data[at:] != b"\r":
-                        check_begun(data[at:])
-                    self.state = State.HEAD
+                if at < len(data) and (self._has_skipped or data[at:] != b"\r"):
+                    check_begun(data[at:])
+                # Nothing has begun by a blank line alone, however it is cut.
+                self.state = State.HEAD if at < len(data) else State.IDLE
                 return None
             head = self._known.read(data[at:end])
         except Refused as refusal:

@@ -149,6 +149,12 @@ def test_one_blank_line_before_a_request_is_ignored() -> None:
         assert found(*pieces) == [("/healthz", b"")] * 2
 
 
+@pytest.mark.parametrize("before", [b"", GET])
+def test_a_blank_line_alone_begins_nothing(before: bytes) -> None:
+    for pieces in ((b"\r\n",), (b"\r", b"\n")):
+        assert read(before, *pieces)[1].state is State.IDLE
+
+
 @pytest.mark.parametrize("lines", [b"\r\n\r\n", b"\r\n\r", b"\r\n" * 5000, b"\n", b"\rG"])
 def test_two_blank_lines_are_refused(lines: bytes) -> None:
     assert refusal_of(lines).status in (400, 431)
