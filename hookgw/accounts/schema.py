@@ -13,6 +13,7 @@ from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, enum, or_null, ref
 from hookgw.kernel.signing_keys import Signature
 from hookgw.records.event_filters import FilterOp
 from hookgw.records.registrations import Ordering
+from hookgw.records.tags import TAG_PART
 from hookgw.webhooks.fields import FIELDS, RETRY
 from hookgw.webhooks.filters import CONDITION
 from hookgw.webhooks.tls import TLS
@@ -49,7 +50,7 @@ _PARTS: dict[str, Schema] = {
         ref("OptionsRequest"), "Options of the instance and of its connector; null removes one."
     ),
     "settings": or_null(ref("DeclaredSettings"), "How the account behaves."),
-    "tags": or_null(ref("TagsOfInstance"), "All tags that it has."),
+    "tags": or_null(ref("DeclaredTags"), "All tags that it has; null removes one of the defaults."),
     "webhooks": or_null(ref("DeclaredWebhooks"), "Webhooks by their labels."),
 }
 _TOP: dict[str, Schema] = {
@@ -70,6 +71,9 @@ APPLY_COMPONENTS: dict[str, Schema] = {
     "DeclaredInstances": _by_name(or_null(ref("DeclaredInstance")), "Instances by their names."),
     "DeclaredInstance": _object("An instance. A missing field stays as it is.", _PARTS),
     "DeclaredSettings": _SETTINGS,
+    # Those that remain are counted: a null takes one away.
+    "DeclaredTags": {name: value for name, value in TAGS_SCHEMA.items() if name != "maxProperties"}
+    | {"additionalProperties": {"type": ["string", "null"], "pattern": f"^{TAG_PART}$"}},
     "DeclaredWebhooks": _by_name(or_null(ref("DeclaredWebhook")), "Webhooks by their labels."),
     "DeclaredWebhook": _WEBHOOK,
     "DeclaredKeys": _by_name(or_null(ref("DeclaredKey")), "Keys of no instance by their names."),

@@ -28,17 +28,20 @@ def without_signature(body: Any) -> Any:
     return left | ({"webhook": without_signature(left["webhook"])} if "webhook" in left else {})
 
 
-def without_zero(body: Any) -> Any:
-    """Replace waits of 0, which is no string and yet accepted, by another mistake."""
+def without_zero(value: Any, name: str = "") -> Any:
+    """Replace durations of 0, which is no string and yet accepted, by another mistake."""
+    if isinstance(value, dict):
+        return {inner: without_zero(one, inner) for inner, one in value.items()}
+    if isinstance(value, list) and name == "schedule":
+        return ["never" if wait == 0 else wait for wait in value]
+    return "never" if name == "grace" and value == 0 else value
+
+
+def without_the_ignored(body: Any) -> Any:
+    """Remove what is not checked in a document: defaults that nothing takes, and fields for its readers."""
     if not isinstance(body, dict):
         return body
-    if body.get("grace") == 0:
-        body = body | {"grace": "never"}
-    schedule = body["retry"].get("schedule") if isinstance(body.get("retry"), dict) else None
-    if isinstance(schedule, list):
-        waits = ["never" if wait == 0 else wait for wait in schedule]
-        body = body | {"retry": body["retry"] | {"schedule": waits}}
-    return body | ({"webhook": without_zero(body["webhook"])} if "webhook" in body else {})
+    return {name: None if name == "defaults" else v for name, v in body.items() if not name.startswith("x-")}
 
 
 def without_values(body: Any) -> Any:
@@ -171,6 +174,7 @@ OF_REGISTRATIONS = (
     *(without_backfill, as_served),
 )
 OF_BODIES = {
+    "/apply": (without_zero, without_the_ignored),
     "/webhook/set/": OF_REGISTRATIONS,
     "/webhook/backfill/": (without_values,),
     "/webhook/rotateSecret/": (without_zero,),
