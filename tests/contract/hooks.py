@@ -37,11 +37,21 @@ def without_zero(value: Any, name: str = "") -> Any:
     return "never" if name == "grace" and value == 0 else value
 
 
-def without_the_ignored(body: Any) -> Any:
-    """Remove what is not checked in a document: defaults that nothing takes, and fields for its readers."""
+def as_compared(body: Any) -> Any:
+    """Remove what is not checked in a document, or only against what there is.
+
+    These are defaults that nothing takes, fields for its readers, and the connector of an instance that has
+    another one, which is a conflict.
+    """
     if not isinstance(body, dict):
         return body
-    return {name: None if name == "defaults" else v for name, v in body.items() if not name.startswith("x-")}
+    found = {name: None if name == "defaults" else one for name, one in body.items() if name[:2] != "x-"}
+    if isinstance(body.get("instances"), dict):
+        found["instances"] = {
+            name: one | {"connector": None} if isinstance(one, dict) else one
+            for name, one in body["instances"].items()
+        }
+    return found
 
 
 def without_values(body: Any) -> Any:
@@ -174,7 +184,7 @@ OF_REGISTRATIONS = (
     *(without_backfill, as_served),
 )
 OF_BODIES = {
-    "/apply": (without_zero, without_the_ignored),
+    "/apply": (without_zero, as_compared),
     "/webhook/set/": OF_REGISTRATIONS,
     "/webhook/backfill/": (without_values,),
     "/webhook/rotateSecret/": (without_zero,),
