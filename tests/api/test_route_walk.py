@@ -22,15 +22,10 @@ from hookgw.web import PLACES, VERIFY_PATH, CallPlace, Need, NotJson, Scope, nee
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.test_app import shape_of
+from tests.support.open_routes import OPEN_ROUTES, TOKEN_IN_PATH
 
 OWN_KEY = "the-key-of-loja1"
 LACKS_OPERATE = "This key does not have the right 'operate'."
-TOKEN_IN_PATH = {
-    "/ingest/<instance>/<token>",
-    "/ingest/<instance>/<token>/<path:below>",
-    "/media/<instance>/<token>",
-}
-"""Networks and readers of events call these: no key is needed, and none helps."""
 FAST = ("/event/emit/", "/ingest/")
 """The routes with a fast path. All others are the same routes without fast paths, and walked once."""
 FILLED = {
@@ -157,18 +152,7 @@ async def test_the_walk_sees_everything(app: Application) -> None:
     assert rules >= {"/crm/export", "/key/delete/<instance>/<key_name>", "/mcp"}
     assert {route.need.right for route in walk(app)} == {*Right, None}
     assert {route.need.scope for route in walk(app)} == {*Scope}
-    # What anybody may call, with a key or without, is written down here, too.
-    assert {route.rule for route in walk(app) if route.is_open} == {
-        "/",
-        "/healthz",
-        "/readyz",
-        "/openapi.json",
-        "/docs",
-        "/docs/http",
-        "/docs/<path:page>",
-        "/public/hello",
-        *TOKEN_IN_PATH,
-    }
+    assert {route.rule for route in walk(app) if route.is_open} == {"/public/hello", *OPEN_ROUTES}
     assert {route.rule for route in walk(app) if route.need.scope is Scope.ANY_KEY} == {
         "/event/kinds",
         "/mcp",

@@ -14,6 +14,7 @@ from tests.api.server.test_smuggling import SMUGGLED, TABLE
 from tests.properties.test_same_json import BROKEN
 from tests.security.families import Trial, family
 from tests.support.live import JSON, LINES, PATIENCE, Live, Reply
+from tests.support.open_routes import OPEN_ROUTES, TOKEN_IN_PATH
 
 LIMITS = ServerSettings()
 AUTH = AuthSettings()
@@ -132,28 +133,11 @@ def _routes(live: Live, instance: str) -> Iterator[tuple[str, str, str]]:
             yield method, path, rule.rule
 
 
-TOKEN_IN_PATH = {
-    "/ingest/<instance>/<token>",
-    "/ingest/<instance>/<token>/<path:below>",
-    "/media/<instance>/<token>",
-}
-OPEN = {
-    "/",
-    "/healthz",
-    "/readyz",
-    "/openapi.json",
-    "/docs",
-    "/docs/http",
-    "/docs/<path:page>",
-    *TOKEN_IN_PATH,
-}
-
-
 @family("routes without a key", "401 on every route except the open ones")
 def keyless(live: Live) -> Iterator[Trial]:
     for key in (False, "", "wrong", live.key + "x", live.key[:-1], live.key.upper(), "' or 1=1 --"):
         for method, path, rule in _routes(live, "shop"):
-            if rule in OPEN or rule.startswith("/public/"):
+            if rule in OPEN_ROUTES or rule.startswith("/public/"):
                 continue
             status = live.call(method, path, key=key).status
             yield Trial(f"{method} {path}", str(status), status == 401)
