@@ -7,6 +7,7 @@ and then calls a function of a test, which may use the names.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,9 +73,17 @@ def main(then: str, folder: Path) -> None:
             if one["command"]:
                 log = stack.enter_context((folder / f"{name}.log").open("w"))
                 environment = {"PATH": os.environ["PATH"], **one["environment"]}
-                program = subprocess.Popen(one["command"], env=environment, cwd=ROOT, stdout=log, stderr=log)
+                # Of its own group: a shell's commands outlive the shell.
+                program = subprocess.Popen(
+                    one["command"],
+                    env=environment,
+                    cwd=ROOT,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
                 stack.callback(program.wait)
-                stack.callback(program.kill)
+                stack.callback(os.killpg, program.pid, signal.SIGKILL)
         module, _, function = then.partition(":")
         getattr(import_module(module), function)(folder)
 
