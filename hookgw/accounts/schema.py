@@ -71,7 +71,7 @@ APPLY_COMPONENTS: dict[str, Schema] = {
     "DeclaredInstances": _by_name(or_null(ref("DeclaredInstance")), "Instances by their names."),
     "DeclaredInstance": _object("An instance. A missing field stays as it is.", _PARTS),
     "DeclaredSettings": _SETTINGS,
-    # Those that remain are counted: a null takes one away.
+    # The limit holds for the tags that remain when each null has removed a default's tag.
     "DeclaredTags": {name: value for name, value in TAGS_SCHEMA.items() if name != "maxProperties"}
     | {"additionalProperties": {"type": ["string", "null"], "pattern": f"^{TAG_PART}$"}},
     "DeclaredWebhooks": _by_name(or_null(ref("DeclaredWebhook")), "Webhooks by their labels."),
