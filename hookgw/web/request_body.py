@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET
 from quart import Response, g, request
 from quart_trio.wrappers import TrioRequest
 from quart_trio.wrappers.request import TrioBody
@@ -81,6 +82,7 @@ class CheckedBody(TrioBody):
 class CheckedRequest(TrioRequest):
     body_class = CheckedBody
     body: CheckedBody
+    _value: Any = UNSET
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -92,15 +94,20 @@ class CheckedRequest(TrioRequest):
 
         Quart raises what is no HTTP error for bytes that are not UTF-8, and for lists that are nested deeply.
         """
+        if cache and self._value is not UNSET:
+            return self._value
         if not (force or self.is_json):
             return None
         body: Any = await self.get_data(cache=cache)
         try:
-            return decode_strict(body, MAX_VALUES)
-        except ValueError as error:
+            value = await _parsed(body, lambda value: value)
+        except Invalid:
             if silent:
                 return None
-            raise Invalid(BODY_REFUSED(reason=error)) from None
+            raise
+        if cache:
+            self._value = value
+        return value
 
 
 async def kept_body() -> AsyncIterator[bytes]:
@@ -139,7 +146,11 @@ async def read_parsed(
         chunks = in_one_part(exchange.whole_body)
     else:
         chunks = kept_body() if keeps else request.body
-    body = await read_body(request.headers, chunks, limit, exchange)
+    return await _parsed(await read_body(request.headers, chunks, limit, exchange), parse, max_values)
+
+
+async def _parsed(body: bytes, parse: Callable[[Any], T], max_values: int = MAX_VALUES) -> T:
+    """Decode a body, and parse it, in turns with other long work; raise ``Invalid`` if it is not JSON."""
 
     def steps() -> Generator[None, None, T]:
         yield
@@ -152,8 +163,9 @@ async def read_parsed(
 
     if len(body) <= _SHORT:
         return finish(steps())
-    holder: str | None = g.holder.counted_as
-    return await parse_in_turns(exchange, holder or "", steps())
+    holder = g.get("holder")  # open routes of plugins have none
+    counted_as = "" if holder is None else holder.counted_as or ""
+    return await parse_in_turns(current_exchange(), counted_as, steps())
 
 
 async def read_optional_json(limit: int) -> Any:

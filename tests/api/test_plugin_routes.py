@@ -220,6 +220,24 @@ async def test_a_body_that_is_no_json_is_the_callers_mistake(body: bytes, tmp_pa
         assert kit.plugin_failures == []
 
 
+async def test_the_value_of_a_body_is_decoded_once(tmp_path: Path) -> None:
+    class Notes:
+        @hookgw.hookimpl
+        def hookgw_routes(self, app: Routing) -> None:
+            @app.before_request
+            async def note() -> None:
+                (await request.get_json())["noted"] = True
+
+            @app.post("/public/notes")
+            async def notes() -> Any:
+                return await request.get_json()
+
+    async with open_kit(tmp_path, plugins={"notes": Notes()}) as kit, client_of(kit) as client:
+        for size in (1, 100_000):
+            response = await client.post("/public/notes", json={"a": "x" * size})
+            assert response.json() == {"a": "x" * size, "noted": True}
+
+
 async def test_a_route_that_reads_waits_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_memory, "PATIENCE", 0.0)  # the clock stands still
     async with open_kit(tmp_path, plugins={"mine": Plugin()}) as kit:

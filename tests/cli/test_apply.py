@@ -261,6 +261,9 @@ async def test_the_schema_is_for_files_with_references(invoke: Invoke) -> None:
         "timeout": "5s",
     }
     assert validator.is_valid({"instances": {"a": {"webhooks": {"crm": hook}}}})
+    assert validator.is_valid({"instances": None, "keys": None})
+    assert validator.is_valid({"instances": {"a": {"webhooks": None, "tags": {"plan": None}}}})
+    assert not validator.is_valid({"instances": {"a": {"tags": {"plan": 1}}}})
     assert not validator.is_valid({"instances": {"a": {"webhooks": {"crm": {"ulr": "https://x"}}}}})
     assert not validator.is_valid({"instances": {"a": {"webhooks": {"crm": {"timeout": "soon"}}}}})
     assert not validator.is_valid({"instances": {"a b": {}}})

@@ -108,6 +108,7 @@ TEMPLATE = TO | {"name": "ready", "language": "pt_BR"}
 REACTION = {"key": KEY, "reaction": ""}
 QUOTES = each("quoted", None, {}, {"key": None}, {"key": {"id": "M1"}}, {"key": KEY | {"fromMe": True}})
 BAD_QUOTES = each("quoted", 1, {"key": 1}, {"key": {}}, {"key": {"id": ""}}, {"key": KEY | {"fromMe": 1}})
+BAD_QUOTES += each("quoted", {"message": []}, {"key": None, "message": "Oi"})
 
 MESSAGES: list[tuple[str, Any]] = [
     *(
@@ -175,7 +176,7 @@ MESSAGES: list[tuple[str, Any]] = [
 ]
 WORDS: tuple[Any, ...] = (None, "typing", 1)
 NO_KEYS: tuple[Any, ...] = (None, [], [{}], [KEY] * 501, KEY)
-BAD_QUERIES: tuple[Any, ...] = (1, [], {"where": 1}, {"page": -1}, {"offset": 1.5}, {"limit": "1"})
+BAD_QUERIES: tuple[Any, ...] = (None, 1, [], {"where": 1}, {"page": -1}, {"offset": 1.5}, {"limit": "1"})
 BAD_TAGS: tuple[Any, ...] = (None, [], "a=b", {"a": 1}, {"": "x"}, {"a b": "x"}, {"a": "x" * 65})
 BAD_TAGS += ({f"n{n}": "x" for n in range(17)},)
 BAD_MESSAGES: list[tuple[str, Any]] = [

@@ -100,8 +100,6 @@ class OutgoingConnection:
                 response as if the receiver had broken the connection there.
         """
         self.sent, self._size = False, len(request)
-        if self._read_error is not None:  # the last response came just before the interruption
-            self.stream.resume_nowait()
         self._read_error, self._send_error = None, ""
         self.parser.begin(bodiless=request.startswith(b"HEAD "))
         try:
@@ -149,6 +147,8 @@ class OutgoingConnection:
         # A complete head decides the attempt, whatever went wrong before or after it: a receiver that sent
         # its status has taken the event.
         if self.parser.status:
+            if self._read_error is not None:  # it came just before the interruption
+                self.stream.resume_nowait()
             return self.parser.finish()
         failure: Exception = self._read_error or ResponseFailed(
             f"The receiver closed the connection {self._progress()}."

@@ -91,6 +91,22 @@ async def test_a_response_that_came_while_nothing_ran_counts(
     assert mock_clock.current_time() > 11  # the kernel delivers some responses a moment too late for it
 
 
+async def test_a_receiver_may_close_after_a_response_that_came_while_nothing_ran(
+    trust: ssl.SSLContext, mock_clock: trio.testing.MockClock
+) -> None:
+    """The connection, whose exchange was interrupted, is found closed and replaced, as any other."""
+    async with (
+        serving(answering(OK), context=server_context("127.0.0.1")) as server,
+        transport(trust=trust, watched=True) as lane,
+    ):
+        with frozen_at_responses(lane, mock_clock, 11):
+            for _ in range(10):
+                assert (await post(lane, server)).status == 200
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        assert server.connections == 10
+    assert mock_clock.current_time() > 11  # as above
+
+
 async def test_a_large_body_is_sent_and_an_early_response_is_read(trust: ssl.SSLContext) -> None:
     async def behaviour(peer: Peer) -> None:
         if peer.number == 1:
