@@ -19,6 +19,8 @@ from hookgw.records.connectors import MediaSink, Session
 REQUEST_TIMEOUT = 25.0
 """Seconds for a request; hookgw waits 30 s for a call of a connector."""
 _LARGEST_REFUSAL = 64 * 1024
+# Ids of the network stand in URLs: one of 60 KB, which somebody else has chosen, makes none.
+_NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL)
 
 
 class NetworkClient:
@@ -112,7 +114,7 @@ class NetworkClient:
             more["content"], headers["content-type"] = msgspec.json.encode(body), "application/json"
         try:
             return await self._http.request(method, url, headers=headers, follow_redirects=False, **more)
-        except httpx.HTTPError as error:
+        except _NO_ANSWER as error:
             # Not as the cause: a traceback shows it, and its text may hold a URL with a secret.
             raise self.unreachable(error) from None
 
@@ -145,7 +147,7 @@ class NetworkClient:
                     received = b"" if is_long else await _beginning_of(response, _LARGEST_REFUSAL)
                     raise self.refusal(response, (await self.decode(received))[0])
                 yield response
-        except httpx.HTTPError as error:
+        except _NO_ANSWER as error:
             raise self.unreachable(error) from None
 
     async def decode(self, received: bytes, **more: Any) -> tuple[Any, bool]:
@@ -160,7 +162,7 @@ class NetworkClient:
             shown = shown.replace(secret, MASK)
         return shown
 
-    def unreachable(self, error: httpx.HTTPError) -> Unreachable:
+    def unreachable(self, error: httpx.HTTPError | httpx.InvalidURL) -> Unreachable:
         """Return the error for a request without an answer."""
         if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
             return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)

@@ -43,7 +43,8 @@ _CALLS = {
 }
 _GROUP_FIELDS = {"m.room.name": ("name", "subject"), "m.room.topic": ("topic", "desc")}
 _PRESENCES = {"online": "available", "unavailable": "unavailable", "offline": "unavailable"}
-_LONGEST_ID = 255
+LONGEST_ID = 255
+"""Characters of an id. Members of a room may refer to longer ones, which no event has."""
 _LARGEST_TIME = 253_402_300_799_000  # the last millisecond of the year 9999
 
 
@@ -111,7 +112,7 @@ def replacement(event: Mapping[str, Any]) -> str:
     if event.get("type") != "m.room.tombstone" or event.get("state_key") != "":
         return ""
     new = text(found_at(event, "content", "replacement_room"))
-    return new if new.startswith("!") and len(new) <= _LONGEST_ID else ""
+    return new if new.startswith("!") and len(new) <= LONGEST_ID else ""
 
 
 def _call(
@@ -296,6 +297,7 @@ def read_by(content: Any) -> list[tuple[str, str]]:
     return [
         (id_, user)
         for id_, by_type in mapping(content).items()
+        if len(id_) <= LONGEST_ID
         for receipt in ("m.read", "m.read.private")
         for user in mapping(mapping(by_type).get(receipt))
     ]

@@ -39,6 +39,7 @@ _LARGEST_COMMIT = 500
 MOST_FILES = 8 * 2**20
 """Bytes of files in the events that wait for a commit."""
 _MOST_LOOKUPS = 20
+_FAILURES_WITH_LOOKUPS = 5
 _MOST_TARGETS = 1_000
 
 _EVENTS_OF_SYNC = [
@@ -109,7 +110,7 @@ class Receiver:
                     name = await self._connection.log_in()
                     for room in self._connection.state.joining:
                         self._nursery.start_soon(self._join, room)
-                await self._sync(wait=failures == 0 and self._is_open)
+                await self._sync(failures)
             except Refused as error:
                 if error.is_logged_out:
                     name = await self._log_in_again(error)
@@ -146,9 +147,10 @@ class Receiver:
                 return ""
         raise LoggedOut(f"The homeserver has ended the login: {error}") from error
 
-    async def _sync(self, *, wait: bool) -> None:
+    async def _sync(self, failures: int) -> None:
         state = self._connection.state
         is_first = not state.since
+        wait = failures == 0 and self._is_open
         query = {
             "filter": sync_filter(self._gaps.limit, first=is_first),
             "timeout": str(int(POLL * 1000) if wait and not is_first else 0),
@@ -162,7 +164,9 @@ class Receiver:
         next_batch = text(answer.get("next_batch"))
         if not next_batch:
             raise kit.Unreachable("The homeserver's answer has no next_batch.")
-        self._batch, self._files, self._lookups = [], 0, _MOST_LOOKUPS
+        self._batch, self._files = [], 0
+        # An event that the homeserver cannot read for good must not hold up all that came after it.
+        self._lookups = _MOST_LOOKUPS if failures < _FAILURES_WITH_LOOKUPS else 0
         self._to_join = []
         self._is_slow = False
         self._unread.clear()
@@ -359,7 +363,9 @@ def _targets(found: Iterable[dict[str, Any]], start: Start | None) -> Generator[
     targets: list[str] = []
     for event in found:
         if (start is None or start.includes(event)) and len(targets) < _MOST_TARGETS:
-            targets += filter(None, [_target(event)])
+            target = _target(event)
+            if 0 < len(target) <= events.LONGEST_ID:
+                targets.append(target)
         yield
     return targets
 

@@ -85,6 +85,16 @@ async def test_a_server_that_breaks_off_is_unreachable(server: Receiver, client:
     assert caught.value.__suppress_context__
 
 
+@pytest.mark.parametrize("path", ["x" * 70_000, "a\x00b"])
+async def test_what_makes_no_url_is_unreachable(client: Client, path: str) -> None:
+    """Ids of the network stand in URLs, and other people choose them."""
+    with pytest.raises(Unreachable, match=r"^The chat server cannot be reached: .*URL"):
+        await client.request_json("GET", f"http://127.0.0.1/{path}")
+    with pytest.raises(Unreachable, match=r"^The chat server cannot be reached: .*URL"):
+        async with client.open("GET", f"http://127.0.0.1/{path}"):
+            pass
+
+
 async def test_without_a_place_nothing_was_sent() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.PoolTimeout("Others have the places.")

@@ -113,6 +113,38 @@ async def test_a_reaction_to_an_event_that_was_left_out_holds_nothing_up(
     assert len(homeserver.paths("GET rooms")) == 1
 
 
+async def test_ids_that_no_event_can_have_hold_nothing_up(
+    homeserver: Homeserver, session: FakeSession
+) -> None:
+    """Members of a room choose what their events refer to: these would make a URL of 72 KB."""
+    id_ = "$" + "\U0001f600" * 6_000
+    relation = {"rel_type": "m.annotation", "event_id": id_, "key": "x"}
+    read = {"m.read": {ANA: {}}}
+    async with connected(homeserver, session):
+        homeserver.sync(
+            message(1, type="m.reaction", content={"m.relates_to": relation}),
+            message(2, type="m.room.redaction", redacts=id_, content={}),
+            message(3),
+            ephemeral={"events": [{"type": "m.receipt", "content": {id_: read, "$3": read}}]},
+        )
+        await session.wait_for("MESSAGES_UPSERT", 2)
+        updates = await session.wait_for("MESSAGES_UPDATE")
+    assert session.data_of("MESSAGES_UPSERT")[-1]["message"] == {"conversation": "3"}
+    assert [update["keyId"] for update in updates] == ["$3"]
+
+
+async def test_a_lookup_that_fails_for_good_holds_nothing_up(
+    homeserver: Homeserver, session: FakeSession
+) -> None:
+    relation = {"rel_type": "m.annotation", "event_id": "$broken", "key": "x"}
+    async with connected(homeserver, session):
+        homeserver.will("GET rooms", *[refusal(500, "M_UNKNOWN")] * 50)
+        for _ in range(10):  # again and again, until they are stored
+            homeserver.sync(message(2, type="m.reaction", content={"m.relates_to": relation}), message(3))
+        await session.wait_for("MESSAGES_UPSERT", 2)
+    assert session.data_of("MESSAGES_UPSERT")[1]["message"] == {"conversation": "3"}
+
+
 @pytest.mark.parametrize("odd", ["\\ud83d", "\\ude00\\ud83d"])
 async def test_half_an_emoji_in_a_long_answer_costs_only_itself(
     homeserver: Homeserver, session: FakeSession, odd: str
