@@ -1,5 +1,6 @@
 """The plugin rabbitmq against a scripted broker: frames, confirms, refusals, and connections that break."""
 
+import struct
 import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC
@@ -252,9 +253,19 @@ async def test_a_refused_login_lets_the_lane_wait_and_says_why(
     assert (await report(hookgw_gateway, event)).summary.state is DeliveryState.DELIVERED
 
 
+def nested_start(depth: int) -> bytes:
+    """Return a Connection.Start whose server properties are tables in tables."""
+    table = b"\x00\x00\x00\x00"
+    for _ in range(depth):
+        table = struct.pack(">I", len(table) + 3) + b"\x01aF" + table
+    method = b"\x00\x0a\x00\x0a\x00\x09" + table + b"\x00\x00\x00\x00" * 2
+    return struct.pack(">BHI", 1, 0, len(method)) + method + b"\xce"
+
+
 @pytest.mark.parametrize(
     ("sent", "error"),
     [
+        (nested_start(1_000), "The broker sent a frame that cannot be read"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "The server does not speak AMQP 0-9-1."),
         (b"AMQP\x00\x01\x00\x00", "The broker does not speak AMQP 0-9-1, but another version."),
         (b"\x01\x00\x00\xff\xff\xff\xff", "The server does not speak AMQP 0-9-1."),
