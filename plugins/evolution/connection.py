@@ -28,7 +28,7 @@ _CONNECT_TIMEOUT = 20.0
 """Evolution API waits a few seconds for a code before it answers."""
 _LOOK_AT_URL = 5.0
 _BAD_REQUEST, _SERVER_ERROR = 400, 500
-_FIRST_WAIT = 1.0
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 300.0
 _RELEASED_FOR = 60.0
 """Seconds for which a webhook that was given back stays so: the instance is being deleted."""
 MOST_HISTORY_FAULTS = 3
@@ -96,7 +96,8 @@ class Connection:
                 is_final = isinstance(error, Refused) and error.remote_status < _SERVER_ERROR
                 if self.reported is not ConnectionState.OPEN or failures > 1 or is_final:
                     await self.report(ConnectionState.CLOSE, _reason_of(error), message=str(error))
-                await trio.sleep(min(_FIRST_WAIT * 2 ** (failures - 1), CHECK_INTERVAL))
+                wait = min(_FIRST_WAIT * 2 ** min(failures - 1, 10), CHECK_INTERVAL)
+                await trio.sleep(max(wait, min(error.retry_after or 0, _LONGEST_WAIT)))
             else:
                 failures = 0
                 await self._wait(CHECK_INTERVAL)

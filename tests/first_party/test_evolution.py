@@ -491,6 +491,15 @@ async def test_one_failure_of_an_open_connection_changes_nothing(
         assert states(session) == ["connecting", "open", "close", "open"]
 
 
+async def test_an_outage_of_a_night_ends(
+    connector: Connector, session: FakeSession, evolution: Evolution
+) -> None:
+    async with connected(connector, session):
+        evolution.faults["GET webhook/find"] = [(503, "busy")] * 1_100
+        await trio.sleep(CHECK_INTERVAL * 1_105)
+        assert states(session) == ["connecting", "open", "close", "open"]
+
+
 @pytest.mark.parametrize(
     "answer",
     [None, [], 7, {}, {"instance": None}, {"instance": {"state": None}}, {"instance": {"state": {}}}, "open"],
