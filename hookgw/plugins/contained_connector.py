@@ -105,8 +105,9 @@ class ContainedConnector:
         return answer
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        passes = (*_REFUSALS, ProofRefused, TooLarge, Unavailable)
         answer: IngestResponse = await self._call(
-            "ingest", session, request, check=_check_response, passes=(*_REFUSALS, ProofRefused, Unavailable)
+            "ingest", session, request, check=_check_response, passes=passes
         )
         return answer
 

@@ -253,6 +253,7 @@ class Session(Protocol):
 
         Raises:
             Invalid: the kind is unknown, or the payload violates its schema in strict mode.
+            TooLarge: the event exceeds a limit on its own, so that there will never be room for it.
             Conflict: this session is over.
             Unavailable: in a call of ``ingest``, which must not wait: the event cannot be stored now.
         """
@@ -269,7 +270,7 @@ class Session(Protocol):
             state: as for :meth:`save_state`; by default it stays as it is.
 
         Raises:
-            Invalid, Conflict, Unavailable: see :meth:`emit`. Nothing was stored.
+            Invalid, TooLarge, Conflict, Unavailable: see :meth:`emit`. Nothing was stored.
         """
 
     async def load_state(self) -> Any:
@@ -399,7 +400,7 @@ class OptionalCalls(Protocol):
 
         Raises:
             ProofRefused: the network's proof is missing or wrong; compare in constant time.
-            Invalid: the request is malformed.
+            Invalid, TooLarge: the request is malformed, or its events exceed a limit.
             Unavailable: try again later.
         """
 

@@ -129,7 +129,10 @@ class Client(NetworkClient):
         Raises:
             Refused, Unreachable: see :meth:`call`; also for another path.
         """
-        _, found, below = unquote(urlsplit(path).path).partition(_STATICS)
+        try:
+            _, found, below = unquote(urlsplit(path).path).partition(_STATICS)
+        except ValueError:  # such as http://[
+            found = below = ""
         parts = below.split("/") if found else [".."]
         url = self._url(("statics", *parts)) if ".." not in parts else self._url(("statics", ""))
         # As it is: of a compressed file, the length would not be known.

@@ -134,8 +134,11 @@ class Connection:
                 failures = 0
             except NetworkRefused as error:
                 failures += 1
-                wait = max(_WAITS[min(failures, len(_WAITS)) - 1], min(error.retry_after or 0, 300))
+                pause = min(error.retry_after or _WAITS[0], 300)
+                wait = max(_WAITS[min(failures, len(_WAITS)) - 1] - pause, 0)
                 await self._report_failure(error, failures)
+                # The server's requests may go on while its API fails, and each of them wakes.
+                await trio.sleep(pause)
             with trio.move_on_after(wait):
                 await self._wake.wait()
 

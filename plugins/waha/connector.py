@@ -34,6 +34,7 @@ from hookgw import (
     Sentence,
     Session,
     TextMessage,
+    TooLarge,
     Unavailable,
 )
 from hookgw import connectors as kit
@@ -145,7 +146,7 @@ class Waha(kit.NetworkConnector[Connection]):
                 await self._emit_with_file(connection, event, payload)
             else:
                 await session.emit_all([event])
-        except Invalid as error:
+        except (Invalid, TooLarge) as error:
             # Too large, or against the schema of its kind: the server would repeat it for half a day in vain.
             logger.warning("event refused", instance=session.instance, kind=event.kind, reason=str(error))
             return IngestResponse(body=b"hookgw cannot store this event.")

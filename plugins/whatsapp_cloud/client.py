@@ -146,17 +146,12 @@ class Client(NetworkClient):
         Raises:
             NetworkRefused: it is no host of Meta's.
         """
-        found = httpx.URL()
-        with suppress(httpx.InvalidURL):
+        graph = (self._base.scheme, self._base.host, self._base.port)
+        with suppress(httpx.InvalidURL, UnicodeError):  # the latter of a host such as xn--a
             found = httpx.URL(url)
-        is_media = (found.scheme, found.host, found.port) == ("https", MEDIA_HOST, None)
-        is_graph = (found.scheme, found.host, found.port) == (
-            self._base.scheme,
-            self._base.host,
-            self._base.port,
-        )
-        if (is_media or is_graph) and not found.userinfo:
-            return found
+            is_ours = (found.scheme, found.host, found.port) in (("https", MEDIA_HOST, None), graph)
+            if is_ours and not found.userinfo:
+                return found
         raise NetworkRefused.of(
             "whatsapp_cloud.foreign_media_host",
             "The Graph API names a place for the file that is not {media_host} or the host of "

@@ -186,7 +186,9 @@ async def test_received_files_are_fetched_by_the_message(it: Setup) -> None:
             await it.connector.open_media(it.session, gone, FakeMediaSink())
 
 
-@pytest.mark.parametrize("path", ["statics/../../etc/passwd", "https://evil.example/x", "/etc/passwd", ""])
+@pytest.mark.parametrize(
+    "path", ["statics/../../etc/passwd", "https://evil.example/x", "http://[x/statics/a", "/etc/passwd", ""]
+)
 async def test_a_path_cannot_lead_elsewhere(it: Setup, path: str) -> None:
     answer = b'{"code": "SUCCESS", "results": {"file_path": "%s"}}' % path.encode()
     it.gowa.faults.append(Fault("/download", 200, answer))

@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
@@ -16,11 +16,14 @@ from hookgw import (
     InstanceSettings,
     Invalid,
     NetworkRefused,
+    NewEvent,
     ProofRefused,
+    TooLarge,
     Unavailable,
 )
 from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
+from plugins.waha.connection import CHECK_EVERY
 from plugins.waha.connector import Waha, check_proof
 from plugins.waha.options import Options, check_defaults, read_options
 from plugins.waha.remote_session import State
@@ -319,6 +322,19 @@ async def test_a_server_that_asks_for_a_wait_is_left_alone(it: Setup) -> None:
         assert len(it.waha.calls) == asked
 
 
+async def test_requests_do_not_wear_out_the_patience_with_a_failing_server(it: Setup) -> None:
+    async with it.connected():
+        it.waha.faults.append(Fault("GET /api/sessions", 503, times=2))
+        before = len(it.session.states)
+        await trio.sleep(CHECK_EVERY)  # until the next look, which fails
+        for _ in range(40):
+            it.waha.receive("default", ANA, "hi")
+            await trio.sleep(0.1)
+        await it.waha.all_delivered()
+        assert not it.waha.faults[-1].times
+        assert {state for state, *_ in it.session.states[before:]} <= {ConnectionState.OPEN}
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -498,6 +514,17 @@ def test_the_proof_is_that_of_the_documentation() -> None:
     ):
         with pytest.raises(ProofRefused):
             check_proof(wrong, b"my-secret-key")
+
+
+async def test_an_event_without_room_for_ever_is_not_repeated(it: Setup) -> None:
+    async def refuse(events: Sequence[NewEvent], **more: Any) -> None:
+        raise TooLarge("This request exceeds limits.registration_bytes on its own.")
+
+    async with it.connected():
+        it.session.emit_all = refuse  # type: ignore[method-assign]
+        it.waha.receive("default", ANA, "hi")
+        await it.waha.all_delivered()
+    assert it.answers[-1] == 200
 
 
 async def test_requests_are_refused_without_a_connection_or_proof(it: Setup) -> None:

@@ -18,6 +18,7 @@ from hookgw.config import (
     AuthSettings,
     DeliverySettings,
     EventsSettings,
+    LimitsSettings,
     PluginsSettings,
     ServerSettings,
     Settings,
@@ -242,6 +243,29 @@ async def test_twilio_signs_the_url_that_it_calls(
         assert refused.status_code == 401
         [request] = await hookgw_receiver.wait_for(1)
         assert request.json["data"] == {"Body": "hi theré"}
+
+
+async def test_what_never_has_room_is_refused_for_good(
+    tmp_path: Path, nursery: trio.Nursery, hookgw_receiver: Receiver
+) -> None:
+    """503 would make the sender repeat it, and the plugin would count as failing."""
+    settings = Settings(
+        auth=AuthSettings(global_key=KEY),
+        storage=StorageSettings(path=str(tmp_path / "other.db"), min_free=Size(0)),
+        delivery=DeliverySettings(allow_networks=("127.0.0.0/8",)),
+        limits=LimitsSettings(deliveries=1),
+        plugins=PluginsSettings(options={"webhook": {"kinds": {"ORDER_PAID": "An order was paid."}}}),
+    )
+    async with (
+        open_gateway(settings, base=tmp_path) as gateway,
+        open_client(create_app(gateway), nursery, apikey=KEY) as client,
+    ):
+        url = await connect(client, hookgw_receiver, **SIGNED)
+        second = await client.post("/webhook/set/shop/second", json={"url": hookgw_receiver.url})
+        assert second.status_code == 201
+        answer = await post(client, url, b'{"event": "ORDER_PAID", "data": 1}')
+        assert answer.status_code == 413, answer.text
+        assert "limits.deliveries" in answer.text
 
 
 async def test_twilio_needs_the_public_url(client: httpx.AsyncClient) -> None:

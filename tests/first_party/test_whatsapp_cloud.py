@@ -804,6 +804,7 @@ async def test_files_are_streamed(graph: Graph, session: FakeSession) -> None:
         "http://lookaside.fbsbx.com/x",
         "https://lookaside.fbsbx.com:8443/x",
         "https://a@lookaside.fbsbx.com/x",
+        "https://xn--a/x",
         "https://lookaside.fbsbx.com.evil.example/x",
         "https://graph.example:444/x",
         "http://graph.example/x",

@@ -30,6 +30,7 @@ from hookgw.kernel.errors import (
     NotSupported,
     PluginFailed,
     ProofRefused,
+    TooLarge,
     TooManyRequests,
     Unavailable,
 )
@@ -144,7 +145,7 @@ class IngestService:
                 return await session.connector.ingest(session, request)
         except EventLeftOut:
             return IngestResponse()  # after any other status, the network would repeat it for ever
-        except (ProofRefused, Invalid, NotSupported) as refusal:
+        except (ProofRefused, Invalid, NotSupported, TooLarge) as refusal:
             # Networks do not repeat it, and few show the reason that they got: here it can be found.
             if self._now() - self._logged_at.get(session, -LOGGED_EVERY) >= LOGGED_EVERY:
                 self._logged_at[session] = self._now()

@@ -122,7 +122,7 @@ def read_file(file: Path) -> list[SourceInstance]:
         return msgspec.json.decode(file.read_bytes(), type=_File).evolution
     except OSError as error:
         raise Failed(f"{file} cannot be read: {error.strerror}.") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise Failed(
             f"{file} is no export: {error}. "
             'It must be {"evolution": [{"instance": {…}, "webhook": {…}, "settings": {…}}]}.'
