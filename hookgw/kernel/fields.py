@@ -18,6 +18,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from hookgw.kernel.audited import camel
 from hookgw.kernel.json_fields import Fields, as_bool, as_object, duration, one_of, whole_number
+from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, Length, Schema, or_null, ref
 from hookgw.kernel.times import rfc3339
@@ -63,9 +64,9 @@ class Kind:
     def from_form(self, text: str) -> Any:
         """Return the JSON for what was entered. Raise ``ValueError`` if it cannot be read."""
         try:
-            return msgspec.json.decode(text) if text.strip() else self.empty
-        except msgspec.DecodeError as error:
-            raise ValueError(f": this is not JSON ({error})") from None
+            return decode_strict(text.encode()) if text.strip() else self.empty
+        except ValueError as error:
+            raise ValueError(f": this {error}") from None
 
 
 class Flag(Kind):

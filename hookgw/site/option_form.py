@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.sentences import Sentence
 from hookgw.site.site import Form
 
@@ -128,7 +129,7 @@ def read_options(form: Form, schema: Mapping[str, Any] | None, *, for_change: bo
         else:
             try:
                 options[name] = _value(kind, described, text)
-            except msgspec.DecodeError:
+            except ValueError:
                 wanted = "a number" if kind == "number" else "JSON"
                 problems.append(
                     Sentence(
@@ -146,7 +147,7 @@ def read_options(form: Form, schema: Mapping[str, Any] | None, *, for_change: bo
 
 def _value(kind: Kind, described: Mapping[str, Any], text: str) -> Any:
     if kind in ("number", "json"):
-        return msgspec.json.decode(text)
+        return decode_strict(text.encode())
     if kind == "lines":
         return [line.strip() for line in text.splitlines() if line.strip()]
     if kind == "select":

@@ -31,7 +31,7 @@ def refusal_of(headers: Headers, public_url: str | None) -> str | None:
     if origin is None:
         return None
     # Only the host and port: behind a proxy that ends TLS, hookgw does not see the browser's scheme.
-    named = urlsplit(origin).netloc.lower()
+    named = origin.partition("://")[2].lower()  # RFC 6454, section 6.2; whatever else it is, is not ours
     host = (headers.get("host") or "").lower()
     own = {host, urlsplit(public_url or "").netloc.lower()}
     if named and named in own:

@@ -36,7 +36,7 @@ def _read(text: str) -> dict[str, Any]:
     if text.startswith("{"):
         try:
             found: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise click.BadParameter(f"{text!r} is not a JSON object: {error}.") from error
         return found
     match = _FORM.fullmatch(text)

@@ -349,6 +349,7 @@ async def test_rotation_accepts_a_grace_period(invoke: Invoke, server: Receiver)
                 ("data/a=1", "is not a condition"),
                 ("!/data/a=1", "is not a condition"),
                 ("{", "is not a JSON object"),
+                ('{"a":' + "[" * 50_000, "is not a JSON object"),
                 ("", "is not a condition"),
                 # As pointers, they would name fields that no event has: every event would be dropped.
                 *(

@@ -232,6 +232,7 @@ async def test_a_webhook_is_set_with_its_secret_and_changed(
         ({"url": "http://a.test", "kind": ["NOPE"]}, "NOPE"),
         ({"url": "http://a.test", "plugins": "{"}, "not JSON"),
         ({"url": "http://a.test", "filter": "["}, "Filter: this is not JSON"),
+        ({"url": "http://a.test", "filter": "[" * 50_000}, "Filter: this is nested too deeply"),
         ({"url": "http://a.test", "rate": "fast"}, "a rate such as 20/s"),
         ({"url": "http://a.test", "concurrency": "many"}, "concurrency"),
         ({"url": "http://a.test", "label": "a b"}, "The label"),

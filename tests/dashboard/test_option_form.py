@@ -76,6 +76,8 @@ def test_what_cannot_be_read_is_refused() -> None:
     with pytest.raises(Invalid) as refused:
         read_options(Form([("option.rate", "x"), ("option.rooms", "[")]), SCHEMA, for_change=False)
     assert list(refused.value.messages) == ["rate must be a number, not 'x'.", "rooms must be JSON, not '['."]
+    with pytest.raises(Invalid, match="rooms must be JSON"):
+        read_options(Form([("option.rooms", "[" * 50_000)]), SCHEMA, for_change=False)
 
 
 def test_a_list_of_texts_has_one_on_each_line() -> None:

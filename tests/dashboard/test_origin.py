@@ -16,6 +16,8 @@ from hookgw.site import refusal_of
         ({"host": "hooks.example:8080", "origin": "http://hooks.example"}, False),
         ({"host": "hooks.example", "origin": "null"}, False),
         ({"host": "", "origin": "file://"}, False),
+        ({"host": "hooks.example", "origin": "http://["}, False),
+        ({"host": "hooks.example", "origin": "hooks.example"}, False),
         ({"host": "10.0.0.7:8080", "origin": "https://public.example"}, True),
     ],
 )
