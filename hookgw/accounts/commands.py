@@ -36,6 +36,7 @@ _BAR = 30
 _BAD_REQUEST = 400
 
 Change = dict[str, Any]
+_Id = tuple[str, str, str, bool]
 
 
 def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -99,7 +100,7 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
         return
     _confirm(is_sure=yes, reads_input=stdin is not None)
     results = _carry_out(client, file, changes)
-    failed = [one for one in results if one["state"] == "failed" or one["action"] == "conflict"]
+    failed = [one for one in results if _is_failed(one)]
     if as_json:
         show_json({**plan, "dryRun": False, "changes": results, "failed": len(failed)})
     else:
@@ -246,21 +247,26 @@ def _is_made(change: Change) -> bool:
     return change["action"] in ("create", "change")
 
 
+def _is_failed(change: Change) -> bool:
+    return change["state"] == "failed" or change["action"] == "conflict"
+
+
 def _parts(names: Sequence[str]) -> Iterator[list[str]]:
     pending = iter(names)
     while part := list(islice(pending, AT_ONCE)):
         yield part
 
 
-def _id(change: Change) -> tuple[str, str, str]:
-    return change["kind"], change["name"], change["label"] or ""
+def _id(change: Change) -> _Id:
+    # The conflicts of a thing are a change of their own: others of the same thing can be carried out.
+    return change["kind"], change["name"], change["label"] or "", change["action"] == "conflict"
 
 
 def _try(
     client: Client,
     body: dict[str, Any],
     planned: Sequence[Change],
-    results: dict[tuple[str, str, str], Change],
+    results: dict[_Id, Change],
     progress: _Progress,
     **query: str,
 ) -> bool:
@@ -288,7 +294,7 @@ def _try(
         for one in planned:
             if one["action"] != "conflict" and (query or one["action"] != "delete"):
                 results[_id(one)] = {**one, "state": "done", "messages": []}
-        results.update((_id(one), one) for one in answered if _id(one) in wanted or one["state"] == "failed")
+        results.update((_id(one), one) for one in answered if _id(one) in wanted or _is_failed(one))
     progress.more(len(planned))
     return answered is not None
 
@@ -297,7 +303,7 @@ def _make_key(
     client: Client,
     file: AccountsFile,
     planned: Change,
-    results: dict[tuple[str, str, str], Change],
+    results: dict[_Id, Change],
     progress: _Progress,
 ) -> None:
     name = planned["name"]

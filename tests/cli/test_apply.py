@@ -193,6 +193,23 @@ async def test_a_part_that_fails_is_named_and_the_rest_is_done(invoke: Invoke, g
     assert gateway.instances.count() == 3
 
 
+async def test_a_conflict_counts_beside_a_change_of_the_same_instance(
+    invoke: Invoke, gateway: Gateway
+) -> None:
+    write("name: acme\ninstances:\n  loja1: {connector: simulator}\n")
+    assert (await invoke("apply", "-f", str(FILE), "--yes")).exit_code == 0
+    write("name: acme\ninstances:\n  loja1: {connector: webhook, tags: {tenant: acme}}\n")
+    result = await invoke("apply", "-f", str(FILE), "--yes", "--json")
+    assert result.exit_code == 1
+    applied = json.loads(result.stdout)
+    assert [(one["action"], one["state"]) for one in applied["changes"]] == [
+        ("conflict", "planned"),
+        ("change", "done"),
+    ]
+    assert applied["failed"] == 1
+    assert gateway.instances.get("loja1").tags["tenant"] == "acme"
+
+
 async def test_what_is_exported_changes_nothing(
     invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

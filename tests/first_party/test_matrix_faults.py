@@ -119,7 +119,7 @@ async def test_ids_that_no_event_can_have_hold_nothing_up(
     """Members of a room choose what their events refer to: these would make a URL of 72 KB."""
     id_ = "$" + "\U0001f600" * 6_000
     relation = {"rel_type": "m.annotation", "event_id": id_, "key": "x"}
-    read = {"m.read": {ANA: {}}}
+    read: dict[str, Any] = {"m.read": {ANA: {}}}
     async with connected(homeserver, session):
         homeserver.sync(
             message(1, type="m.reaction", content={"m.relates_to": relation}),
