@@ -15,7 +15,7 @@ from hookgw.kernel.language import gettext as _
 from hookgw.keys.fields import FIELDS, parse_key_request
 from hookgw.records.api_keys import MEANINGS, Key, Right
 from hookgw.records.instances import check_name
-from hookgw.records.tags import parse_tag
+from hookgw.records.tags import tags_from
 from hookgw.site.field_form import from_form, inputs_of
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.web.needs import within_reach
@@ -145,7 +145,7 @@ class KeysPage:
         now = self._gateway.clock.steady()
         try:
             label = form.get("label")
-            tags = dict(parse_tag(one, "The tag") for one in form.get("tags").split())
+            tags = tags_from(form.get("tags").split(), "The tag")
             words = [f"{one}:{label}" if one == Right.RECEIVE and label else one for one in form.all("can")]
             given = {"tags": tags, "instances": form.get("instances").split(), "rights": words}
             body = {

@@ -12,7 +12,7 @@ from hookgw.kernel.errors import Forbidden, HookgwError
 from hookgw.keys.portal_fields import DEFAULT_RIGHTS, GIVEN, parse_portal_request
 from hookgw.keys.portal_url import portal_url
 from hookgw.records.api_keys import MEANINGS, Right
-from hookgw.records.tags import parse_tag
+from hookgw.records.tags import tags_from
 from hookgw.site.site import Form, Site, visitor
 from hookgw.web.needs import OPEN, within_reach
 
@@ -105,7 +105,7 @@ def _body(form: Form) -> dict[str, Any]:
     """Return a form as the body of ``/portal/link``."""
     body: dict[str, Any] = {"rights": form.all("right") or None}
     if tags := form.get("tags").split():
-        body["tags"] = dict(parse_tag(one, "Tags") for one in tags)
+        body["tags"] = tags_from(tags, "Tags")
     if instances := form.get("instances").split():
         body["instances"] = instances
     named = {"expires": "expires", "returnUrl": "return_url", "opens": "opens"}

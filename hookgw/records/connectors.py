@@ -400,7 +400,8 @@ class OptionalCalls(Protocol):
 
         Raises:
             ProofRefused: the network's proof is missing or wrong; compare in constant time.
-            Invalid, TooLarge: the request is malformed, or its events exceed a limit.
+            Invalid: the request is malformed.
+            TooLarge: its events exceed a limit on their own.
             Unavailable: try again later.
         """
 

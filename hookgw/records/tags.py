@@ -77,6 +77,23 @@ def parse_tags(texts: Sequence[str], where: str = "tag") -> tuple[tuple[str, str
     return tuple(parse_tag(text, where) for text in given)
 
 
+def tags_from(texts: Iterable[str], where: str = "tag") -> dict[str, str]:
+    """Return what an instance, or a reach, is to carry; raise ``Invalid`` if a name has two values, too.
+
+    Args:
+        texts: each as for :func:`parse_tag`.
+        where: names a text in a message.
+    """
+    tags: dict[str, str] = {}
+    for text in texts:
+        name, value = parse_tag(text, where)
+        if tags.setdefault(name, value) != value:
+            raise Invalid.of(
+                "tags.two_values", "{name} is given twice: an instance has one value of each tag.", name=name
+            )
+    return tags
+
+
 def tag_texts(tags: Mapping[str, str]) -> list[str]:
     """Return tags as :func:`parse_tag` reads them."""
     return [f"{name}={value}" for name, value in tags.items()]

@@ -160,6 +160,22 @@ async def test_a_missing_webhook_is_added_to_an_instance_of_hookgw(world: World)
     assert (await world.get("/webhook/find/loja1"))["url"] == "https://crm.example/hook"
 
 
+async def test_a_token_that_no_header_can_have_stops_nothing(world: World) -> None:
+    for number, token in enumerate(
+        (" odd-token-of-16-a", "odd-token-of-16-b ", "odd\ttoken-of-16", "ødd-token-of-16")
+    ):
+        body = {"instanceName": f"loja{number}"}
+        await world.hookgw.post("/instance/create", json=body, headers={"apikey": OWN_KEY})
+        world.evolution.add(f"loja{number}", token=token)
+    result = await world.run()
+    assert [line[:5] for line in result.stdout.splitlines() if line.startswith("loja")] == [
+        "loja0",
+        "loja1",
+        "loja2",
+        "loja3",
+    ]
+
+
 async def test_only_a_few_wrong_tokens_are_tried(world: World) -> None:
     """hookgw locks out an address that shows many wrong keys."""
     for number in range(12):

@@ -151,6 +151,7 @@ async def test_a_search_for_a_name_shows_the_instance(
         ("state:lost", 400, "lost"),
         ("tag:nobody", 404, "nobody"),
         ("id:dlv_99", 404, "dlv_99"),
+        ("id:dlv_999999999999999999", 404, "dlv_999999999999999999"),
         ("state:dead state:dead", 400, "twice"),
         ("instance:nope", 404, "nope"),
     ],
@@ -161,6 +162,7 @@ async def test_a_wrong_search_is_explained(
     page = await browser.get(LIST, params={"q": query})
     assert page.status_code == status_code
     assert text in page.text.partition('role="alert"')[2].partition("</div>")[0]
+    assert f'value="{query}"' in page.text
 
 
 async def test_a_search_is_completed_from_what_there_is(

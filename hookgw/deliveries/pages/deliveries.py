@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
@@ -133,11 +134,12 @@ class DeliveriesPage:
     async def list(self) -> Response:
         filters, reader = _asked(), _reader()
         if filters.q and filters == Filters(q=filters.q):
-            found = parse_search(filters.q)
-            name = found.filters.get("id", "") if [*found.filters] == ["id"] else found.words
-            place = None if found.filters and found.words else await self._place_of(name, reader.principal)
-            if place is not None:
-                return self._site.redirect(f"/deliveries/{quote(place[0])}/{quote(place[1])}")
+            with suppress(Invalid):  # of the search; the page says what is wrong
+                found = parse_search(filters.q)
+                name = found.filters.get("id", "") if [*found.filters] == ["id"] else found.words
+                place = None if found.filters and found.words else await self._place_of(name, reader.principal)
+                if place is not None:
+                    return self._site.redirect(f"/deliveries/{quote(place[0])}/{quote(place[1])}")
         return await self._page(filters, request.args.get("cursor") or None)
 
     async def search(self) -> Response:
@@ -173,9 +175,9 @@ class DeliveriesPage:
         if not name or " " in name:
             return None
         seq = parse_delivery_id(name)
-        if seq is not None:
+        if seq is not None and parse_delivery_id(after := f"dlv_{seq + 1}") is not None:
             only = DeliverySelection(failed_since=seq, without_global=without_global)
-            query = await query_of(gateway.registry, principal, only, cursor=f"dlv_{seq + 1}", limit=1)
+            query = await query_of(gateway.registry, principal, only, cursor=after, limit=1)
             page = None if query is None else await gateway.history.list(query)
             if page is not None and page.deliveries:
                 one = page.deliveries[0]

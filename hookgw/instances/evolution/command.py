@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -20,6 +21,7 @@ from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 
 _MOST_WRONG_TOKENS = 10
+_IN_HEADER = re.compile("[!-~](?:[ -~]*[!-~])?")
 """hookgw locks out an address that shows 20 wrong keys in a minute (auth.failed_attempts)."""
 
 
@@ -172,7 +174,7 @@ def _existing(client: Client, found: list[SourceInstance], names: dict[str, str]
             continue
         token = one.instance.get("token")
         # No other text can be a header; asterisks are a mask.
-        text = token if isinstance(token, str) and token.isascii() and token.isprintable() else ""
+        text = token if isinstance(token, str) and _IN_HEADER.fullmatch(token) else ""
         has_token = None
         if text.strip("*") and wrong < _MOST_WRONG_TOKENS:
             has_token = _is_key(client, name, text)

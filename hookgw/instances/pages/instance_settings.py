@@ -16,7 +16,7 @@ from hookgw.kernel.errors import Conflict, Forbidden, Invalid
 from hookgw.keys.pages import ShowInstance
 from hookgw.records.api_keys import Right
 from hookgw.records.instances import Instance
-from hookgw.records.tags import parse_tag, tag_texts
+from hookgw.records.tags import tag_texts, tags_from
 from hookgw.site.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, Site, visitor
@@ -95,7 +95,7 @@ class InstanceSettingsTab:
         form = await self._site.form()
         self._gateway.instances.get(instance)
         try:
-            tags = dict(parse_tag(one, "The tag") for one in form.get("tags").split())
+            tags = tags_from(form.get("tags").split(), "The tag")
             await self._gateway.instances.change_tags(instance, parse_tags({"tags": tags}))
         except Invalid as error:
             return await self._show(instance, form=form, at="tags", error=error)
