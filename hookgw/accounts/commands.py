@@ -248,7 +248,7 @@ def _is_made(change: Change) -> bool:
 
 
 def _is_failed(change: Change) -> bool:
-    return change["state"] == "failed" or change["action"] == "conflict"
+    return bool(change["state"] == "failed" or change["action"] == "conflict")
 
 
 def _parts(names: Sequence[str]) -> Iterator[list[str]]:

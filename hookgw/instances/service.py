@@ -453,13 +453,15 @@ class InstanceService:
                     "{field} can be changed only with a global key.",
                     field=reserved[0],
                 )
-            if options != instance.options:
+            now, before = (msgspec.json.encode(one, order="sorted") for one in (options, instance.options))
+            is_other = now != before  # as JSON: to Python, 1 and true are equal
+            if is_other:
                 await self._connectors.check_options(instance.integration, options)
                 changed = msgspec.structs.replace(changed, options=options)
-            if changed != instance:
+            if is_other or changed != instance:
                 await self._put(changed)
                 self._connectors.changed(changed)
-                if options != instance.options and self._connectors.is_running(name):
+                if is_other and self._connectors.is_running(name):
                     await self._connectors.restart(changed)
         return changed
 

@@ -162,6 +162,8 @@ async def _show_event(api: Api, given: dict[str, Any]) -> Any:
 
 async def _count(api: Api, given: dict[str, Any]) -> Any:
     action = given.pop("action")
+    if action == "cancel":
+        given.pop("state", None)  # only pending deliveries can be cancelled
     # A fixed end: what comes in meanwhile does not change the count.
     given.setdefault("until", rfc3339(time.time()))
     counted = await (_count_replay if action == "replay" else _count_cancel)(api, given)

@@ -86,7 +86,7 @@ async def open_operations(
         **more_answers,
     }
     nodes = AllNodes(node, fleet.peers, core.settings.server.base_path, clock, answers)
-    mutes = Mutes(core.store, core.audit, clock)
+    mutes = Mutes(core.store, core.audit, clock, core.refresh.alone)
     views = Views(nodes, deliveries.service, deliveries.history, mutes, clock)
     figures = FigureService(
         core.store, registry, core.backlog, clock, core.settings.storage.figures_limit, node.is_responsible

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import msgspec
+import trio
 
 from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import Audit, acting_as, current_actor
@@ -102,12 +104,20 @@ class Repairs:
 
 
 class Mutes:
-    """The groups of problems that are muted, by their ids, for all nodes."""
+    """The groups of problems that are muted, by their ids, for all nodes.
 
-    def __init__(self, store: Store, audit: Audit, clock: Clock) -> None:
+    Args:
+        alone: holds a lock in a fleet: a change reads all of them, and writes all of them.
+    """
+
+    def __init__(
+        self, store: Store, audit: Audit, clock: Clock, alone: Callable[[], AbstractAsyncContextManager[None]]
+    ) -> None:
         self._store = store
         self._audit = audit
         self._clock = clock
+        self._alone = alone
+        self._lock = trio.Lock()
 
     async def all(self) -> dict[str, Mute]:
         stored = await self._store.get_value(_MUTES)
@@ -128,21 +138,23 @@ class Mutes:
             )
         if until is None or until <= now:
             raise Invalid.of("problem.until_past", "Until must be a time ahead, such as tomorrow 9:00.")
-        kept = {name: one for name, one in (await self.all()).items() if one.until > now}
-        if len(kept) >= _MOST_MUTES:
-            raise Invalid.of(
-                "problem.too_many_mutes",
-                "{most} groups of problems are muted, the maximum.",
-                most=_MOST_MUTES,
-            )
-        kept[group.id] = Mute(reason, until, current_actor().name)
         details = {"problem": group.title or group.problems[0].why, "reason": reason}
         entry = self._audit.entry(AuditAction.PROBLEM_MUTE, None, group.id, details=details)
-        await self._store.put_value(_MUTES, msgspec.to_builtins(kept), audit=[entry])
+        async with self._lock, self._alone():
+            kept = {name: one for name, one in (await self.all()).items() if one.until > now}
+            if len(kept) >= _MOST_MUTES:
+                raise Invalid.of(
+                    "problem.too_many_mutes",
+                    "{most} groups of problems are muted, the maximum.",
+                    most=_MOST_MUTES,
+                )
+            kept[group.id] = Mute(reason, until, current_actor().name)
+            await self._store.put_value(_MUTES, msgspec.to_builtins(kept), audit=[entry])
 
     async def unmute(self, name: str) -> None:
         """Show a group again; nothing happens if it is not muted."""
-        kept = await self.all()
-        if kept.pop(name, None) is not None:
-            entry = self._audit.entry(AuditAction.PROBLEM_UNMUTE, None, name)
-            await self._store.put_value(_MUTES, msgspec.to_builtins(kept), audit=[entry])
+        async with self._lock, self._alone():
+            kept = await self.all()
+            if kept.pop(name, None) is not None:
+                entry = self._audit.entry(AuditAction.PROBLEM_UNMUTE, None, name)
+                await self._store.put_value(_MUTES, msgspec.to_builtins(kept), audit=[entry])

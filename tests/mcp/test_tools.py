@@ -95,8 +95,11 @@ async def test_events_are_searched_and_shown() -> None:
 
 async def test_a_cancellation_is_counted_by_the_gateway() -> None:
     api = Answers(delivery_cancel={"matching": 7, "cancelled": 0})
-    counted = await run_tool(api, "count_deliveries", {"action": "cancel", "instance": "shop", "since": "2h"})
+    asked = {"action": "cancel", "instance": "shop", "since": "2h", "state": "all"}
+    counted = await run_tool(api, "count_deliveries", asked)
     assert counted["count"] == 7
+    await run_tool(api, counted["tool"], counted["arguments"])
+    assert not api.calls.pop()[2].get("dryRun")
     assert counted["arguments"]["since"].endswith("Z")  # the time two hours ago
     assert counted["arguments"]["until"].endswith("Z")
     with pytest.raises(Refused, match="7 deliveries match now, not 8"):

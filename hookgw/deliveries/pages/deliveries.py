@@ -137,8 +137,8 @@ class DeliveriesPage:
             with suppress(Invalid):  # of the search; the page says what is wrong
                 found = parse_search(filters.q)
                 name = found.filters.get("id", "") if [*found.filters] == ["id"] else found.words
-                place = None if found.filters and found.words else await self._place_of(name, reader.principal)
-                if place is not None:
+                is_one = not (found.filters and found.words)
+                if is_one and (place := await self._place_of(name, reader.principal)) is not None:
                     return self._site.redirect(f"/deliveries/{quote(place[0])}/{quote(place[1])}")
         return await self._page(filters, request.args.get("cursor") or None)
 

@@ -150,6 +150,10 @@ async def test_options_are_read_and_changed(client: httpx.AsyncClient, gateway: 
     changed = await client.patch("/instance/options/shop", json={**found.json()["options"], "rate": 5})
     assert changed.json() == {"options": {**SHOWN, "rate": 5}, "optionsSchema": SCHEMA, "warnings": [], **OWN}
     assert gateway.instances.get("shop").options == {**GIVEN, "rate": 5}
+    for value in (5.0, 5):  # to Python, they are equal, as 1 and true are
+        await client.patch("/instance/options/shop", json={"rate": value})
+        stored = (await client.get("/instance/options/shop")).json()["options"]["rate"]
+        assert repr(stored) == repr(value)
     removed = await client.patch("/instance/options/shop", json={"rate": None, "password": None})
     assert removed.json()["options"] == {"server": "https://a.example"}
 

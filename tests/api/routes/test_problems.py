@@ -79,6 +79,25 @@ async def test_a_key_gets_its_own_problems_without_the_mutes_of_operators(
     assert shown["mute"] is None
 
 
+async def test_two_who_mute_at_once_both_do(client: httpx.AsyncClient) -> None:
+    await fail(client, "loja1")
+    await fail(client, "loja2", url=REFUSED.replace("127.0.0.1", "127.0.0.2"))
+    with trio.fail_after(20):
+        while len(groups := (await client.get("/problem/list")).json()["problems"]) < 2:  # noqa: ASYNC110 (an attempt)
+            await trio.sleep(0.02)
+
+    async def change(call: str, id_: str) -> None:
+        body = {"reason": "Known.", "until": "7d"} if call == "mute" else None
+        assert (await client.post(f"/problem/{call}/{id_}", json=body)).status_code == 200
+
+    for call in ("mute", "unmute"):
+        async with trio.open_nursery() as nursery:
+            for one in groups:
+                nursery.start_soon(change, call, one["id"])
+        shown = (await client.get("/problem/list")).json()["problems"]
+        assert [one["mute"] is not None for one in shown] == [call == "mute"] * 2
+
+
 async def test_what_cannot_be_muted(client: httpx.AsyncClient) -> None:
     await fail(client, "loja1")
     (group,) = await listed(client, 1)
