@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -21,5 +22,24 @@ def public_names(package: str) -> Callable[[str], Any]:
             if hasattr(public, name):
                 return getattr(public, name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return find
+
+
+def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package whose names are in modules elsewhere.
+
+    Args:
+        package: its name.
+        homes: the module of each name. A module is imported at the first use of one of its names.
+    """
+
+    def find(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     return find

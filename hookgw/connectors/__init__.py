@@ -5,71 +5,75 @@ Import from here; every name is stable within a major version. docs/connectors.m
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hookgw._lazy import names_of
 
 if TYPE_CHECKING:
-    from hookgw.connectors.client import (
-        REQUEST_TIMEOUT,
-        NetworkClient,
-        chunks_of,
-        pass_file,
-        read_file,
-        retry_after_of,
-    )
-    from hookgw.connectors.connector import Connections, NetworkConnector, load_state, save_state, schema_with
-    from hookgw.connectors.errors import Refused, Unreachable, pause_after, wait_after
-    from hookgw.connectors.events import attach_file, emit_valid, network_event
-    from hookgw.connectors.json_values import (
-        LARGEST_NUMBER,
-        LATEST_TIME,
-        as_written,
-        degrees,
-        each,
-        filled,
-        found_at,
-        items,
-        mapping,
-        number,
-        one_line,
-        raw_at,
-        raw_items,
-        seconds,
-        strings,
-        text,
-        texts,
-    )
-    from hookgw.connectors.messages import (
-        FileToSend,
-        MediaUrl,
-        check_mimetype,
-        file_to_send,
-        is_mimetype,
-        sent_content,
-        sent_data,
-        text_data,
-        vcard_of,
-        vcard_text,
-    )
-    from hookgw.connectors.options import (
-        check_names,
-        check_token,
-        is_bare,
-        read_options,
-        server_url,
-    )
-    from hookgw.connectors.proofs import answer_challenge, is_secret, is_signature
-    from hookgw.connectors.sentences import (
-        BODY_NOT_OBJECT,
-        BODY_REFUSED,
-        EMPTY_TEXT,
-        PRESENCE_WITHOUT_CHAT,
-    )
-    from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of, whatsapp_number_of
-    from hookgw.kernel.masking import repr_without
-    from hookgw.kernel.network_json import NetworkEvents, decode_json
-    from hookgw.kernel.recent import Recent
-    from hookgw.records.inline_media import explain_missing_file
+    from hookgw.connectors.client import REQUEST_TIMEOUT as REQUEST_TIMEOUT
+    from hookgw.connectors.client import NetworkClient as NetworkClient
+    from hookgw.connectors.client import chunks_of as chunks_of
+    from hookgw.connectors.client import pass_file as pass_file
+    from hookgw.connectors.client import read_file as read_file
+    from hookgw.connectors.client import retry_after_of as retry_after_of
+    from hookgw.connectors.connector import Connections as Connections
+    from hookgw.connectors.connector import NetworkConnector as NetworkConnector
+    from hookgw.connectors.connector import load_state as load_state
+    from hookgw.connectors.connector import save_state as save_state
+    from hookgw.connectors.connector import schema_with as schema_with
+    from hookgw.connectors.errors import Refused as Refused
+    from hookgw.connectors.errors import Unreachable as Unreachable
+    from hookgw.connectors.errors import pause_after as pause_after
+    from hookgw.connectors.errors import wait_after as wait_after
+    from hookgw.connectors.events import attach_file as attach_file
+    from hookgw.connectors.events import emit_valid as emit_valid
+    from hookgw.connectors.events import network_event as network_event
+    from hookgw.connectors.json_values import LARGEST_NUMBER as LARGEST_NUMBER
+    from hookgw.connectors.json_values import LATEST_TIME as LATEST_TIME
+    from hookgw.connectors.json_values import as_written as as_written
+    from hookgw.connectors.json_values import degrees as degrees
+    from hookgw.connectors.json_values import each as each
+    from hookgw.connectors.json_values import filled as filled
+    from hookgw.connectors.json_values import found_at as found_at
+    from hookgw.connectors.json_values import items as items
+    from hookgw.connectors.json_values import mapping as mapping
+    from hookgw.connectors.json_values import number as number
+    from hookgw.connectors.json_values import one_line as one_line
+    from hookgw.connectors.json_values import raw_at as raw_at
+    from hookgw.connectors.json_values import raw_items as raw_items
+    from hookgw.connectors.json_values import seconds as seconds
+    from hookgw.connectors.json_values import strings as strings
+    from hookgw.connectors.json_values import text as text
+    from hookgw.connectors.json_values import texts as texts
+    from hookgw.connectors.messages import FileToSend as FileToSend
+    from hookgw.connectors.messages import MediaUrl as MediaUrl
+    from hookgw.connectors.messages import check_mimetype as check_mimetype
+    from hookgw.connectors.messages import file_to_send as file_to_send
+    from hookgw.connectors.messages import is_mimetype as is_mimetype
+    from hookgw.connectors.messages import sent_content as sent_content
+    from hookgw.connectors.messages import sent_data as sent_data
+    from hookgw.connectors.messages import text_data as text_data
+    from hookgw.connectors.messages import vcard_of as vcard_of
+    from hookgw.connectors.messages import vcard_text as vcard_text
+    from hookgw.connectors.options import check_names as check_names
+    from hookgw.connectors.options import check_token as check_token
+    from hookgw.connectors.options import is_bare as is_bare
+    from hookgw.connectors.options import read_options as read_options
+    from hookgw.connectors.options import server_url as server_url
+    from hookgw.connectors.proofs import answer_challenge as answer_challenge
+    from hookgw.connectors.proofs import is_secret as is_secret
+    from hookgw.connectors.proofs import is_signature as is_signature
+    from hookgw.connectors.sentences import BODY_NOT_OBJECT as BODY_NOT_OBJECT
+    from hookgw.connectors.sentences import BODY_REFUSED as BODY_REFUSED
+    from hookgw.connectors.sentences import EMPTY_TEXT as EMPTY_TEXT
+    from hookgw.connectors.sentences import PRESENCE_WITHOUT_CHAT as PRESENCE_WITHOUT_CHAT
+    from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of as whatsapp_chat_of
+    from hookgw.connectors.whatsapp_numbers import whatsapp_number_of as whatsapp_number_of
+    from hookgw.kernel.masking import repr_without as repr_without
+    from hookgw.kernel.network_json import NetworkEvents as NetworkEvents
+    from hookgw.kernel.network_json import decode_json as decode_json
+    from hookgw.kernel.recent import Recent as Recent
+    from hookgw.records.inline_media import explain_missing_file as explain_missing_file
 
 # Names are loaded on first use: httpx alone takes a tenth of a second, and not every connector needs it.
 _HOMES = {
@@ -82,7 +86,6 @@ _HOMES = {
         "load_state",
         "save_state",
         "schema_with",
-        "seconds",
     ),
     "hookgw.connectors.errors": ("Refused", "Unreachable", "pause_after", "wait_after"),
     "hookgw.connectors.events": ("attach_file", "emit_valid", "network_event"),
@@ -118,78 +121,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "BODY_NOT_OBJECT",
-    "BODY_REFUSED",
-    "EMPTY_TEXT",
-    "LARGEST_NUMBER",
-    "LATEST_TIME",
-    "PRESENCE_WITHOUT_CHAT",
-    "REQUEST_TIMEOUT",
-    "Connections",
-    "FileToSend",
-    "MediaUrl",
-    "NetworkClient",
-    "NetworkConnector",
-    "NetworkEvents",
-    "Recent",
-    "Refused",
-    "Unreachable",
-    "answer_challenge",
-    "as_written",
-    "attach_file",
-    "check_mimetype",
-    "check_names",
-    "check_token",
-    "chunks_of",
-    "decode_json",
-    "degrees",
-    "each",
-    "emit_valid",
-    "explain_missing_file",
-    "file_to_send",
-    "filled",
-    "found_at",
-    "is_bare",
-    "is_mimetype",
-    "is_secret",
-    "is_signature",
-    "items",
-    "load_state",
-    "mapping",
-    "network_event",
-    "number",
-    "one_line",
-    "pass_file",
-    "pause_after",
-    "raw_at",
-    "raw_items",
-    "read_file",
-    "read_options",
-    "repr_without",
-    "retry_after_of",
-    "save_state",
-    "schema_with",
-    "seconds",
-    "sent_content",
-    "sent_data",
-    "server_url",
-    "strings",
-    "text",
-    "text_data",
-    "texts",
-    "vcard_of",
-    "vcard_text",
-    "wait_after",
-    "whatsapp_chat_of",
-    "whatsapp_number_of",
-]
+__all__ = sorted(_HOME_OF)
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = names_of(__name__, _HOME_OF)
