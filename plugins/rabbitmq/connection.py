@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 import trio
 from pamqp import commands, header
@@ -32,26 +33,19 @@ _SUCCESS = 200  # the reply code of a connection that is closed for no fault
 _STATUS = {311: 413, 312: 404, 313: 503, 320: 503}
 
 
-class _Message:
+@dataclass(eq=False)
+class Message:
     """A message of one attempt, until the broker has confirmed or refused it."""
 
-    def __init__(
-        self,
-        registration: str,
-        exchange: str,
-        routing_key: str,
-        properties: commands.Basic.Properties,
-        content: bytes,
-    ) -> None:
-        self.registration = registration
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.properties = properties
-        self.content = content
-        self.is_abandoned = False
-        self.response: Response | None = None
-        self.failure: Exception | None = None
-        self.settled = trio.Event()
+    registration: str
+    exchange: str
+    routing_key: str
+    properties: commands.Basic.Properties
+    content: bytes
+    is_abandoned: bool = False
+    response: Response | None = None
+    failure: Exception | None = None
+    settled: trio.Event = field(default_factory=trio.Event)
 
     def settle(self, response: Response) -> None:
         # A message that was returned is confirmed, too: the first word counts.
@@ -71,7 +65,7 @@ class _Channel:
     def __init__(self, number: int) -> None:
         self.number = number
         self.published = 0
-        self.unconfirmed: dict[int, _Message] = {}
+        self.unconfirmed: dict[int, Message] = {}
         self.return_text: tuple[int, str] | None = None
 
     def confirmed(self, tag: int, *, multiple: bool, response: Response) -> None:
@@ -100,7 +94,7 @@ class Connection:
         self._channels: dict[int, _Channel] = {}
         self._by_registration: dict[str, _Channel] = {}
         self._last_channel = 0
-        self._queue: deque[_Message | bytes] = deque()
+        self._queue: deque[Message | bytes] = deque()
         self._has_work = trio.Event()
         self._outstanding = 0
         self._used_at = trio.current_time()
@@ -114,14 +108,7 @@ class Connection:
         """Whether further messages may use this connection, or need another one."""
         return self._ended is None and not self._is_retired and trio.current_time() < self._stream.use_until
 
-    async def publish(
-        self,
-        registration: str,
-        exchange: str,
-        routing_key: str,
-        properties: commands.Basic.Properties,
-        content: bytes,
-    ) -> Response:
+    async def publish(self, message: Message) -> Response:
         """Publish a message, and return what the broker says of it.
 
         Raises:
@@ -132,7 +119,6 @@ class Connection:
             raise ConnectionError(self._ended)
         if self._blocked is not None:
             raise ConnectionError(self._refusal())
-        message = _Message(registration, exchange, routing_key, properties, content)
         self._outstanding += 1
         self._put(message)
         try:
@@ -175,7 +161,7 @@ class Connection:
         self._stream.close()
 
     def _fail_waiting(self, reason: str) -> None:
-        waiting = [one for one in self._queue if isinstance(one, _Message)]
+        waiting = [one for one in self._queue if isinstance(one, Message)]
         for channel in self._channels.values():
             waiting += channel.unconfirmed.values()
         for message in waiting:
@@ -184,7 +170,7 @@ class Connection:
     def _refusal(self) -> str:
         return f"The broker takes no messages now: {self._blocked}."
 
-    def _put(self, item: _Message | bytes) -> None:
+    def _put(self, item: Message | bytes) -> None:
         self._queue.append(item)
         self._has_work.set()
 
@@ -211,7 +197,7 @@ class Connection:
     def _is_used(self) -> bool:
         return trio.current_time() < self._used_at + IDLE
 
-    def _frames_of(self, message: _Message) -> bytes:
+    def _frames_of(self, message: Message) -> bytes:
         """Return the bytes of a message, which from then on waits for its confirm."""
         if message.is_abandoned or message.settled.is_set():
             return b""

@@ -8,6 +8,7 @@ from pamqp import commands
 
 from hookgw import OutgoingDelivery, Response
 
+from .connection import Message
 from .connections import Connections
 from .options import options_of
 
@@ -37,5 +38,5 @@ async def publish(outgoing: OutgoingDelivery, connections: Connections) -> Respo
     )
     connection = await connections.get(outgoing)
     return await connection.publish(
-        outgoing.registration.id, exchange, routing_key, properties, outgoing.body
+        Message(outgoing.registration.id, exchange, routing_key, properties, outgoing.body)
     )

@@ -16,17 +16,17 @@ from hookgw import (
     Invalid,
     Message,
     NotSupported,
+    ProofRefused,
     Session,
     Unavailable,
 )
-from hookgw.connectors import answer_challenge
+from hookgw.connectors import answer_challenge, is_secret
 from hookgw.kernel.units import Size
 from hookgw.records.events import Catalog
 
 from .body import decode_body, event_of
 from .form import fields_of, is_form, json_of
 from .options import OPTIONS_SCHEMA, Options, read_options
-from .proof import check_proof
 
 _SHORT = 16 * 1024
 _GREETING = b"Send each event to this URL as a POST with a JSON body.\n"
@@ -103,7 +103,7 @@ class Webhook:
         fields: Sequence[tuple[str, str]] | None = None
         if scheme.signs_fields and is_form(request):
             fields = await session.in_turns(fields_of(request.body))
-        check_proof(request, options, time.time(), url=session.ingest_url or "", fields=fields)
+        _check_proof(request, options, session.ingest_url or "", fields)
         if fields is None and is_form(request):
             fields = await session.in_turns(fields_of(request.body))
         text = request.body if fields is None else json_of(fields, scheme.payload)
@@ -115,6 +115,18 @@ class Webhook:
             return answer
         await session.emit_all([event_of(request, text, body, options, session.catalog)])
         return scheme.received(body)
+
+
+def _check_proof(
+    request: IngestRequest, options: Options, url: str, fields: Sequence[tuple[str, str]] | None
+) -> None:
+    # With both proofs, both must be right.
+    if options.header and not is_secret(request.headers.get(options.header, ""), options.value):
+        raise ProofRefused.of(
+            "inbound.header_wrong", "The header {header} is missing or wrong.", header=options.header
+        )
+    if options.secret:
+        options.scheme.check(request, options.secret, now=time.time(), url=url, fields=fields)
 
 
 def _checked(options: dict[str, Any], catalog: Catalog | None, url: str | None) -> Options:
