@@ -5,6 +5,8 @@ See :mod:`hookgw.app.json_schemas` for what they leave out.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hookgw.kernel.schema_parts import Schema, enum, flag, or_null, ref
 from hookgw.messages.requests import (
     DEFAULT_DELAY,
@@ -24,6 +26,14 @@ from hookgw.messages.requests import (
     PRESENCES,
 )
 from hookgw.records.messages import MediaKind
+
+
+def _object(description: str, properties: dict[str, Schema], *, required: Collection[str] = ()) -> Schema:
+    schema: Schema = {"type": "object", "description": description}
+    if required:
+        schema["required"] = list(required)
+    return schema | {"properties": properties}
+
 
 _NUMBER: Schema = {
     "type": "string",
@@ -46,39 +56,36 @@ _MEDIA: Schema = {
 _ID: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID, "description": "The network's id."}
 _FROM_ME = flag("Whether the account itself sent it.")
 _PARTICIPANT = or_null({"type": "string", "maxLength": MAX_NUMBER}, "Who sent it, in a group.")
-MESSAGE_KEY: Schema = {
-    "type": "object",
-    "description": "A message.",
-    "required": ["remoteJid", "id"],
-    "properties": {
+MESSAGE_KEY: Schema = _object(
+    "A message.",
+    {
         "remoteJid": _CHAT | {"description": "The chat."},
         "id": _ID,
         "fromMe": _FROM_ME,
         "participant": _PARTICIPANT,
     },
-}
-QUOTED_KEY: Schema = {
-    "type": "object",
-    "description": "A message to reply to; its id is enough if it is of the same chat.",
-    "required": ["id"],
-    "properties": {
+    required=["remoteJid", "id"],
+)
+QUOTED_KEY: Schema = _object(
+    "A message to reply to; its id is enough if it is of the same chat.",
+    {
         "id": _ID,
         "remoteJid": or_null(_CHAT, "The chat."),
         "fromMe": _FROM_ME,
         "participant": _PARTICIPANT,
     },
-}
-QUOTED: Schema = {
-    "type": "object",
-    "description": "The message to reply to. An empty object means none.",
-    "properties": {
+    required=["id"],
+)
+QUOTED: Schema = _object(
+    "The message to reply to. An empty object means none.",
+    {
         "key": or_null(ref("QuotedKey"), "Its key."),
         "message": or_null(
             {"type": "object", "additionalProperties": True},
             "Its content, for networks that do not keep messages.",
         ),
     },
-}
+)
 DELETE_MESSAGE: Schema = MESSAGE_KEY | {"description": "The message to delete; `fromMe` is true by default."}
 _NUMBERS: Schema = {"type": "array", "maxItems": MAX_ITEMS, "items": _NUMBER}
 
@@ -97,18 +104,16 @@ def _message(
     optional: dict[str, Schema],
 ) -> Schema:
     fields = {"number": _NUMBER} | required
-    return {
-        "type": "object",
-        "description": description,
-        "required": list(fields),
-        "properties": fields
+    properties = (
+        fields
         | {name: or_null(schema) for name, schema in optional.items()}
         | {
             "quoted": or_null(ref("QuotedMessage"), "The message to reply to."),
             "delay": _DELAY | {"type": ["integer", "null"]},
             "mentionsEveryOne": flag("Whether to mention everybody in the group, on networks that can."),
-        },
-    }
+        }
+    )
+    return _object(description, properties, required=fields)
 
 
 SEND_TEXT: Schema = _message(
@@ -135,11 +140,9 @@ SEND_MEDIA: Schema = _message(
 _FILE: Schema = {"type": "string", "format": "binary", "description": "The file."}
 # Each field of a form is a text; "quoted" is JSON in it.
 _QUOTED_TEXT: Schema = {"type": "string", "description": 'As JSON: `{"key": {"id": …}}`.'}
-SEND_MEDIA_FORM: Schema = {
-    "type": "object",
-    "description": "A file, as an upload.",
-    "required": ["number", "mediatype", "file"],
-    "properties": {
+SEND_MEDIA_FORM: Schema = _object(
+    "A file, as an upload.",
+    {
         "number": _NUMBER,
         "mediatype": ref("MediaKind") | {"description": "What it is sent as."},
         "file": _FILE,
@@ -149,19 +152,19 @@ SEND_MEDIA_FORM: Schema = {
         "quoted": _QUOTED_TEXT,
         "delay": _DELAY,
     },
-}
-SEND_AUDIO_FORM: Schema = {
-    "type": "object",
-    "description": "A voice message or a sticker, as an upload.",
-    "required": ["number", "file"],
-    "properties": {
+    required=["number", "mediatype", "file"],
+)
+SEND_AUDIO_FORM: Schema = _object(
+    "A voice message or a sticker, as an upload.",
+    {
         "number": _NUMBER,
         "file": _FILE,
         "mimetype": _MIMETYPE,
         "quoted": _QUOTED_TEXT,
         "delay": _DELAY,
     },
-}
+    required=["number", "file"],
+)
 SEND_AUDIO: Schema = _message(
     "A voice message.",
     {"audio": _MEDIA},
@@ -185,18 +188,17 @@ SEND_LOCATION: Schema = _message(
         "address": _LINE | {"description": "A text to show."},
     },
 )
-CONTACT_CARD: Schema = {
-    "type": "object",
-    "description": "A person's card.",
-    "required": ["fullName"],
-    "properties": {
+CONTACT_CARD: Schema = _object(
+    "A person's card.",
+    {
         "fullName": _NAME | {"description": "The name to show."},
         "phoneNumber": or_null(_NUMBER, "In international form."),
         "organization": or_null(_LINE, "A text to show."),
         "email": or_null(_LINE, "A text to show."),
         "url": or_null(_LINE, "A text to show."),
     },
-}
+    required=["fullName"],
+)
 SEND_CONTACT: Schema = _message(
     "Cards of people.",
     {
@@ -210,11 +212,9 @@ SEND_CONTACT: Schema = _message(
     },
     {},
 )
-SEND_REACTION: Schema = {
-    "type": "object",
-    "description": "A reaction to a message.",
-    "required": ["key", "reaction"],
-    "properties": {
+SEND_REACTION: Schema = _object(
+    "A reaction to a message.",
+    {
         "key": ref("MessageKey") | {"description": "The message."},
         "reaction": {
             "type": "string",
@@ -222,7 +222,8 @@ SEND_REACTION: Schema = {
             "description": "An emoji; empty to take the reaction back.",
         },
     },
-}
+    required=["key", "reaction"],
+)
 SEND_TEMPLATE: Schema = _message(
     "A message that the network has approved beforehand.",
     {
@@ -238,11 +239,9 @@ SEND_TEMPLATE: Schema = _message(
         }
     },
 )
-READ_MESSAGES: Schema = {
-    "type": "object",
-    "description": "Messages to mark as read.",
-    "required": ["readMessages"],
-    "properties": {
+READ_MESSAGES: Schema = _object(
+    "Messages to mark as read.",
+    {
         "readMessages": {
             "type": "array",
             "minItems": 1,
@@ -251,12 +250,11 @@ READ_MESSAGES: Schema = {
             "description": "The messages.",
         },
     },
-}
-SEND_PRESENCE: Schema = {
-    "type": "object",
-    "description": "A presence to show in a chat.",
-    "required": ["number", "presence"],
-    "properties": {
+    required=["readMessages"],
+)
+SEND_PRESENCE: Schema = _object(
+    "A presence to show in a chat.",
+    {
         "number": _NUMBER,
         "presence": ref("ChatPresence") | {"description": "The presence."},
         "delay": {
@@ -266,97 +264,87 @@ SEND_PRESENCE: Schema = {
             "description": f"Milliseconds after which it ends; {DEFAULT_DELAY:,.0f} by default.",
         },
     },
-}
-UPDATE_MESSAGE: Schema = {
-    "type": "object",
-    "description": "A new text for a message.",
-    "required": ["key", "text"],
-    "properties": {
+    required=["number", "presence"],
+)
+UPDATE_MESSAGE: Schema = _object(
+    "A new text for a message.",
+    {
         "number": or_null(_NUMBER, "The chat; that of the message if missing."),
         "key": ref("MessageKey") | {"description": "The message; `fromMe` is true by default."},
         "text": _TEXT | {"description": "The new text."},
     },
-}
-NUMBERS: Schema = {
-    "type": "object",
-    "description": "Numbers to look up.",
-    "required": ["numbers"],
-    "properties": {"numbers": _NUMBERS | {"minItems": 1, "description": "The numbers."}},
-}
+    required=["key", "text"],
+)
+NUMBERS: Schema = _object(
+    "Numbers to look up.",
+    {"numbers": _NUMBERS | {"minItems": 1, "description": "The numbers."}},
+    required=["numbers"],
+)
 _COUNT: Schema = {"type": ["integer", "null"], "minimum": 0}
-CHAT_FILTER: Schema = {
-    "type": "object",
-    "description": "Which chats or contacts.",
-    "properties": {
+CHAT_FILTER: Schema = _object(
+    "Which chats or contacts.",
+    {
         "remoteJid": or_null(_CHAT, "Only this one; the part before the `@` is enough."),
         "pushName": or_null(_NAME, "Only with this name."),
     },
-}
-CHAT_QUERY: Schema = {
-    "type": "object",
-    "description": "Which chats or contacts to list; by default all.",
-    "properties": {
+)
+CHAT_QUERY: Schema = _object(
+    "Which chats or contacts to list; by default all.",
+    {
         "where": or_null(ref("ChatFilter"), "A filter."),
         "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
         "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page."},
         "skip": _COUNT | {"maximum": MAX_COUNT, "description": "How many are before the first page."},
     },
-}
+)
 
 _TIME: Schema = {"type": ["string", "null"], "format": "date-time"}
-KEY_FILTER: Schema = {
-    "type": "object",
-    "description": "Which keys of messages.",
-    "properties": {
+KEY_FILTER: Schema = _object(
+    "Which keys of messages.",
+    {
         "id": or_null(_ID, "The network's id."),
         "remoteJid": or_null(_CHAT, "The chat; the part before the `@` is enough."),
         "fromMe": flag("Whether the account itself sent it."),
     },
-}
-TIME_FILTER: Schema = {
-    "type": "object",
-    "description": "A span of time. Seconds or milliseconds since the epoch are accepted, too.",
-    "properties": {
+)
+TIME_FILTER: Schema = _object(
+    "A span of time. Seconds or milliseconds since the epoch are accepted, too.",
+    {
         "gte": _TIME | {"description": "From here on."},
         "lte": _TIME | {"description": "Until here."},
     },
-}
-MESSAGE_FILTER: Schema = {
-    "type": "object",
-    "description": "Which messages.",
-    "properties": {
+)
+MESSAGE_FILTER: Schema = _object(
+    "Which messages.",
+    {
         "key": or_null(ref("KeyFilter"), "Only with such a key."),
         "messageType": or_null(_NAME, "Only this kind of content, such as `conversation`."),
         "messageTimestamp": or_null(ref("TimeFilter"), "When it was sent."),
     },
-}
-MESSAGE_QUERY: Schema = {
-    "type": "object",
-    "description": "Which messages to list; by default all.",
-    "properties": {
+)
+MESSAGE_QUERY: Schema = _object(
+    "Which messages to list; by default all.",
+    {
         "where": or_null(ref("MessageFilter"), "A filter."),
         "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
         "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page; 50 by default."},
     },
-}
-FILE_MESSAGE: Schema = {
-    "type": "object",
-    "description": "The message that has the file.",
-    "required": ["key"],
-    "properties": {"key": ref("QuotedKey") | {"description": "Its key; the id is enough."}},
-}
-FILE_REQUEST: Schema = {
-    "type": "object",
-    "description": "Which file.",
-    "required": ["message"],
-    "properties": {"message": ref("FileMessage") | {"description": "The message that has it."}},
-}
-PICTURE: Schema = {
-    "type": "object",
-    "description": "Whose picture.",
-    "required": ["number"],
-    "properties": {"number": _NUMBER},
-}
+)
+FILE_MESSAGE: Schema = _object(
+    "The message that has the file.",
+    {"key": ref("QuotedKey") | {"description": "Its key; the id is enough."}},
+    required=["key"],
+)
+FILE_REQUEST: Schema = _object(
+    "Which file.",
+    {"message": ref("FileMessage") | {"description": "The message that has it."}},
+    required=["message"],
+)
+PICTURE: Schema = _object(
+    "Whose picture.",
+    {"number": _NUMBER},
+    required=["number"],
+)
 
 MESSAGE_COMPONENTS: dict[str, Schema] = {
     "MessageKey": MESSAGE_KEY,
