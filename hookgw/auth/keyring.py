@@ -162,6 +162,7 @@ class Keyring:
             self._claimed.remove(key_hash)
 
     def find(self, key: str | None) -> KeyHolder | None:
+        """Return the holder of a key; ``None`` if the key is unknown or has expired."""
         if not key:
             return None
         key_hash = self.hash(key)

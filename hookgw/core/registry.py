@@ -202,6 +202,7 @@ class Registry:
         Those of the configuration come first: no name of an instance sorts before ``*``.
 
         Args:
+            after: the instance and the label before the first one.
             among: only registrations of these instances; ``None`` for all.
         """
         found = [r for r in self._everywhere if (r.instance, r.label) > after and among is None]

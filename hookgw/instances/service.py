@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -22,10 +22,9 @@ from hookgw.core.shielded import completes
 from hookgw.instances.connectors.calls import calls_of
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import LOGGED_OUT, ConnectorSession
-from hookgw.instances.connectors.states import LOGGED_OUT_HERE, Account, Closing, ConnectionStates
+from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
 from hookgw.kernel.randomness import random_hex
-from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.api_keys import DEFAULT_KEY, NO_LIMITS, Key, Limits
 from hookgw.records.connectors import ConnectionState, QRCode
@@ -56,6 +55,11 @@ class InstanceService:
 
     Every change raises ``StorageUnavailable`` if the disk refuses, and nothing has changed; and ``NotFound``
     if there is no such instance, as ``get`` and ``connection_state`` do.
+
+    Attributes:
+        find, get, all, tagged, count: see :class:`~hookgw.core.registry.Registry`.
+        all_connectors, qr_code, ingest_url: see :class:`~hookgw.instances.connectors.runner.Connectors`.
+        account, closing: see :class:`~hookgw.instances.connectors.states.ConnectionStates`.
     """
 
     def __init__(
@@ -72,29 +76,20 @@ class InstanceService:
         self._jobs = jobs
         self._registry = registry
         self.find, self.get = registry.find_instance, registry.instance
+        self.all, self.tagged, self.count = registry.instances, registry.tagged, registry.count_instances
         self._keyring = keyring
         self._connectors = connectors
+        self.all_connectors = connectors.all
+        self.qr_code, self.ingest_url = connectors.qr_code, connectors.ingest_url
         self._states = states
+        self.account, self.closing = states.account, states.closing
         self._pending = pending
         self._hooks = hooks
         self._clock = clock
 
-    def all(self) -> list[Instance]:
-        return self._registry.instances()
-
-    def tagged(self, wanted: Iterable[tuple[str, str]]) -> list[Instance]:
-        """Return the instances that carry all of some tags, sorted by name; without tags, all."""
-        return self._registry.tagged(wanted)
-
-    def count(self) -> int:
-        return self._registry.count_instances()
-
     @property
     def connectors(self) -> list[str]:
         return self._connectors.names()
-
-    def all_connectors(self) -> list[ContainedConnector]:
-        return self._connectors.all()
 
     def connection_state(self, name: str) -> ConnectionState:
         return self._states.state(self._registry.instance(name).name)
@@ -115,12 +110,6 @@ class InstanceService:
             idle = "It has not been connected since hookgw started: connect it."
             return self._connectors.missing(instance) or idle
         return reason
-
-    def account(self, name: str) -> Account:
-        return self._states.account(name)
-
-    def closing(self, name: str) -> Closing | None:
-        return self._states.closing(name)
 
     def is_disconnected(self, name: str) -> bool:
         """Return whether an instance's connection has ended, and hookgw did not end it on purpose."""
@@ -314,10 +303,6 @@ class InstanceService:
                 return await self._connectors.restart(instance, pairing_number=number)
             return self._connectors.start(instance, pairing_number=number)
 
-    def qr_code(self, name: str) -> QRCode | None:
-        """Return the code that an instance's connector shows now, if any."""
-        return self._connectors.qr_code(name)
-
     def codes(self, among: Collection[str] | None = None) -> list[tuple[str, QRCode]]:
         """Return the instances here, of some or of all, that show a code to scan, with it."""
         sessions = self._states.sessions
@@ -365,10 +350,6 @@ class InstanceService:
             await self._set_connected(instance, False, ended)
             await self._connectors.stop(name)
             self._states.logged_out_here(name)
-
-    def ingest_url(self, instance: Instance) -> str | None:
-        """Return the URL at which the network may call hookgw for an instance, if it has one."""
-        return self._connectors.ingest_url(instance)
 
     @completes
     async def rotate_ingest(self, name: str) -> str:

@@ -49,6 +49,9 @@ class KeyService:
 
     Args:
         alone: holds a lock in a fleet, so that no two nodes change the global keys at the same time.
+
+    Attributes:
+        holder_of: see :meth:`~hookgw.auth.keyring.Keyring.find`.
     """
 
     def __init__(
@@ -61,13 +64,10 @@ class KeyService:
     ) -> None:
         self._alone = alone
         self._keyring = keyring
+        self.holder_of = keyring.find
         self._registry = registry
         self._global = global_keys
         self._clock = clock
-
-    def holder_of(self, key: str) -> KeyHolder | None:
-        """Return the holder of a key; ``None`` if the key is unknown or has expired."""
-        return self._keyring.find(key)
 
     def has_value(self, key: Key, value: str) -> bool:
         """Return whether a value is that of a key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -82,6 +82,9 @@ class RegistrationService:
 
     Every change raises ``StorageUnavailable`` if the disk refuses, and nothing has changed. Every method for
     an instance and a label raises ``NotFound`` if there is no such registration; ``set`` makes it.
+
+    Attributes:
+        by_id, of_instance, count, page: see :class:`~hookgw.core.registry.Registry`.
     """
 
     def __init__(
@@ -102,6 +105,8 @@ class RegistrationService:
         self._backfills = backfills
         self._jobs = jobs
         self._registry = registry
+        self.by_id, self.of_instance = registry.registration, registry.of_instance
+        self.count, self.page = registry.count, registry.page
         self._create_instance = create_instance
         self._pending = pending
         self._dispatcher = dispatcher
@@ -127,27 +132,6 @@ class RegistrationService:
         if registration is None:
             raise NotFound(NO_WEBHOOK(instance=GLOBAL_INSTANCE, label=label))
         return registration
-
-    def by_id(self, registration_id: str) -> Registration | None:
-        return self._registry.registration(registration_id)
-
-    def of_instance(self, instance: str) -> list[Registration]:
-        """Return an instance's registrations, sorted by label."""
-        return self._registry.of_instance(instance)
-
-    def count(self, instance: str) -> int:
-        return self._registry.count(instance)
-
-    def page(
-        self, after: tuple[str, str], limit: int, among: Collection[str] | None = None
-    ) -> list[Registration]:
-        """Return registrations of all instances and of the configuration, sorted by instance and label.
-
-        Those of the configuration come first: their instance is
-        :data:`~hookgw.records.registrations.GLOBAL_INSTANCE`. ``after`` is the instance and label before the
-        first one. With ``among``, return only those of these instances.
-        """
-        return self._registry.page(after, limit, among)
 
     async def set(
         self,
