@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jsonschema_rs
@@ -138,26 +139,17 @@ async def _instances(api: Api, given: dict[str, Any]) -> Any:
     return {"instances": shown[:MOST_LISTED], "matching": len(shown)}
 
 
+async def _list(resource: str, api: Api, given: dict[str, Any]) -> Any:
+    query = {"limit": MOST_LISTED, **given}
+    return await api.call("GET", resource, "list", query.pop("instance"), query=query)
+
+
+async def _find(resource: str, api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("GET", resource, "find", given["instance"], given["id"])
+
+
 async def _webhooks(api: Api, given: dict[str, Any]) -> Any:
     return await api.call("GET", "webhook", "list", given["instance"])
-
-
-async def _search(api: Api, given: dict[str, Any]) -> Any:
-    query = {"limit": MOST_LISTED, **given}
-    return await api.call("GET", "delivery", "list", query.pop("instance"), query=query)
-
-
-async def _show(api: Api, given: dict[str, Any]) -> Any:
-    return await api.call("GET", "delivery", "find", given["instance"], given["id"])
-
-
-async def _search_events(api: Api, given: dict[str, Any]) -> Any:
-    query = {"limit": MOST_LISTED, **given}
-    return await api.call("GET", "event", "list", query.pop("instance"), query=query)
-
-
-async def _show_event(api: Api, given: dict[str, Any]) -> Any:
-    return await api.call("GET", "event", "find", given["instance"], given["id"])
 
 
 async def _count(api: Api, given: dict[str, Any]) -> Any:
@@ -219,16 +211,8 @@ async def _send_text(api: Api, given: dict[str, Any]) -> Any:
     return await api.call("POST", "message", "sendText", given["instance"], body=body)
 
 
-async def _test(api: Api, given: dict[str, Any]) -> Any:
-    return await api.call("POST", "webhook", "test", given["instance"], given.get("label"))
-
-
-async def _pause(api: Api, given: dict[str, Any]) -> Any:
-    return await api.call("POST", "webhook", "pause", given["instance"], given.get("label"))
-
-
-async def _resume(api: Api, given: dict[str, Any]) -> Any:
-    return await api.call("POST", "webhook", "resume", given["instance"], given.get("label"))
+async def _call_webhook(action: str, api: Api, given: dict[str, Any]) -> Any:
+    return await api.call("POST", "webhook", action, given["instance"], given.get("label"))
 
 
 _OF_ONE = _object(("instance",), instance=_INSTANCE, label=_LABEL)
@@ -303,13 +287,13 @@ TOOLS = (
             limit={"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "Of one answer."},
             cursor=_text("The cursor of the answer before.", maxLength=1_000),
         ),
-        _search,
+        partial(_list, "delivery"),
     ),
     Tool(
         "show_delivery",
         "Show a delivery: the event with its data, every attempt with status and the receiver's answer.",
         _DELIVERY,
-        _show,
+        partial(_find, "delivery"),
     ),
     Tool(
         "search_events",
@@ -326,13 +310,13 @@ TOOLS = (
             limit={"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "Of one answer."},
             cursor=_text("The cursor of the answer before.", maxLength=1_000),
         ),
-        _search_events,
+        partial(_list, "event"),
     ),
     Tool(
         "show_event",
         "Show an event by its id, with the deliveries that it made, or that no webhook wanted it.",
         _object(("instance", "id"), instance=_INSTANCE, id=_text("The id of the event.")),
-        _show_event,
+        partial(_find, "event"),
     ),
     Tool(
         "count_deliveries",
@@ -389,21 +373,21 @@ TOOLS = (
         "test_webhook",
         "Send a signed test event to a webhook now, outside its lane. Return the status and the answer.",
         _OF_ONE,
-        _test,
+        partial(_call_webhook, "test"),
         reads=False,
     ),
     Tool(
         "pause_webhook",
         "Let the deliveries of a webhook wait, in order, until resume_webhook. Nothing is lost.",
         _OF_ONE,
-        _pause,
+        partial(_call_webhook, "pause"),
         reads=False,
     ),
     Tool(
         "resume_webhook",
         "End the pause of a webhook; its waiting deliveries are tried at once.",
         _OF_ONE,
-        _resume,
+        partial(_call_webhook, "resume"),
         reads=False,
     ),
 )
