@@ -234,7 +234,7 @@ class InstanceService:
         Return the job, which may still run; see :meth:`Jobs.wait`.
         """
         instance = self._registry.instance(name)
-        await self._connectors.remove(instance)
+        await self._connectors.prepare(instance, "remove")
         return await self._jobs.wait(await self._delete(name, instance.id))
 
     @completes
@@ -319,7 +319,7 @@ class InstanceService:
             Conflict: it has no connector.
         """
         instance = self._with_connector(name)
-        await self._connectors.prepare_restart(instance)
+        await self._connectors.prepare(instance, "restart")
         await self._connectors.wait_for_code(await self._restart(name, instance.id))
 
     @completes
@@ -335,7 +335,7 @@ class InstanceService:
             Conflict: it has no connector.
         """
         instance = self._with_connector(name)
-        await self._connectors.logout(instance)
+        await self._connectors.prepare(instance, "logout")
         await self._logout(name, instance.id)
 
     @completes

@@ -390,19 +390,12 @@ class Connectors:
             call = partial(connector.check_options, options, public_url=self._ingest_urls.public_url)
             await call_in_time(connector, call)
 
-    async def prepare_restart(self, instance: Instance) -> None:
-        """Let an instance's connector prepare a restart, if it runs and can; a failure is only logged."""
-        await self._prepare(instance, "restart")
+    async def prepare(self, instance: Instance, method: Literal["restart", "logout", "remove"]) -> None:
+        """Let an instance's connector prepare its end, if it runs and can; a failure is only logged.
 
-    async def logout(self, instance: Instance) -> None:
-        """Let an instance's connector log the account out, if it runs and can; a failure is only logged."""
-        await self._prepare(instance, "logout")
-
-    async def remove(self, instance: Instance) -> None:
-        """Let an instance's connector clean up, if it runs and can; a failure is only logged."""
-        await self._prepare(instance, "remove")
-
-    async def _prepare(self, instance: Instance, method: Literal["restart", "logout", "remove"]) -> None:
+        Args:
+            method: of the connector: it prepares a restart, logs the account out, or cleans up.
+        """
         session = self._sessions.get(instance.name)
         if session is None or method not in session.connector.methods:
             return

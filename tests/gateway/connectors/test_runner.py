@@ -839,7 +839,7 @@ async def test_a_call_that_the_network_does_not_answer_has_a_deadline() -> None:
         await world.connect()
         (warning,) = await world.connectors.apply_settings("shop", InstanceSettings())
         assert warning.endswith("The network did not answer within 30 s.")
-        await world.connectors.prepare_restart(SHOP)
+        await world.connectors.prepare(SHOP, "restart")
         with pytest.raises(NetworkRefused, match="did not answer within 30 s"):
             await world.connectors.check_options("fake", {})
         assert trio.current_time() >= 90
