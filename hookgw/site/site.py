@@ -188,7 +188,8 @@ class Site:
             return self._finished(response)
 
         setattr(checked, NEED, need)  # for the table of all needs
-        name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}".replace(".", "_")
+        # By the route, not by the view, which may be a partial. Names of endpoints have no dots.
+        name = f"{' '.join(methods) or 'GET'} {path}".replace(".", "_")
         self.blueprint.add_url_rule(path, name, checked, methods=list(methods) or ["GET"])
         if page is not None:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -45,6 +46,8 @@ TABS = {"": None, "test": Right.WEBHOOKS, "backfill": Right.REPLAY, "settings": 
 
 ListDeliveries = Callable[[DeliveryQuery], Awaitable[Sequence[Any]]]
 """Returns rows for a list of deliveries, which are another slice's."""
+Change = Callable[[str, str], Awaitable[object]]
+"""Changes the webhook of an instance with a label."""
 
 
 class WebhookPage:
@@ -53,25 +56,29 @@ class WebhookPage:
         self._gateway = site.gateway
         self._streams = streams
         self._list_deliveries = list_deliveries
-        path = "/instances/<instance>/webhooks/<label>"
+        path, page = "/instances/<instance>/webhooks/<label>", "/instances/{instance}/webhooks/{label}"
+        registrations = site.gateway.registrations
         site.add(path, self.show, Right.READ)
         site.add("/live/webhook/<instance>/<label>", self.live, Right.READ)
         site.add("/live/webhook/<instance>/<label>/deliveries", self.live_deliveries, Right.READ)
         for name, view, right in (
-            ("enable", self.enable, Right.WEBHOOKS),
-            ("disable", self.disable, Right.WEBHOOKS),
-            ("pause", self.pause, Right.WEBHOOKS),
-            ("resume", self.resume, Right.WEBHOOKS),
             ("cancel", self.cancel, Right.REPLAY),
             ("backfill", self.backfill, Right.REPLAY),
-            ("backfill/cancel", self.cancel_backfill, Right.REPLAY),
             ("backfill/span", self.backfill_span, Right.REPLAY),
             ("test", self.test, Right.WEBHOOKS),
             ("rotate", self.rotate, Right.WEBHOOKS),
             ("secret", self.secret, Right.WEBHOOKS),
             ("delete", self.delete, Right.WEBHOOKS),
         ):
-            page = "/instances/{instance}/webhooks/{label}"
+            site.add(f"{path}/{name}", view, right, "POST", page=page)
+        for name, change, notice, right in (
+            ("enable", partial(registrations.update, change=enabling(True)), "enabled", Right.WEBHOOKS),
+            ("disable", partial(registrations.update, change=enabling(False)), "disabled", Right.WEBHOOKS),
+            ("pause", registrations.pause, "paused", Right.WEBHOOKS),
+            ("resume", registrations.resume, "resumed", Right.WEBHOOKS),
+            ("backfill/cancel", site.gateway.backfills.cancel, "backfill_ended", Right.REPLAY),
+        ):
+            view = partial(self._change, change=change, notice=notice)
             site.add(f"{path}/{name}", view, right, "POST", page=page)
 
     async def show(self, instance: str, label: str) -> Response:
@@ -232,15 +239,13 @@ class WebhookPage:
                 break
         return found[:MOST_CHANGES]
 
-    async def enable(self, instance: str, label: str) -> Response:
+    async def _change(self, instance: str, label: str, *, change: Change, notice: str) -> Response:
         await self._site.form()
-        update = self._gateway.registrations.update(instance, label, enabling(True))
-        return await self._done(instance, label, "enabled", update)
-
-    async def disable(self, instance: str, label: str) -> Response:
-        await self._site.form()
-        update = self._gateway.registrations.update(instance, label, enabling(False))
-        return await self._done(instance, label, "disabled", update)
+        try:
+            await change(instance, label)
+        except HookgwError as error:
+            return await self.page(instance, label, error=error)
+        return self._site.redirect(_path(instance, label), done=notice)
 
     async def cancel(self, instance: str, label: str) -> Response:
         """Make the pending deliveries dead letters: first show how many, then do it."""
@@ -313,29 +318,6 @@ class WebhookPage:
         return self._site.redirect(
             _path(instance, label), done="backfilling" if job.is_running else "backfilled"
         )
-
-    async def cancel_backfill(self, instance: str, label: str) -> Response:
-        await self._site.form()
-        return await self._done(
-            instance, label, "backfill_ended", self._gateway.backfills.cancel(instance, label)
-        )
-
-    async def pause(self, instance: str, label: str) -> Response:
-        await self._site.form()
-        return await self._done(instance, label, "paused", self._gateway.registrations.pause(instance, label))
-
-    async def resume(self, instance: str, label: str) -> Response:
-        await self._site.form()
-        return await self._done(
-            instance, label, "resumed", self._gateway.registrations.resume(instance, label)
-        )
-
-    async def _done(self, instance: str, label: str, notice: str, change: Awaitable[object]) -> Response:
-        try:
-            await change
-        except HookgwError as error:
-            return await self.page(instance, label, error=error)
-        return self._site.redirect(_path(instance, label), done=notice)
 
     async def test(self, instance: str, label: str) -> Response:
         form = await self._site.form()
