@@ -76,15 +76,8 @@ class InstancePage:
         self._keys = KeyForms(site, self.page)
         self._settings = InstanceSettingsTab(site, self.page)
         path = "/instances/<instance>"
-        site.add(path, self.show, Right.READ)
-        for tab, show in (
-            (WEBHOOKS, self.show_webhooks),
-            (DELIVERIES, self.show_deliveries),
-            (CONNECTION, self.show_connection),
-            (KEYS, self.show_keys),
-            (SETTINGS, self.show_settings),
-        ):
-            site.add(f"{path}/{tab.name}", show, tab.right)
+        for tab in (OVERVIEW, WEBHOOKS, DELIVERIES, CONNECTION, KEYS, SETTINGS):  # chats: another slice's
+            site.add(f"{path}/{tab.name}" if tab.name else path, partial(self._page, tab=tab), tab.right)
         site.add("/live/instance/<instance>", self.live, Right.READ)
         for name, view, right, tab in (
             ("connect", self.connect, Right.CONNECT, CONNECTION),
@@ -102,24 +95,6 @@ class InstancePage:
             DELIVERIES: self._deliveries_now,
             CONNECTION: self._connection_now,
         }
-
-    async def show(self, instance: str) -> Response:
-        return await self._page(instance, OVERVIEW)
-
-    async def show_webhooks(self, instance: str) -> Response:
-        return await self._page(instance, WEBHOOKS)
-
-    async def show_deliveries(self, instance: str) -> Response:
-        return await self._page(instance, DELIVERIES)
-
-    async def show_connection(self, instance: str) -> Response:
-        return await self._page(instance, CONNECTION)
-
-    async def show_keys(self, instance: str) -> Response:
-        return await self._page(instance, KEYS)
-
-    async def show_settings(self, instance: str) -> Response:
-        return await self._page(instance, SETTINGS)
 
     async def page(
         self, instance: str, *, form: Form | None = None, at: str = "", error: HookgwError | None = None
