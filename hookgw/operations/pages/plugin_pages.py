@@ -24,17 +24,9 @@ class PluginPages:
         self._gateway = site.gateway
         site.further_nav = self._nav
         # The right is the page's, and checked once that is found.
-        for place, view, submitted, needs in (
-            ("", self.show, self.submit, Need(Scope.EVERYTHING)),
-            (
-                "/instances/<instance>",
-                self.show_of_instance,
-                self.submit_of_instance,
-                Need(Scope.INSTANCE),
-            ),
-        ):
-            site.add(f"{place}/plugins/<plugin>/<path>", view, needs)
-            site.add(f"{place}/plugins/<plugin>/<path>", submitted, needs, "POST")
+        for place, needs in (("", Need(Scope.EVERYTHING)), ("/instances/<instance>", Need(Scope.INSTANCE))):
+            site.add(f"{place}/plugins/<plugin>/<path>", self.show, needs)
+            site.add(f"{place}/plugins/<plugin>/<path>", self.submit, needs, "POST")
 
     def _nav(self) -> Iterator[NavEntry]:
         # Asked each time: an optional plugin may be switched off after the dashboard was made, by its routes.
@@ -43,18 +35,8 @@ class PluginPages:
                 path = f"/plugins/{quote(page.plugin)}/{page.path}"
                 yield NavEntry(page.title, path, page.right, is_global=True)
 
-    async def show(self, plugin: str, path: str) -> Response:
-        return await self._render(self._find(plugin, path, None), None)
-
-    async def submit(self, plugin: str, path: str) -> Response:
-        """Give the plugin a form of its page, and show the page again."""
-        return await self._submit(self._find(plugin, path, None), None)
-
-    async def show_of_instance(self, instance: str, plugin: str, path: str) -> Response:
+    async def show(self, plugin: str, path: str, instance: str | None = None) -> Response:
         return await self._render(self._find(plugin, path, instance), instance)
-
-    async def submit_of_instance(self, instance: str, plugin: str, path: str) -> Response:
-        return await self._submit(self._find(plugin, path, instance), instance)
 
     def _find(self, plugin: str, path: str, instance: str | None) -> ContainedPage:
         if instance is not None:
@@ -70,7 +52,9 @@ class PluginPages:
             plugin=plugin[:64],
         )
 
-    async def _submit(self, page: ContainedPage, instance: str | None) -> Response:
+    async def submit(self, plugin: str, path: str, instance: str | None = None) -> Response:
+        """Give the plugin a form of its page, and show the page again."""
+        page = self._find(plugin, path, instance)
         form = await self._site.form()
         fields = {name: form.text(name) for name in form.names() if name != "form_token"}
         timeout = self._gateway.settings.plugins.hook_timeout
