@@ -121,14 +121,13 @@ class KeysPage:
         ]
         return await self._site.render(
             "keys.html",
-            200 if error is None else error.status,
             rows=rows,
             left_out=len(found) - len(rows),
             configured=CONFIGURED_KEY,
             inputs=[*inputs_of(FIELDS)],
             rights=[(right, MEANINGS[right]) for right in Right if visitor().has(right)],
             form=form,
-            alert=error.messages if error else None,
+            error=error,
         )
 
     def _reach(self, key: Key) -> str:

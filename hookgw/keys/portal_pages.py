@@ -89,8 +89,8 @@ class PortalPages:
         ticked = DEFAULT_RIGHTS if form is None else form.all("right")
         return await self._site.render(
             "portal_link.html",
-            status if error is None else error.status,
-            alert=error.messages if error else None,
+            status,
+            error=error,
             rights=[(str(one), MEANINGS[one], one in ticked) for one in GIVEN if rights.has(one)],
             entered={
                 name: form.text(name) for name in ("tags", "instances", "expires", "return_url", "opens")

@@ -375,13 +375,18 @@ class Site:
         """Read the form of a view with a session; see :meth:`read_form`."""
         return await self.read_form(self.session_token)
 
-    async def render(self, template: str, status: int = 200, **values: Any) -> Response:
+    async def render(
+        self, template: str, status: int = 200, *, error: HookgwError | None = None, **values: Any
+    ) -> Response:
         """Return a page.
 
         Args:
             template: its name in ``templates``; it extends ``frame.html``.
+            error: gives the page its status, and its messages to the template as ``alert``.
             values: for the template, beside ``site``, ``visitor``, ``version`` and the like.
         """
+        if error is not None:
+            status, values["alert"] = error.status, error.messages
         who: Visitor | None = g.get("visitor")
         text = await render_template(
             f"dashboard/{template}",

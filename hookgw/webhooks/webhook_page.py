@@ -109,7 +109,6 @@ class WebhookPage:
         tabs = [name for name, right in TABS.items() if right is None or visitor().has(right)]
         return await self._site.render(
             "webhook.html",
-            200 if error is None else error.status,
             instance=instance,
             label=label,
             path=_path(instance, label),
@@ -118,7 +117,7 @@ class WebhookPage:
             registration=registration,
             webhook=values_of(gateway, instance, form if tab == "settings" else None, label),
             kinds=[kind for kind in gateway.catalog if not kind.operational],
-            alert=error.messages if error else None,
+            error=error,
             is_refused=form is not None and tab == "settings",
             **shown,
         )

@@ -60,7 +60,6 @@ class ComparePage:
         found = compare(*(one.text for one in shown))
         return await self._site.render(
             "compare.html",
-            200 if error is None else error.status,
             left=left,
             right=right,
             found=found,
@@ -69,7 +68,7 @@ class ComparePage:
             has_body=report.body is not None,
             asked=asked,
             path=path_of(report.summary),
-            alert=error.messages if error else None,
+            error=error,
         )
 
     async def _event_of(self, instance: str, name: str) -> Payload:

@@ -221,7 +221,6 @@ class DeliveriesPage:
         known = gateway.instances.find(instance) is not None if instance else False
         return await self._site.render(
             "deliveries.html",
-            200 if error is None else error.status,
             table=table,
             live=None if cursor or error else f"/live/deliveries?{shown.query()}",
             filters=filters,
@@ -233,7 +232,7 @@ class DeliveriesPage:
             may_replay=filters.state in ("", DeliveryState.DEAD),
             may_cancel=filters.state in ("", DeliveryState.PENDING),
             plan=plan,
-            alert=error.messages if error else None,
+            error=error,
         )
 
     async def live(self) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -71,7 +71,7 @@ class DeliveryPage:
         return await self._page(instance, name)
 
     async def _page(
-        self, instance: str, name: str, error: HookgwError | None = None, **shown: Attempt | str
+        self, instance: str, name: str, error: HookgwError | None = None, **shown: Any
     ) -> Response:
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
@@ -85,7 +85,6 @@ class DeliveryPage:
         origin = await self._gateway.deliveries.origin_of(report.summary)
         return await self._site.render(
             "delivery.html",
-            200 if error is None else error.status,
             delivery=report.summary,
             event=event,
             data=data,
@@ -100,7 +99,7 @@ class DeliveryPage:
             attempts=await self._attempts(instance, name),
             path=path_of(report.summary),
             live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
-            alert=error.messages if error else None,
+            error=error,
             **shown,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -20,7 +20,6 @@ from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
 from hookgw.kernel.rules import check_url
 from hookgw.records.api_keys import Principal, Right
-from hookgw.records.deliveries import Attempt
 from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.sentences import NO_INSTANCE_WITH_TAG
@@ -107,13 +106,12 @@ class EventsPage:
             error = wrong
         return await self._site.render(
             "events.html",
-            200 if error is None else error.status,
             filters=filters,
             table=table,
             live=None if cursor or error else f"/live/events?{filters.query()}",
             kinds=[kind.name for kind in self._gateway.catalog if not kind.operational],
             names_instances=principal.instance is None,
-            alert=error.messages if error else None,
+            error=error,
         )
 
     async def live(self) -> Response:
@@ -200,7 +198,7 @@ class EventsPage:
         return await self._event(instance, event_id)
 
     async def _event(
-        self, instance: str, event_id: str, error: HookgwError | None = None, **shown: Attempt | str
+        self, instance: str, event_id: str, error: HookgwError | None = None, **shown: Any
     ) -> Response:
         gateway, principal = self._gateway, visitor().principal
         gateway.instances.get(instance)
@@ -209,7 +207,6 @@ class EventsPage:
         shows_data = principal.rights.has(Right.PAYLOADS)
         return await self._site.render(
             "event.html",
-            200 if error is None else error.status,
             event=report.event,
             accepted_at=report.accepted_at,
             data=shown_json(report.event.data_json) if shows_data else None,
@@ -218,7 +215,7 @@ class EventsPage:
             rows=[row_of(gateway, one) for one in report.deliveries],
             webhooks=[one for one in gateway.registrations.of_instance(instance) if one.enabled],
             path=path_of_event(instance, event_id),
-            alert=error.messages if error else None,
+            error=error,
             **shown,
         )
 

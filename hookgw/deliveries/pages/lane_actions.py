@@ -134,9 +134,8 @@ class LaneActions:
     async def _page(self, plan: Plan | None, error: HookgwError | None = None) -> Response:
         return await self._site.render(
             "lanes_plan.html",
-            200 if error is None else error.status,
             plan=plan,
-            alert=error.messages if error else None,
+            error=error,
         )
 
     async def _plan(self, name: str, action: Action, form: Form, principal: Principal) -> Plan:

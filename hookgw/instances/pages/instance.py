@@ -125,7 +125,6 @@ class InstancePage:
             "has_calls": bool(found.integration),
             "form": form,
             "at": at,
-            "alert": error.messages if error else None,
         }
         cursor = request.args.get("cursor") or None
         if tab in self._live:
@@ -149,7 +148,7 @@ class InstancePage:
         elif tab is SETTINGS:
             values |= await self._settings.values(found, form, at)
         name = f"instance_{tab.name}.html" if tab.name else "instance.html"
-        return await self._site.render(name, 200 if error is None else error.status, **values)
+        return await self._site.render(name, error=error, **values)
 
     def _kinds(self) -> list[Any]:
         return [kind for kind in self._gateway.catalog if not kind.operational]

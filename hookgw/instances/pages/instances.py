@@ -106,7 +106,6 @@ class InstancesPage:
             codes = len(found.codes)
         response = await self._site.render(
             "instances.html",
-            200 if error is None else error.status,
             table=await self._table(visitor().principal, view),
             view=view,
             states=[*ConnectionState, _FAILING],
@@ -116,7 +115,7 @@ class InstancesPage:
             chosen=chosen,
             options=await self._options(chosen, form),
             name=form.get("name") if form else "",
-            alert=error.messages if error else None,
+            error=error,
             servers=servers,
             codes=codes,
         )

@@ -93,7 +93,6 @@ class ChatsPage:
         query = "?" + urlencode([("name", one) for one in names]) if names else ""
         return await self._site.render(
             "chat.html" if names else "chats.html",
-            200 if error is None else error.status,
             instance=found,
             tab=CHATS,
             tabs=TABS,
@@ -106,7 +105,7 @@ class ChatsPage:
             # The same for each repetition of this form: a second click sends nothing again.
             once=new_token(),
             form=form,
-            alert=error.messages if error else None,
+            error=error,
         )
 
     async def live(self, instance: str) -> Response:

@@ -50,9 +50,8 @@ class FiguresPage:
         known = sorted({text for one in some for text in tag_texts(one.tags)})
         return await self._site.render(
             "figures_page.html",
-            200 if error is None else error.status,
             tag=tag,
             tags=known[:MOST_TAGS],
             charts=charts,
-            alert=error.messages if error else None,
+            error=error,
         )

@@ -79,8 +79,7 @@ class JobsPage:
     async def show(self, error: HookgwError | None = None) -> Response:
         return await self._site.render(
             "jobs.html",
-            200 if error is None else error.status,
-            alert=error.messages if error else None,
+            error=error,
             table=await self._table(visitor().principal),
         )
 

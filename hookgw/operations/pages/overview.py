@@ -153,8 +153,7 @@ class OverviewPage:
     async def _page(self, asked: Asked, error: HookgwError | None = None) -> Response:
         return await self._site.render(
             "overview.html",
-            200 if error is None else error.status,
-            alert=error.messages if error else None,
+            error=error,
             now=await self._now(visitor().principal, asked),
             charts=await self._charts(visitor().principal),
             live="/live/overview" + ("?problems=all" if asked.most == ALL_PROBLEMS else ""),

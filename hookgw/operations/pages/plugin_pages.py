@@ -84,13 +84,12 @@ class PluginPages:
             return await self._failed(page)
         return await self._site.render(
             "plugin_page.html",
-            200 if error is None else error.status,
             page=page,
             instance=instance,
             content=content,
             is_markup=isinstance(content, Markup),
             said=said,
-            alert=error.messages if error else None,
+            error=error,
         )
 
     async def _failed(self, page: ContainedPage) -> Response:

@@ -64,8 +64,7 @@ class SystemPage:
         failing = {task.plugin: task.reason for task in gateway.restarts.failing()}
         return await self._site.render(
             "system.html",
-            200 if error is None else error.status,
-            alert=error.messages if error else None,
+            error=error,
             backup=backup,
             is_running=is_running,
             has_folder=bool(gateway.settings.storage.backup_folder),
