@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -58,8 +58,6 @@ DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
 _READ_AT_ONCE = 100
 """Deliveries that are read at once: a thousand may have 25 MB, most of which a page has no room for."""
-
-Result = TypeVar("Result", responses.Replayed, responses.Cancelled)
 
 _TAG = "Deliveries"
 _SELECTION = (
@@ -284,9 +282,8 @@ class DeliveryRoutes:
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
         asked = await self._asked(parse_replay, over_all=False)
         if asked.dry_run:
-            return json_response(
-                self._counted(responses.Replayed(replayed=0), await self._count_replay([instance], asked))
-            )
+            count = self._gateway.deliveries.count_replayable
+            return await self._dry_run(count, [instance], asked, responses.Replayed(replayed=0))
         without_global = not current_principal().is_global
         job = await self._gateway.deliveries.replay(instance, asked.selection, without_global=without_global)
         return _replayed(job)
@@ -307,9 +304,8 @@ class DeliveryRoutes:
         asked = await self._asked(parse_replay, over_all=True)
         names = self._named(asked)
         if asked.dry_run:
-            return json_response(
-                self._counted(responses.Replayed(replayed=0), await self._count_replay(names, asked))
-            )
+            count = self._gateway.deliveries.count_replayable
+            return await self._dry_run(count, names, asked, responses.Replayed(replayed=0))
         if not names:
             return json_response(responses.Replayed(replayed=0), 202)
         elsewhere = await forward_call(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
@@ -336,9 +332,8 @@ class DeliveryRoutes:
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
         asked = await self._asked(parse_cancellation, over_all=False)
         if asked.dry_run:
-            return json_response(
-                self._counted(responses.Cancelled(cancelled=0), await self._count_cancel([instance], asked))
-            )
+            count = self._gateway.deliveries.count_cancellable
+            return await self._dry_run(count, [instance], asked, responses.Cancelled(cancelled=0))
         without_global = not current_principal().is_global
         job = await self._gateway.deliveries.cancel(instance, asked.selection, without_global=without_global)
         return _cancelled(job)
@@ -359,9 +354,8 @@ class DeliveryRoutes:
         asked = await self._asked(parse_cancellation, over_all=True)
         names = self._named(asked)
         if asked.dry_run:
-            return json_response(
-                self._counted(responses.Cancelled(cancelled=0), await self._count_cancel(names, asked))
-            )
+            count = self._gateway.deliveries.count_cancellable
+            return await self._dry_run(count, names, asked, responses.Cancelled(cancelled=0))
         if not names:
             return json_response(responses.Cancelled(cancelled=0))
         elsewhere = await forward_call(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
@@ -386,15 +380,21 @@ class DeliveryRoutes:
         check_names(registry, principal, asked.selection)
         return selected(registry, principal, asked.selection)
 
-    async def _count_replay(self, names: list[str], asked: Asked) -> Counted:
-        return await self._gateway.deliveries.count_replayable(
-            names, asked.selection, without_global=not current_principal().is_global
+    async def _dry_run(
+        self,
+        count: Callable[..., Awaitable[Counted]],
+        names: list[str],
+        asked: Asked,
+        result: responses.Replayed | responses.Cancelled,
+    ) -> Response:
+        counted = await count(names, asked.selection, without_global=not current_principal().is_global)
+        found = msgspec.structs.replace(
+            result,
+            matching=counted.matching,
+            instances=counted.instances,
+            complete=UNSET if counted.is_complete else False,
         )
-
-    async def _count_cancel(self, names: list[str], asked: Asked) -> Counted:
-        return await self._gateway.deliveries.count_cancellable(
-            names, asked.selection, without_global=not current_principal().is_global
-        )
+        return json_response(found)
 
     @describes(_TAG, Right.REPLAY, {200: responses.Delivery}, errors=(409,))
     async def cancel_one(self, instance: str, name: str) -> Response:
@@ -407,14 +407,6 @@ class DeliveryRoutes:
         summary = await self._gateway.views.cancel_one(instance, name, without_global=without_global)
         registration = self._registrations(instance).get(summary.registration)
         return json_response(present_delivery(summary, registration))
-
-    def _counted(self, result: Result, counted: Counted) -> Result:
-        return msgspec.structs.replace(
-            result,
-            matching=counted.matching,
-            instances=counted.instances,
-            complete=UNSET if counted.is_complete else False,
-        )
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         # Webhooks of the configuration are not among them: their labels and URLs are the operator's.
