@@ -33,7 +33,7 @@ from hookgw.records.sentences import NO_INSTANCE_WITH_TAG
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.store import DeliverySummary
+from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.web.auth import check_named
 from hookgw.web.forwarding import forward_form
 from hookgw.web.needs import within_reach
@@ -155,13 +155,7 @@ class DeliveriesPage:
         if form not in FORMATS:
             raise Invalid.of("query.format", "format must be one of {choices}.", choices=", ".join(FORMATS))
         filters = await self._resolved(_asked(), reader)
-        query = await query_of(
-            self._gateway.registry,
-            reader.principal,
-            self._selection(filters, reader),
-            cursor=None,
-            limit=PAGE,
-        )
+        query = await self._query(filters, reader)
         is_allowed = partial(self._gateway.sessions.is_valid, signed_in)
         headers = {"content-disposition": f'attachment; filename="deliveries.{form}"'}
         parts = export(self._gateway, query, form, is_allowed)
@@ -276,6 +270,13 @@ class DeliveriesPage:
         # They are the operator's: how those receivers answer is none of the tenant's business.
         return limited(selection, without_global=not reader.principal.is_global)
 
+    async def _query(
+        self, filters: Filters, reader: Reader, cursor: str | None = None, *, limit: int = PAGE
+    ) -> DeliveryQuery | None:
+        """Return the query of what the filters select; ``None`` if the session reaches no such instance."""
+        selection = self._selection(filters, reader)
+        return await query_of(self._gateway.registry, reader.principal, selection, cursor=cursor, limit=limit)
+
     async def _resolved(self, filters: Filters, reader: Reader) -> Filters:
         """Return filters that say where words are searched: in errors, or, if none has them, in payloads."""
         found = parse_search(filters.q)
@@ -289,20 +290,13 @@ class DeliveriesPage:
             )
         plain = words.replace('"', "")
         in_errors = filters._replace(q=with_words(found.filters, "error", plain))
-        query = await query_of(
-            self._gateway.registry,
-            reader.principal,
-            self._selection(in_errors, reader),
-            cursor=None,
-            limit=1,
-        )
+        query = await self._query(in_errors, reader, limit=1)
         if query is None or (await self._gateway.history.list(query)).deliveries:
             return in_errors
         return filters._replace(q=with_words(found.filters, "payload", plain))
 
     async def _table(self, filters: Filters, cursor: str | None, reader: Reader) -> str:
-        selection = self._selection(filters, reader)
-        query = await query_of(self._gateway.registry, reader.principal, selection, cursor=cursor, limit=PAGE)
+        query = await self._query(filters, reader, cursor)
         found, older = [], None
         if query is not None:
             page = await self._gateway.history.list(query)
@@ -311,7 +305,7 @@ class DeliveriesPage:
             # An id finds its delivery, whatever its texts.
             try:
                 report = await self._gateway.history.find(
-                    filters.instance, filters.text, without_global=selection.without_global
+                    filters.instance, filters.text, without_global=not reader.principal.is_global
                 )
             except NotFound:
                 pass
