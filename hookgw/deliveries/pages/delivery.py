@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -96,7 +97,7 @@ class DeliveryPage:
             sent=sent,
             origin=origin,
             editor=_editor(origin),
-            attempts=await self._attempts(instance, name),
+            attempts=await self._attempts(instance, name, without_global=not visitor().principal.is_global),
             path=path_of(report.summary),
             live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
             error=error,
@@ -112,17 +113,11 @@ class DeliveryPage:
     async def live(self, instance: str, name: str) -> Response:
         without_global = not visitor().principal.is_global
         await self._find(instance, name)
+        key = ("delivery", instance, name, without_global)
+        render = partial(self._attempts, instance, name, without_global=without_global)
+        return self._streams.open(visitor().signed_in, key, render, instance=instance)
 
-        async def render() -> str:
-            return await self._attempts(instance, name, without_global=without_global)
-
-        return self._streams.open(
-            visitor().signed_in, ("delivery", instance, name, without_global), render, instance=instance
-        )
-
-    async def _attempts(self, instance: str, name: str, *, without_global: bool | None = None) -> str:
-        if without_global is None:
-            without_global = not visitor().principal.is_global
+    async def _attempts(self, instance: str, name: str, *, without_global: bool) -> str:
         report = await self._gateway.history.find(instance, name, without_global=without_global)
         # The answers are the receivers': a thousand of them would be a page of 20 MB.
         size, newest = 0, list[Attempt]()

@@ -85,10 +85,7 @@ class JobsPage:
 
     async def live(self) -> Response:
         principal = visitor().principal
-
-        async def render() -> str:
-            return await self._table(principal)
-
+        render = partial(self._table, principal)
         return self._streams.open(visitor().signed_in, ("jobs", principal), render)
 
     async def show_job(self, job_id: str) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -160,12 +161,8 @@ class OverviewPage:
         )
 
     async def live(self) -> Response:
-        principal = visitor().principal
-        asked = self._asked()
-
-        async def render() -> str:
-            return await self._now(principal, asked)
-
+        principal, asked = visitor().principal, self._asked()
+        render = partial(self._now, principal, asked)
         return self._streams.open(visitor().signed_in, ("overview", principal, asked), render)
 
     def _asked(self) -> Asked:
