@@ -77,11 +77,7 @@ def _check_moment(value: Any, where: str, reading: Reading) -> float:
     return expires_at
 
 
-def _check_name(value: Any, where: str) -> str:
-    return check_name(value, where)
-
-
-_names = list_of(_check_name, MAX_INSTANCES)
+_names = list_of(check_name, MAX_INSTANCES)
 
 
 def _check_names(value: Any, where: str) -> tuple[str, ...]:
