@@ -65,7 +65,6 @@ class Values(NamedTuple):
     kinds: frozenset[str]
     inputs: dict[str, Any]
     is_special: bool
-    is_new: bool
     fields: Sequence[tuple[Field, Field, Input]] = tuple(inputs_of(FIELDS))
 
 
@@ -117,8 +116,7 @@ def row_of(gateway: Gateway, registration: Registration) -> Row:
 def values_of(gateway: Gateway, instance: str, form: Form | None, label: str = DEFAULT_LABEL) -> Values:
     """Return the form's values: the entered ones, else the stored ones, else the defaults."""
     new = Registration(id="", instance=instance, url="")
-    stored = gateway.registrations.find(instance, form.get("label", label) if form else label)
-    shown = stored or new
+    shown = gateway.registrations.find(instance, form.get("label", label) if form else label) or new
     inputs, blank = _inputs(gateway, shown), _inputs(gateway, new)
     url, enabled, kinds = with_masked_user(shown.url), shown.enabled, frozenset(shown.events)
     is_pulled = shown.is_pulled
@@ -127,7 +125,7 @@ def values_of(gateway: Gateway, instance: str, form: Form | None, label: str = D
         url, enabled, kinds = form.get("url"), form.has("enabled"), frozenset(form.all("kind"))
         is_pulled = form.get("way") == "pull"
     url = "" if is_pulled else url
-    return Values(label, url, is_pulled, enabled, kinds, inputs, inputs != blank, stored is None)
+    return Values(label, url, is_pulled, enabled, kinds, inputs, inputs != blank)
 
 
 def _inputs(gateway: Gateway, registration: Registration) -> dict[str, Any]:
