@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
+from hookgw.command.field_options import add_options
 from hookgw.command.names import complete_labels, instance_argument, tag_option
 
-
-def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add an optional instance, and the options that select deliveries, as fields of the API's calls."""
-    options = (
+selection_options = add_options(
+    (
         instance_argument(required=False),
         click.option(
             "--instances",
@@ -39,6 +35,5 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Only this delivery, by its id, and later ones.",
         ),
     )
-    for option in reversed(options):  # click lists options in the reverse order of their decorators
-        command = option(command)
-    return command
+)
+"""Adds an optional instance, and the options that select deliveries, as fields of the API's calls."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
 import msgspec
 
 from hookgw.command.client import Client, server_options
+from hookgw.command.field_options import add_options
 from hookgw.command.fields import PAGE, read_json, read_time
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument
@@ -68,8 +69,8 @@ def delivery() -> None:
 delivery.add_command(replay)
 
 
-def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = (
+page_options = add_options(
+    (
         selection_options,
         click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind."),
         click.option(
@@ -82,9 +83,7 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--limit", type=PAGE, help="Deliveries per page."),
         click.option("--cursor", help="Continue a list; each page prints the cursor of the next."),
     )
-    for option in reversed(options):  # click lists options in the reverse order of their decorators
-        command = option(command)
-    return command
+)
 
 
 @delivery.command("list")
