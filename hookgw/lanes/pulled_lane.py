@@ -33,6 +33,7 @@ from functools import partial
 import structlog
 import trio
 
+from hookgw.concurrency.clock import let_arrive
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.delivery.sender import AttemptResult
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
@@ -741,6 +742,7 @@ class PulledLane:
 
     async def _end_lease(self, lease: Lease) -> None:
         """Note one attempt of the first delivery of a lease whose time is over, and return all of them."""
+        await let_arrive(self._services.clock.steady() - lease.ends_at)
         async with self.lock:
             history, first = self._services.history, lease.leased[0] if lease.leased else None
             if first is not None and self._memory.hangs is None and history is not None:

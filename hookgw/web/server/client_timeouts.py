@@ -11,6 +11,7 @@ from typing import Protocol
 
 import trio
 
+from hookgw.concurrency.clock import let_arrive
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.sentences import Sentence
 from hookgw.web.server.request_head import Refused
@@ -80,7 +81,9 @@ class Wait:
                 self._expire(connection)
             # The next deadline is the first entry's. A table that is empty cannot expire anything sooner than
             # its own timeout from now, so nothing has to wake this task when a wait starts.
-            await trio.sleep_until(next(iter(self._deadlines.values()), now + self._timeout))
+            deadline = next(iter(self._deadlines.values()), now + self._timeout)
+            await trio.sleep_until(deadline)
+            await let_arrive(trio.current_time() - deadline)
 
 
 class ClientTimeouts:

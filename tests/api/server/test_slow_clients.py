@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -110,6 +111,29 @@ async def test_half_a_head_waits_for_the_response_before_it(
         await settle()
         mock_clock.jump(11)
         assert (await read_answer(stream))[0] == 408
+
+
+@pytest.mark.parametrize(
+    ("begun", "rest", "seconds"),
+    [
+        (HEALTH[:-2], HEALTH[-2:], 9.0),
+        (EMIT + BODY[:-1], BODY[-1:], 19.0),
+        (HEALTH, HEALTH, 39.0),
+    ],
+)
+async def test_what_arrives_in_time_on_a_frozen_machine_counts(
+    begun: bytes, rest: bytes, seconds: float, server: Running, instance: None, mock_clock: MockClock
+) -> None:
+    async with await server.connect() as stream:
+        await stream.send_all(begun)
+        if begun == HEALTH:
+            await read_answer(stream)
+        await settle()
+        mock_clock.jump(seconds)
+        await settle()
+        os.write(stream.socket.fileno(), rest)  # while nothing runs
+        mock_clock.jump(4)
+        assert (await read_answer(stream))[0] in (200, 202)
 
 
 @pytest.mark.parametrize("begun", [EMIT, EMIT + BODY[:-1], CHUNKED, CHUNKED + b"5\r\n{", CHUNKED + b"0\r\n"])
