@@ -370,8 +370,9 @@ class FleetNode(ThisNode):
         if len(mine) > target:
             if not self._giving:
                 busy = work.busy()
-                # First the shards that can be given at once. In a task: an attempt in flight may take long.
-                giving = sorted(mine & self._held, key=lambda shard: (shard in busy, -shard))
+                # First what could not be given, on which nobody works, and then what can be given at once. In a
+                # task: an attempt in flight may take long.
+                giving = sorted(mine, key=lambda shard: (shard in self._held, shard in busy, -shard))
                 giving = giving[: len(mine) - target]
                 for group in (set(giving) - set(busy), set(giving) & set(busy)):
                     if group:
@@ -414,7 +415,7 @@ class FleetNode(ThisNode):
                 await self._members.give(shards)
                 logger.info("shards given", node=self.name, given=len(shards), held=len(self._held))
         except StorageUnavailable as error:
-            # They are this node's still, and are taken up again after a later heartbeat.
+            # They are this node's still, and are given, or taken up again, after a later heartbeat.
             logger.warning("no shards are given", node=self.name, reason=str(error))
         finally:
             self._giving -= shards

@@ -337,6 +337,31 @@ async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too() -> None
         assert database.owners == [None] * SHARDS
 
 
+@pytest.mark.parametrize("failures", [1, 5])
+async def test_what_could_not_be_given_is_given_later_and_nothing_else(failures: int) -> None:
+    """The database refuses while two nodes join: the first one went on giving, and then worked on nothing."""
+    database = Database()
+    a, b, c = (Node(database, name) for name in "abc")
+    give, left = a.members.give, [None] * failures
+
+    async def refuse(shards: Collection[int]) -> None:
+        if left:
+            left.pop()
+            raise StorageUnavailable("The lock is held.")
+        await give(shards)
+
+    a.members.give = refuse  # type: ignore[method-assign]
+    async with running(a):
+        await trio.sleep(1)
+        async with running(b, c):
+            for _ in range(200):
+                await trio.sleep(0.1)
+                assert len(a.works_on) >= SHARDS // 3
+                check(a, b, c)
+            assert not left
+            assert sorted(len(node.works_on) for node in (a, b, c)) == [85, 85, 86]
+
+
 async def test_a_node_that_was_cut_off_stops_before_others_begin() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
