@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import trio
 
-
 _STALL = 1.0
 """Seconds without a turn of the event loop that are not its usual work."""
 _TURNS = 100

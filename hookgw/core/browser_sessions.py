@@ -156,7 +156,7 @@ class BrowserSessions:
             session = msgspec.structs.replace(session, used_at=now)
             # In memory first: requests that arrive meanwhile must not write it as well.
             self._sessions[session.id] = session
-            await self._store.put_session(session)
+            await self._store.put_session(session, is_new=False)
         return SignedIn(session, holder)
 
     def find_link(self, token: str) -> BrowserSession | None:

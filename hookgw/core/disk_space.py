@@ -51,6 +51,7 @@ class DiskSpaceWatch:
         await self._measure()
         task_status.started()
         while True:
+            self._spent = trio.Event()
             with trio.move_on_after(CHECK_EVERY):
                 await self._spent.wait()
             await self._measure()
@@ -74,8 +75,8 @@ class DiskSpaceWatch:
         except StorageUnavailable as error:
             # A disk that fails refuses writes by itself.
             logger.warning("the free disk space is unknown", reason=str(error))
+            self._budget = self._min_free // 16
             return
-        self._spent = trio.Event()
         if found is None:
             self._budget = _NO_LIMIT
             return

@@ -55,8 +55,8 @@ class PluginRecords:
                     limit=LARGEST_VALUE,
                 )
             encoded[key] = msgspec.Raw(text)
-        added = {key for key, value in encoded.items() if value is not None}
-        if len(added | (await self.load()).keys()) > MOST_RECORDS:
+        kept = {**(await self.load()), **encoded}
+        if sum(value is not None for value in kept.values()) > MOST_RECORDS:
             raise Invalid.of(
                 "plugin.too_many_records",
                 "A plugin may have {most:,} records. Put more into each, or remove some.",

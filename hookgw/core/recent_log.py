@@ -21,7 +21,8 @@ class RecentLog(logging.Handler):
         self._kept.append(self.format(record) if record.exc_info else record)
 
     def lines(self) -> list[str]:
-        return [one if isinstance(one, str) else self.format(one) for one in reversed(self._kept)]
+        kept = list(self._kept)  # at once: other threads log meanwhile
+        return [one if isinstance(one, str) else self.format(one) for one in reversed(kept)]
 
 
 recent_log = RecentLog()

@@ -191,13 +191,19 @@ class ShelvedRecords(Generic[C, Tx]):
         return await self._read(lambda shelves: shelves.sessions.load())
 
     async def put_session(
-        self, session: BrowserSession, *, ended: Collection[str] = (), audit: Sequence[AuditEntry] = ()
+        self,
+        session: BrowserSession,
+        *,
+        is_new: bool = True,
+        ended: Collection[str] = (),
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
         def put(transaction: Tx) -> None:
             sessions = self._shelves(transaction).sessions
             for session_id in ended:
                 sessions.pop(session_id, None)
-            sessions[session.id] = session
+            if is_new or session.id in sessions:
+                sessions[session.id] = session
             self.write_audit(transaction, audit)
 
         await self._commits.call(put)

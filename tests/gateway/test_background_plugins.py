@@ -151,6 +151,15 @@ async def test_records_have_limits(hookgw_gateway: GatewayKit, changes: dict[str
     assert await records.load() == {}
 
 
+async def test_a_full_table_of_records_may_change(hookgw_gateway: GatewayKit) -> None:
+    records = hookgw_gateway.gateway.for_plugin("mine").records
+    await records.put({str(number): 1 for number in range(10_000)})
+    await records.put({"0": None, "new": 1})
+    with pytest.raises(hookgw.Invalid, match="may have 10,000 records"):
+        await records.put({"newer": 1})
+    assert len(await records.load()) == 10_000
+
+
 async def test_problems_are_those_of_the_overview(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:

@@ -58,6 +58,16 @@ async def test_a_key_has_a_limited_number_of_sessions(
     assert len(await gateway.store.load_sessions()) == 2
 
 
+async def test_a_session_that_another_node_has_ended_does_not_come_back(hookgw_gateway: GatewayKit) -> None:
+    gateway = hookgw_gateway.gateway
+    token = await gateway.sessions.begin(holder(gateway))
+    session = (await gateway.sessions.find(token)).session
+    await gateway.store.remove_sessions([session.id])  # this node has not heard of it
+    await hookgw_gateway.advance(browser_sessions.NOTE_USE_EVERY + 1)
+    await gateway.sessions.find(token)
+    assert await gateway.store.load_sessions() == {}
+
+
 async def test_a_session_ends_with_its_instance(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("loja1", token="key-of-loja1")

@@ -105,6 +105,24 @@ async def test_and_at_once_after_much_was_written(watch_of: Any, hookgw_clock: M
     assert disk.looks == 3
 
 
+async def test_a_disk_that_cannot_be_examined_is_not_looked_at_all_the_time(
+    watch_of: Any, hookgw_clock: MockClock
+) -> None:
+    disk = Disk()
+    watch = await watch_of(disk)
+    disk.space = StorageUnavailable("The disk is gone.")
+    watch.written(2**40)
+    for _ in range(50):
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        watch.written(1_000)
+        if disk.looks > 2:
+            break
+    assert disk.looks == 2
+    hookgw_clock.jump(CHECK_EVERY)
+    await trio.testing.wait_all_tasks_blocked()
+    assert disk.looks == 3
+
+
 async def test_a_disk_that_cannot_be_examined_is_as_it_was(watch_of: Any, autojump_clock: MockClock) -> None:
     disk = Disk()
     watch = await watch_of(disk)

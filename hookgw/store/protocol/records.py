@@ -90,9 +90,17 @@ class Records(Protocol):
         """Return all sessions of browsers, by id."""
 
     async def put_session(
-        self, session: BrowserSession, *, ended: Collection[str] = (), audit: Sequence[AuditEntry] = ()
+        self,
+        session: BrowserSession,
+        *,
+        is_new: bool = True,
+        ended: Collection[str] = (),
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
-        """Store a session, and remove those that have ended, by their ids, in one commit."""
+        """Store a session, and remove those that have ended, by their ids, in one commit.
+
+        One that is not new is stored only if it is there: another node may have ended it.
+        """
 
     async def remove_sessions(self, session_ids: Collection[str]) -> None: ...
 
