@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import trio
 
-_STALL = 1.0
+_STALL = 0.1
 """Seconds without a turn of the event loop that are not its usual work."""
-_TURNS = 100
+_TURNS = 20
 """Turns of it in which thousands of sockets are read, and short requests answered."""
 
 
@@ -53,7 +53,8 @@ async def let_arrive(late: float) -> None:
     """Let what has arrived come first, if somebody else's deadline is noticed late.
 
     Nothing ran meanwhile: the machine was frozen, or the event loop was busy. What came in time has not been
-    read yet, and must not be called late.
+    read yet, and must not be called late. After SIGCONT, not even Trio has looked: it interrupts epoll_wait(2),
+    and Python, whose own timeout is over, does not ask again (PEP 475).
 
     Args:
         late: seconds since the deadline.

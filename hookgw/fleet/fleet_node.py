@@ -370,8 +370,8 @@ class FleetNode(ThisNode):
         if len(mine) > target:
             if not self._giving:
                 busy = work.busy()
-                # First what could not be given, on which nobody works, then what can be given at once. In a task:
-                # an attempt in flight may take long.
+                # First what could not be given, on which nobody works, then what can be given at once. In a
+                # task: an attempt in flight may take long.
                 giving = sorted(mine, key=lambda shard: (shard in self._held, shard in busy, -shard))
                 giving = giving[: len(mine) - target]
                 for group in (set(giving) - set(busy), set(giving) & set(busy)):

@@ -14,6 +14,8 @@ from typing import Protocol
 
 import trio
 
+from hookgw.concurrency.clock import let_arrive
+
 GRAIN = 0.01
 """Seconds by which a deadline may be late, so that deadlines close together share one wake-up."""
 
@@ -52,6 +54,7 @@ class Deadlines:
                     task_status = trio.TASK_STATUS_IGNORED
                     await trio.sleep_forever()
                 now = trio.current_time()
+                await let_arrive(now - self._wakes_at)
                 # Collect first: interrupting a resource may remove its deadline from the dictionary.
                 for resource in [one for one, deadline in self._deadlines.items() if deadline <= now]:
                     # Its task may take a while to end; what has expired must not wake the timer again.

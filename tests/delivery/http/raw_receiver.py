@@ -24,6 +24,7 @@ from hookgw.delivery import (
 )
 from hookgw.kernel import Target, parse_target
 from hookgw.records import TlsIdentity
+from tests.simulation.trio_internals import see_nothing_once
 from tests.support.hub import running_hub
 
 BODY = b'{"event":"MESSAGES_UPSERT"}'
@@ -183,10 +184,13 @@ async def transport(
 
 @contextmanager
 def frozen_at_responses(lane: LaneTransport, clock: MockClock, seconds: float) -> Iterator[None]:
-    """Let time pass when something has arrived for a transport, before anything can read it."""
+    """Let time pass when something has arrived for a transport, before anything can read it.
+
+    Every other time, the first look at the sockets finds nothing: see :func:`see_nothing_once`.
+    """
 
     class Freeze(trio.abc.Instrument):
-        is_armed = True
+        is_armed = is_blind = True
 
         def before_io_wait(self, timeout: float) -> None:
             if lane.fileno is None or not select.select([lane.fileno], [], [], 0)[0]:
@@ -194,6 +198,9 @@ def frozen_at_responses(lane: LaneTransport, clock: MockClock, seconds: float) -
             elif self.is_armed:
                 self.is_armed = False
                 clock.jump(seconds)
+                self.is_blind = not self.is_blind
+                if self.is_blind:
+                    see_nothing_once()
 
     freeze = Freeze()
     trio.lowlevel.add_instrument(freeze)
