@@ -53,8 +53,8 @@ async def let_arrive(late: float) -> None:
     """Let what has arrived come first, if somebody else's deadline is noticed late.
 
     Nothing ran meanwhile: the machine was frozen, or the event loop was busy. What came in time has not been
-    read yet, and must not be called late. After SIGCONT, not even Trio has looked: it interrupts epoll_wait(2),
-    and Python, whose own timeout is over, does not ask again (PEP 475).
+    read yet, and must not be called late. Behind SIGCONT, not even Trio has looked: it interrupts
+    epoll_wait(2), and Python, whose own timeout is over, does not ask again (PEP 475).
 
     Args:
         late: seconds since the deadline.
