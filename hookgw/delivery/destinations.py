@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import trio
 
 from hookgw.delivery.http import response
-from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.errors import Blocked, DeliveryError, NoAttempt
 from hookgw.delivery.http.stream import Stream, StreamBroken
 from hookgw.delivery.http.transport import MAX_ANSWER, LaneTransport
 from hookgw.kernel.errors import PluginFailed
@@ -135,7 +135,7 @@ class PluginAttempt:
         """Let the plugin make the attempt.
 
         Raises:
-            OutOfDescriptors: no socket could be opened. This is no attempt.
+            NoAttempt: no connection could be opened, for a reason of this process.
         """
         scheme, started_at = self._target.scheme, trio.current_time()
         if scheme not in hooks.schemes:
@@ -151,7 +151,7 @@ class PluginAttempt:
         except OSError as error:
             if self._failure is None:
                 return Unanswered(Outcome.UNREACHABLE, str(error))
-            if isinstance(self._failure, OutOfDescriptors):
+            if isinstance(self._failure, NoAttempt):
                 raise self._failure from error
             is_blocked = isinstance(self._failure, Blocked)
             return Unanswered(Outcome.BLOCKED if is_blocked else Outcome.UNREACHABLE, self._failure.message)

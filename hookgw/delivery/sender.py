@@ -18,7 +18,7 @@ from hookgw.concurrency.light import in_task
 from hookgw.delivery.destinations import NEEDS_LONGER, DestinationHooks, PluginAttempt
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import PoolKey
-from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors, Reached, TimedOut
+from hookgw.delivery.http.errors import Blocked, DeliveryError, NoAttempt, Reached, TimedOut
 from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import NEEDS_CERTIFICATE
 from hookgw.delivery.http.transport import LaneTransport
@@ -330,7 +330,7 @@ class DeliverySender:
             The attempt. Its ``error`` is a sentence unless the outcome is ``DELIVERED``.
 
         Raises:
-            OutOfDescriptors: no socket could be opened. This is no attempt: the receiver got no whole
+            NoAttempt: no socket could be opened, or this node may no longer send. The receiver got no whole
                 request, and is not at fault.
             trio.Cancelled: the caller was cancelled. The connection is closed, and whether the receiver got
                 the request is unknown.
@@ -393,7 +393,7 @@ class DeliverySender:
             outcome = Outcome.BLOCKED if isinstance(failure, Blocked) else Outcome.UNREACHABLE
             if failure.reached is Reached.ALL:
                 outcome = Outcome.UNANSWERED
-            elif isinstance(failure, OutOfDescriptors):
+            elif isinstance(failure, NoAttempt):
                 raise
             timed_out = isinstance(failure, TimedOut) and failure.reached is Reached.ALL
             error, late = str(failure), None

@@ -62,7 +62,7 @@ import trio
 from hookgw.concurrency.light import in_task, let_others_go_on, may_leave_task
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.delivery.http.connection import PoolKey
-from hookgw.delivery.http.errors import DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.errors import DeliveryError, MayNotSend, NoAttempt
 from hookgw.delivery.http.pools import PooledTransport
 from hookgw.delivery.sender import AttemptResult
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
@@ -875,6 +875,7 @@ class Lane:
         if self._late is not None:
             self._stop_listening()
         self._must_redirect = False
+        transport.may_send = services.may_send  # connecting may take longer than the lease
         self._in_flight = self._is_sending = True
         services.loop_load.lanes.add(self.key)
         try:
@@ -912,9 +913,10 @@ class Lane:
                 self._late = LateResponse(pools, transport, delivery.seq, plan, result.late)
             if (heard := self._settle(delivery, plan, result, body)) is not None:
                 await heard
-        except OutOfDescriptors:
-            # No attempt was made. The pools lend fewer connections from now on, so this ends.
-            delivery.next_at = services.clock.steady() + DESCRIPTOR_WAIT
+        except NoAttempt as reason:
+            # Without descriptors, the pools lend fewer connections from now on, so this ends.
+            wait = LEASE_WAIT if isinstance(reason, MayNotSend) else DESCRIPTOR_WAIT
+            delivery.next_at = services.clock.steady() + wait
         finally:
             self._flight_ended()
 

@@ -12,6 +12,8 @@ from hookgw.delivery import (
     ConnectFailed,
     ConnectionPools,
     Dialer,
+    MayNotSend,
+    NoAttempt,
     OutOfDescriptors,
     PooledTransport,
 )
@@ -193,7 +195,14 @@ async def test_a_lane_that_waits_shares_the_failure_of_the_probe() -> None:
         assert [request.number for request in world.sender.requests] == [2]
 
 
-async def test_a_missing_descriptor_is_no_attempt() -> None:
+@pytest.mark.parametrize(
+    "reason",
+    [
+        OutOfDescriptors("No socket could be opened: Too many open files."),
+        MayNotSend("This node's lease ended while it connected."),
+    ],
+)
+async def test_what_has_its_reason_here_is_no_attempt(reason: NoAttempt) -> None:
     world = World()
     send, refusals = world.sender.send, 3
 
@@ -201,7 +210,7 @@ async def test_a_missing_descriptor_is_no_attempt() -> None:
         nonlocal refusals
         if refusals:
             refusals -= 1
-            raise OutOfDescriptors("No socket could be opened: Too many open files.")
+            raise reason
         return await send(*arguments, **options)  # type: ignore[arg-type]
 
     world.sender.send = send_or_not  # type: ignore[method-assign]

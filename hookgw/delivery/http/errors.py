@@ -67,8 +67,16 @@ class ConnectFailed(DeliveryError):
     pass
 
 
-class OutOfDescriptors(ConnectFailed):
-    """The process or the machine has no free file descriptor. The receiver is not at fault: try again."""
+class NoAttempt(ConnectFailed):
+    """Nothing was sent, and the receiver is not at fault: try again."""
+
+
+class OutOfDescriptors(NoAttempt):
+    """The process or the machine has no free file descriptor."""
+
+
+class MayNotSend(NoAttempt):
+    """This node may no longer send: another one may be at the delivery by now."""
 
 
 class TlsFailed(DeliveryError):

@@ -73,6 +73,7 @@ from hookgw.delivery.http.errors import (
     Blocked,
     DeadlinePassed,
     DeliveryError,
+    MayNotSend,
     OutOfDescriptors,
     ResponseFailed,
     TlsFailed,
@@ -122,6 +123,7 @@ class PooledTransport(LaneTransport):
     Attributes:
         is_probe: whether the pool was suspect when this was lent.
         admitted: bytes that its loan has taken from the memory for answers.
+        may_send: asked once a connection is open; the lane that borrows it sets it.
     """
 
     keeps_late = True
@@ -130,6 +132,7 @@ class PooledTransport(LaneTransport):
     holder: str = ""
     is_probe: bool = False
     admitted = 0
+    may_send: Callable[[], bool] = staticmethod(lambda: True)
 
     async def admit(self, amount: int) -> None:
         """Take answer memory for a response longer than one read, or end the response: its status decides."""
@@ -164,6 +167,9 @@ class PooledTransport(LaneTransport):
             self.pools.connect_failed(self, failure)
             raise
         self.pools.connected(self.pool)
+        if not self.may_send():
+            stream.close_nowait()
+            raise MayNotSend("This node's lease ended while it connected.")
         return stream
 
 

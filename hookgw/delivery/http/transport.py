@@ -144,7 +144,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             or was not complete at the deadline.
 
         Raises:
-            Blocked, ResolveFailed, ConnectFailed, OutOfDescriptors: no connection was established.
+            Blocked, ResolveFailed, ConnectFailed, NoAttempt: no connection was established.
             TlsFailed: the handshake failed, or the receiver ended the connection with a TLS alert before any
                 response.
             SendFailed, ResponseFailed: the receiver broke the connection, or did not send HTTP.

@@ -22,6 +22,7 @@ from hookgw.delivery import (
     DeadlinePassed,
     DeliveryError,
     Dialer,
+    MayNotSend,
     OutgoingConnection,
     OutOfDescriptors,
     PlainStream,
@@ -31,7 +32,7 @@ from hookgw.delivery import (
     RequestHead,
     TimedOut,
 )
-from tests.delivery.http.raw_receiver import BODY, Server, always_ok, post, serving
+from tests.delivery.http.raw_receiver import BODY, OK, Peer, Server, always_ok, post, serving
 
 HOST = ("https", "receiver.example", 443, None)
 OTHER = ("https", "other.example", 443, None)
@@ -279,6 +280,34 @@ async def test_no_socket_is_not_the_fault_of_the_host(monkeypatch: pytest.Monkey
         statistics = pools.statistics()
         assert (statistics.suspect, statistics.lent, statistics.descriptors) == (0, 0, LEAST_DESCRIPTORS)
         assert (await post(transport, server)).status == 200
+        transport.close_nowait()
+
+
+async def test_nothing_is_sent_if_the_lease_ended_while_it_connected() -> None:
+    """Another node may be at the delivery by now: no request leaves."""
+    dialer = Dialer(AddressGuard(("127.0.0.0/8",)), connect_timeout=5)
+    pools = ConnectionPools(lambda: PooledTransport(dialer))
+    requests: list[int] = []
+
+    async def behaviour(peer: Peer) -> None:
+        while await peer.request():
+            requests.append(peer.number)
+            await peer.send(OK)
+
+    async with serving(behaviour) as server:
+        transport = pools.borrow_nowait(("http", "127.0.0.1", server.port, None), "shop")
+        assert transport is not None
+        transport.may_send = lambda: False
+        with pytest.raises(MayNotSend):
+            await post(transport, server)
+        assert not transport.connected
+        assert pools.statistics().suspect == 0
+        transport.may_send = lambda: True
+        assert (await post(transport, server)).status == 200
+        # On an open connection, the lane itself has asked a moment ago.
+        transport.may_send = lambda: False
+        assert (await post(transport, server)).status == 200
+        assert requests == [2, 2]
         transport.close_nowait()
 
 
