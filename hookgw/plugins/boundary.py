@@ -22,6 +22,7 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
 from functools import partial
 from types import CodeType, FrameType
 from typing import Any
@@ -88,7 +89,7 @@ class Boundary:
         """
         try:
             with nullcontext() if KeyboardInterrupt in passes else _ctrl_c():
-                answer = function.call(*arguments)
+                answer = _call(function, arguments)
                 if _is_awaitable(answer):
                     if isinstance(answer, Coroutine):
                         # Python warns about a coroutine that was never awaited; closing it prevents that.
@@ -118,8 +119,7 @@ class Boundary:
             trio.Cancelled: the caller is cancelled. Other exceptions of the plugin are logged.
         """
         try:
-            answer = function.call(*arguments)
-            # Most functions are plain: they cost neither a cancel scope nor a checkpoint.
+            answer = _call(function, arguments)
             if _is_awaitable(answer):
                 await in_task()
                 # The scope also repairs Trio's stack of scopes if the function left one open.
@@ -252,6 +252,13 @@ def called_function(frame: FrameType) -> HookImplementation | None:
 
 
 _CALLS: frozenset[CodeType] = frozenset((Boundary.call.__code__, Boundary.run.__code__))
+
+
+def _call(function: HookImplementation, arguments: tuple[object, ...]) -> Any:
+    # The task, its cancel scopes and its context are those of all light steps. The scope repairs Trio's stack
+    # of scopes if the function left one open.
+    with trio.CancelScope() if trio.lowlevel.in_trio_task() else nullcontext():
+        return copy_context().run(function.call, *arguments)
 
 
 def _is_awaitable(answer: object) -> bool:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -206,6 +207,37 @@ async def test_a_scope_that_a_plugin_leaves_open_cancels_nobody_else(boundary: B
     with pytest.raises(PluginFailed, match="Cancel scope stack corrupted"):
         await boundary.run(function(leave_a_scope))
     await trio.lowlevel.checkpoint()
+
+
+async def called(boundary: Boundary, call: str, code: Callable[[], Any]) -> Any:
+    return await boundary.run(function(code)) if call == "run" else boundary.call(function(code))
+
+
+@pytest.mark.parametrize("call", ["run", "call"])
+async def test_a_scope_that_a_plain_function_leaves_open_cancels_nobody_else(
+    boundary: Boundary, call: str
+) -> None:
+    def leave_a_scope() -> None:
+        trio.CancelScope(deadline=trio.current_time()).__enter__()
+
+    with pytest.raises(PluginFailed, match="Cancel scope stack corrupted"):
+        await called(boundary, call, leave_a_scope)
+    await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("call", ["run", "call"])
+async def test_what_a_plain_function_sets_in_its_context_stays_there(boundary: Boundary, call: str) -> None:
+    """Light steps share one context: the name of one tenant would appear in the work of another."""
+    variable = ContextVar("variable", default="")
+
+    def note() -> str:
+        found = variable.get()
+        variable.set("seen")
+        return found
+
+    for _ in range(2):
+        assert await called(boundary, call, note) == ""
+    assert variable.get() == ""
 
 
 async def test_an_awaitable_of_another_library_is_a_failure(boundary: Boundary) -> None:
