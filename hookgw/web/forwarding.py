@@ -189,16 +189,18 @@ class Forwarder:
         client = scope["client"][0] if scope["client"] else ""
         origin = Origin(client, scope["scheme"], exchange.named)
         signed = secret.sign(scope["method"], target, origin, self._gateway.clock.wall())
-        headers = [
-            (name, value) for name, value in scope["headers"] if name.decode("latin-1") not in _HOP_BY_HOP
-        ]
+        # Whom a proxy names is in the signature, and a node may be a trusted proxy of the others.
+        dropped = {*_HOP_BY_HOP, (self._gateway.settings.auth.proxy_header or "").lower()}
+        headers = [(name, value) for name, value in scope["headers"] if name.decode("latin-1") not in dropped]
         headers.append((HEADER, signed))
         has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
-        url = httpx.URL(node.url).copy_with(raw_path=target)
         content: Any = exchange.whole_body
         if content is None and has_body:
             content = request.body
-        outgoing = self._peers.http.build_request(scope["method"], url, headers=headers, content=content)
+        # Not the client's: that would add headers of its own. Not in the URL, which would be changed.
+        outgoing = httpx.Request(
+            scope["method"], node.url, headers=headers, content=content, extensions={"target": target}
+        )
         response = None
         try:
             with self._peers.calls.waiting(node, shard):

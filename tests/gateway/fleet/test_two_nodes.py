@@ -122,6 +122,16 @@ def counted_at(node: Node, key: str) -> float:
     return holder.bucket.updated_at
 
 
+async def status_of(node: Node, target: str, key: str) -> int:
+    """Send a request byte for byte, and return the status of the response."""
+    url = httpx.URL(node.url)
+    async with await trio.open_tcp_stream(url.host, url.port or 80) as stream:
+        head = f"GET {target} HTTP/1.1\r\nhost: x\r\napikey: {key}\r\nconnection: close\r\n\r\n"
+        await stream.send_all(head.encode())
+        received = b"".join([part async for part in stream])
+    return int(received.split(b" ", 2)[1])
+
+
 async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
@@ -158,6 +168,14 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
             await other.call("GET", f"/instance/connectionState/{name}", key=key)
             assert counted_at(owner, key) == counted[0]
             assert counted_at(other, key) > counted[1]
+            # Signed is what leaves: no client of HTTP may write a target otherwise.
+            for target in (
+                f'/instance/connectionState/{name}?x="a"',
+                f"/instance/./connectionState/{name}?{{}}",
+            ):
+                counted = counted_at(owner, key), counted_at(other, key)
+                assert await status_of(other, target, key) in (200, 404)
+                assert counted_at(owner, key) == counted[0]
             await a.call("POST", f"/webhook/set/{name}", {"url": receiver.url}, key=key, status=201)
             assert (await b.call("GET", f"/webhook/find/{name}", key=key))["url"] == receiver.url
             for asked in (a, b):
