@@ -7,7 +7,7 @@ from typing import Any
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Check, Fields, kind_of
 from hookgw.kernel.sentences import Sentence
-from hookgw.kernel.times import parse_rfc3339
+from hookgw.kernel.times import clamp_time, parse_rfc3339
 from hookgw.kernel.units import parse_duration
 
 _TIME_FORM = "an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m, 2h, 3d"
@@ -26,11 +26,11 @@ def as_moment(now: float) -> Check[float]:
                 kind=kind_of(value),
             )
         try:
-            return now - parse_duration(value)
+            return clamp_time(now - parse_duration(value))
         except ValueError:
             pass
         try:
-            return parse_rfc3339(value)
+            return clamp_time(parse_rfc3339(value))
         # OverflowError: an offset can move the first or last day of the calendar out of it.
         except (ValueError, OverflowError):
             raise Invalid.of(

@@ -17,6 +17,11 @@ YEAR_10000 = 253_402_300_800.0
 """The first moment that RFC 3339 cannot express, in seconds since the epoch."""
 
 
+def clamp_time(seconds: float) -> float:
+    """Return the nearest time from 1970 to 9999, for what is asked of all that was, or for ever."""
+    return min(max(seconds, 0.0), YEAR_10000 - 1)
+
+
 def rfc3339(seconds: float) -> str:
     """Format a time as RFC 3339 in UTC with ``Z``, truncated to milliseconds.
 

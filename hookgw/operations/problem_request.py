@@ -7,7 +7,7 @@ from typing import Any
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Fields, as_object, as_text
 from hookgw.kernel.schema_parts import MOMENT_SCHEMA
-from hookgw.kernel.times import parse_rfc3339
+from hookgw.kernel.times import clamp_time, parse_rfc3339
 from hookgw.kernel.units import parse_duration
 from hookgw.operations.repairs import LONGEST_REASON
 
@@ -45,11 +45,11 @@ def parse_mute(body: Any, now: float) -> tuple[str, float]:
     def as_time(value: Any, where: str) -> float:
         text = as_text(value, where)
         try:
-            return now + parse_duration(text)
+            return clamp_time(now + parse_duration(text))
         except ValueError:
             pass
         try:
-            return parse_rfc3339(text)
+            return clamp_time(parse_rfc3339(text))
         except (ValueError, OverflowError):
             raise Invalid.of(
                 "problem.not_until",

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from quart import request
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.times import parse_rfc3339
+from hookgw.kernel.times import clamp_time, parse_rfc3339
 from hookgw.kernel.units import parse_duration
 
 ZONE = "hookgw_zone"
@@ -68,13 +68,13 @@ def parse_moment(
         return now
     try:
         duration = parse_duration(word)
-        return now + duration if is_ahead else now - duration
+        return clamp_time(now + duration if is_ahead else now - duration)
     except ValueError:
         pass
     try:
         found = _LOCAL.fullmatch(word)
         if found is None:
-            return parse_rfc3339(text)
+            return clamp_time(parse_rfc3339(text))
         today = datetime.datetime.fromtimestamp(now, zone).date()
         days = 0 if found["day"] is None else _DAYS.get(found["day"])
         date = (
@@ -83,7 +83,7 @@ def parse_moment(
             else today + datetime.timedelta(days=days)
         )
         time = datetime.time.fromisoformat((found["time"] or "00:00").rjust(5, "0"))
-        return datetime.datetime.combine(date, time, zone).timestamp()
+        return clamp_time(datetime.datetime.combine(date, time, zone).timestamp())
     # OverflowError: an offset can move the first or last day of the calendar out of it.
     except (ValueError, OverflowError):
         examples = EXAMPLES_AHEAD if is_ahead else EXAMPLES

@@ -32,6 +32,11 @@ NOW = datetime.datetime(2026, 11, 26, 1, 30, tzinfo=datetime.UTC).timestamp()
         ("2026-11-20T14:00:30", "2026-11-20T17:00:30Z"),
         ("2026-11-20T14:00:00Z", "2026-11-20T14:00:00Z"),
         ("2026-11-20T14:00:00+02:00", "2026-11-20T12:00:00Z"),
+        # What no answer could show is as early, or as late, as can be.
+        ("9999w", "1970-01-01T00:00:00Z"),
+        ("0001-01-01T00:00:00+01:00", "1970-01-01T00:00:00Z"),
+        ("9999-12-31T23:59:59-03:00", "9999-12-31T23:59:59Z"),
+        ("9999-12-31", "9999-12-31T03:00:00Z"),
     ],
 )
 def test_a_time_is_in_the_readers_zone(text: str, expected: str) -> None:

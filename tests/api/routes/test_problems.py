@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import pytest
 import trio
 
 from hookgw import Gateway
@@ -96,6 +97,24 @@ async def test_two_who_mute_at_once_both_do(client: httpx.AsyncClient) -> None:
                 nursery.start_soon(change, call, one["id"])
         shown = (await client.get("/problem/list")).json()["problems"]
         assert [one["mute"] is not None for one in shown] == [call == "mute"] * 2
+
+
+async def test_a_mute_for_ever_is_shown(client: httpx.AsyncClient) -> None:
+    await fail(client, "loja1")
+    (group,) = await listed(client, 1)
+    for until in ("9999-12-31T23:59:59-03:00", "500000w"):
+        body = {"reason": "Known.", "until": until}
+        assert (await client.post(f"/problem/mute/{group['id']}", json=body)).status_code == 200
+        (muted,) = await listed(client, 1)
+        assert muted["mute"]["until"] == "9999-12-31T23:59:59.000Z"
+
+
+@pytest.mark.parametrize("since", ["500000w", "0001-01-01T00:00:00+01:00"])
+@pytest.mark.parametrize("call", ["delivery/replay", "delivery/cancel", "webhook/backfill"])
+async def test_since_ever(client: httpx.AsyncClient, call: str, since: str) -> None:
+    await fail(client, "loja1")
+    found = await client.post(f"/{call}/loja1", json={"since": since})
+    assert found.status_code in (200, 202), found.text
 
 
 async def test_what_cannot_be_muted(client: httpx.AsyncClient) -> None:
