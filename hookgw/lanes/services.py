@@ -12,19 +12,15 @@ from hookgw.concurrency.light import LightSteps
 from hookgw.concurrency.loop_load import LoopLoad
 from hookgw.concurrency.tasks import TaskFailed
 from hookgw.config.settings import DeliverySettings
-from hookgw.delivery.http.errors import DeliveryError
 from hookgw.delivery.http.pools import ConnectionPools
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import AttemptResult, RequestTemplate, template_for
+from hookgw.delivery.sender import DeliverySender, RequestTemplate, template_for
 from hookgw.fair import Share
-from hookgw.kernel.errors import PluginFailed
 from hookgw.lanes.fetches import Fetches
 from hookgw.lanes.lane_queue import MemoryClaim
 from hookgw.lanes.rate_limit import RateLimit, RateLimits
 from hookgw.lanes.retry_policy import Policy, policy_of
 from hookgw.lanes.tag_rates import TagRates
 from hookgw.records.deliveries import Attempt, Delivery, LaneState, LaneStatistics, Settlement
-from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 from hookgw.store import History, Outbox
 
@@ -67,47 +63,6 @@ class LaneMonitor(Protocol):
         """A lane ended by an exception, which is a bug; it starts again."""
 
 
-class LaneSender(Protocol):
-    """Makes attempts; :class:`hookgw.delivery.sender.DeliverySender` has the contract."""
-
-    def concerned(self, template: RequestTemplate) -> frozenset[str]: ...
-
-    def render_body(self, event: Event, template: RequestTemplate) -> bytes | Awaitable[bytes | None]: ...
-
-    async def prepare(
-        self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
-    ) -> dict[str, str] | None: ...
-
-    def signed_headers(
-        self,
-        delivery: Delivery,
-        body: bytes,
-        template: RequestTemplate,
-        *,
-        number: int,
-        headers: dict[str, str] | None = None,
-    ) -> dict[str, str]: ...
-
-    async def send(
-        self,
-        delivery: Delivery,
-        body: bytes,
-        template: RequestTemplate,
-        transport: LaneTransport,
-        /,
-        *,
-        number: int,
-        timeout: float,  # noqa: ASYNC109
-        headers: dict[str, str] | None,
-    ) -> AttemptResult: ...
-
-    def failed(self, number: int, failure: PluginFailed) -> Attempt: ...
-
-    def unreachable(self, number: int, failure: DeliveryError) -> Attempt: ...
-
-    def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt: ...
-
-
 class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     """What all lanes share.
 
@@ -123,7 +78,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
 
     outbox: Outbox
     registration: Callable[[str], Registration | None]
-    sender: LaneSender
+    sender: DeliverySender
     pools: ConnectionPools
     memory: Share[MemoryClaim]
     monitor: LaneMonitor

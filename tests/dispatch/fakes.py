@@ -24,6 +24,7 @@ from hookgw.delivery import (
     AttemptResult,
     ConnectionPools,
     DeliveryError,
+    DeliverySender,
     Dialer,
     LaneTransport,
     PooledTransport,
@@ -268,7 +269,7 @@ class Request(NamedTuple):
     timeout: float
 
 
-class FakeSender:
+class FakeSender(DeliverySender):
     """Answers attempts from a script, by event id; delivers what the script does not name.
 
     Attributes:
@@ -314,7 +315,7 @@ class FakeSender:
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109
-        headers: dict[str, str] | None,
+        headers: dict[str, str] | None = None,
     ) -> AttemptResult:
         event, registration = delivery.event.id, template.registration
         self.requests.append(
