@@ -54,7 +54,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 import structlog
 import trio
@@ -69,7 +68,7 @@ from hookgw.kernel.errors import PluginFailed, StorageUnavailable
 from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.hanging import died_unanswered
 from hookgw.lanes.idle_lanes import IdleLanes
-from hookgw.lanes.lane_memory import LaneMemory, settlement_of
+from hookgw.lanes.lane_memory import Head, LaneMemory, head_of, settlement_of
 from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
 from hookgw.lanes.late_response import ENDS_DELIVERY, LateResponse, describe_late
 from hookgw.lanes.rate_limit import RateLimit, take_all
@@ -101,17 +100,6 @@ DESCRIPTOR_WAIT = 0.25
 
 LATE_LOOK = 0.01
 """Seconds that a lane which is due reads what has come of a late response, at most."""
-
-
-class _Deferred(NamedTuple):
-    """A head that waits on disk, with the facts that are shown of it."""
-
-    seq: int
-    position: Position
-    instance: str
-    queued_at: float
-    next_at: float
-    is_out_of_turn: bool = False
 
 
 class Lane:
@@ -201,8 +189,8 @@ class Lane:
         self._must_stop = False
         self._must_try = False
         self._wake: Callable[[], object] | None = None
-        self._deferred: _Deferred | None = None
-        self._waited: _Deferred | None = None
+        self._deferred: Head | None = None
+        self._waited: Head | None = None
         self._has_waited_for: RateLimit | None = None
         self._rate_waited_for: RateLimit | None = None
         self._settling = 0
@@ -345,10 +333,8 @@ class Lane:
         return self._state is LaneState.IDLE and not self._backlog
 
     def statistics(self) -> LaneStatistics:
-        head, registration = self._head or self._deferred, self._registration()
-        instance = None
-        if head is not None:
-            instance = head.event.instance if isinstance(head, Delivery) else head.instance
+        head = self._deferred if self._head is None else head_of(self._head)
+        registration = self._registration()
         is_tried = head is not None and head.seq == self._memory.tried
         waits_for = self._waits_for
         if self._queue.barrier is not None and self._backlog and self._state is LaneState.IDLE:
@@ -362,7 +348,7 @@ class Lane:
             backlog=self._backlog,
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
-            head_instance=instance,
+            head_instance=head.instance if head else None,
             tried_since=self._memory.tried_since if is_tried else None,
             waiting_until=self._waiting_until,
             waits_for=waits_for,
@@ -631,12 +617,11 @@ class Lane:
             self._defer(delivery, is_out_of_turn=True)
 
     def _defer(self, head: Delivery, *, is_out_of_turn: bool = False) -> None:
-        seq, place, instance = head.seq, head.position, head.event.instance
-        self._deferred = _Deferred(seq, place, instance, head.queued_at, head.next_at, is_out_of_turn)
+        self._deferred = head_of(head, is_out_of_turn=is_out_of_turn)
         self._head = None
         self._queue.put_back()
 
-    async def _wait_for_turn(self, head: _Deferred) -> None:
+    async def _wait_for_turn(self, head: Head) -> None:
         """Wait until nothing in another partition comes before the head, or a flag is set."""
         assert self._order is not None  # noqa: S101 -- or it would not be out of turn
         self._state, self._waits_for = LaneState.WAITING, "order"
@@ -683,7 +668,7 @@ class Lane:
             self._rate_waited_for.waiting -= 1
             self._rate_waited_for = self._waits_for = None
 
-    async def _wait_for_deferred(self, head: _Deferred) -> None:
+    async def _wait_for_deferred(self, head: Head) -> None:
         """Wait until the head, which is read again then, is due, or a flag is set."""
         with trio.CancelScope(deadline=self._services.clock.deadline(head.next_at)) as scope:
             self._wake = scope.cancel

@@ -1,8 +1,9 @@
-"""A lane's memory of its receiver, and the decision about an attempt that depends on it. No I/O."""
+"""A lane's memory of its receiver and of its head, and the decision about an attempt. No I/O."""
 
 from __future__ import annotations
 
 import random
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -28,6 +29,28 @@ HANGS = (
 )
 
 _WAITED_FOR = (Outcome.UNANSWERED, Outcome.UNREACHABLE, Outcome.BLOCKED)
+
+
+class Head(NamedTuple):
+    """A head that waits on disk, with the facts that are shown of it."""
+
+    seq: int
+    position: Position
+    instance: str
+    queued_at: float
+    next_at: float
+    is_out_of_turn: bool = False
+
+
+def head_of(delivery: Delivery, *, is_out_of_turn: bool = False) -> Head:
+    return Head(
+        delivery.seq,
+        delivery.position,
+        delivery.event.instance,
+        delivery.queued_at,
+        delivery.next_at,
+        is_out_of_turn,
+    )
 
 
 class LaneMemory(msgspec.Struct, kw_only=True, gc=False):

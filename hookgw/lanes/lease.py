@@ -9,7 +9,7 @@ import msgspec
 
 from hookgw.kernel.schemes import PULL_URL
 from hookgw.lanes.services import DeliveryPlan
-from hookgw.records.deliveries import Attempt, Delivery, Outcome, Position, Settlement
+from hookgw.records.deliveries import Attempt, Delivery, Outcome, Settlement
 from hookgw.records.registrations import Registration
 
 lease_numbers = count(1)
@@ -44,25 +44,11 @@ class Lease(msgspec.Struct):
     leased: list[Leased]
 
 
-class Head(NamedTuple):
-    seq: int
-    position: Position
-    instance: str
-    queued_at: float
-    next_at: float
-
-
 class Report(NamedTuple):
     attempt: Attempt | None
     delivery: Delivery
     registration: Registration | None
     settlement: Settlement
-
-
-def head_of(delivery: Delivery) -> Head:
-    return Head(
-        delivery.seq, delivery.position, delivery.event.instance, delivery.queued_at, delivery.next_at
-    )
 
 
 def attempt_of(

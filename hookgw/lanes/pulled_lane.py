@@ -40,9 +40,9 @@ from hookgw.kernel.errors import PluginFailed, StorageUnavailable
 from hookgw.lanes.chat_order import ChatOrder
 from hookgw.lanes.hanging import died_unanswered
 from hookgw.lanes.idle_lanes import IdleLanes
-from hookgw.lanes.lane_memory import LaneMemory, settlement_of
+from hookgw.lanes.lane_memory import Head, LaneMemory, head_of, settlement_of
 from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
-from hookgw.lanes.lease import Head, Lease, Leased, Report, attempt_of, head_of, lease_numbers
+from hookgw.lanes.lease import Lease, Leased, Report, attempt_of, lease_numbers
 from hookgw.lanes.rate_limit import take_all
 from hookgw.lanes.retry_policy import expiry_reason, is_expired, longest_wait, policy_of
 from hookgw.lanes.services import LEASE_WAIT, LONG_WAIT, DeliveryPlan, LaneServices, plan_for, rates_of
