@@ -299,9 +299,8 @@ async def test_plugins_divide_the_places_for_requests_and_for_long_polls(
 ) -> None:
     outbound = OutboundHttp(DeliverySettings(), connector_requests=requests)
     clients = outbound.connector_clients({"matrix": [], "telegram": []})
-    shared = [one._shared for one in clients.values()]
-    assert [(one.places.total, one.polls.total) for one in shared] == [(places, polls)] * 2
-    assert shared[0].memory is shared[1].memory
+    assert [(one.places.total, one.polls.total) for one in clients.values()] == [(places, polls)] * 2
+    assert clients["matrix"].memory is clients["telegram"].memory
 
 
 class Reaching:

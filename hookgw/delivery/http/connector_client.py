@@ -73,6 +73,8 @@ class ConnectorClients:
 
     Attributes:
         http: a client that reaches all of the servers, for the plugin's own task.
+        listed: the origins of ``servers``.
+        places, polls: the places for requests, and those for long polls.
     """
 
     def __init__(
@@ -89,21 +91,22 @@ class ConnectorClients:
         max_requests: int,
         max_polls: int,
     ) -> None:
-        listed = frozenset(servers)
-        self._shared = _Shared(
-            plugin,
-            dialer,
-            listed,
-            servers_dialer,
-            memory,
-            connection_age,
-            ssl_context,
-            Share(max_requests, RATIO, RESERVED),
-            _Polls(max_polls, RATIO),
-        )
+        self.plugin = plugin
+        self.dialer = dialer
+        self.listed = frozenset(servers)
+        self.servers_dialer = servers_dialer
+        self.memory = memory
+        self.connection_age = connection_age
+        self.ssl_context = ssl_context
+        self.places: Share[WaitingClaim] = Share(max_requests, RATIO, RESERVED)
+        self.polls: Share[WaitingClaim] = _Polls(max_polls, RATIO)
         self._timeout = timeout
+        # The newest at the end, each with the dialer that opened it, and the time since when it has been
+        # idle. A connection that was opened for a listed server must not serve a request that passes the
+        # guard, although both have the same origin.
+        self._idle: list[tuple[Dialer, Origin, float, LaneTransport]] = []
         # The plugin itself is no instance: it is a separate holder.
-        self.http = ConnectorClient(_ConnectorTransport(self._shared, "", lambda: listed), timeout=timeout)
+        self.http = ConnectorClient(_ConnectorTransport(self, "", lambda: self.listed), timeout=timeout)
 
     def of_instance(self, instance: str, servers: Callable[[], Collection[Origin]]) -> httpx.AsyncClient:
         """Make the client of one instance. It need not be closed.
@@ -112,7 +115,7 @@ class ConnectorClients:
             servers: returns the instance's own servers. Of these, listed servers are reached at any address;
                 every other host passes the guard, even a listed one.
         """
-        return ConnectorClient(_ConnectorTransport(self._shared, instance, servers), timeout=self._timeout)
+        return ConnectorClient(_ConnectorTransport(self, instance, servers), timeout=self._timeout)
 
     async def fetch(self, instance: str, url: str, *, limit: int) -> FetchedFile:
         """Return the file at a URL that a tenant gave, without any of the operator's servers.
@@ -121,17 +124,38 @@ class ConnectorClients:
         instance's share of the memory for answers.
         """
         # Its errors do not mention `servers`: listing a server does not open it to the URLs of tenants.
-        transport = _ConnectorTransport(self._shared, instance, frozenset, advises=False)
+        transport = _ConnectorTransport(self, instance, frozenset, advises=False)
         files = ConnectorClient(transport, timeout=self._timeout)
-        held = self._shared.memory.hold(instance)
+        held = self.memory.hold(instance)
         try:
-            most = self._shared.memory.most_of_holder // COPIES
+            most = self.memory.most_of_holder // COPIES
             file = await fetch_file(files, url, limit=min(limit, most), held=held)
         except BaseException:
             held.release()
             raise
         held.hand_over()
         return file
+
+    def take_idle(self, dialer: Dialer, origin: Origin) -> LaneTransport | None:
+        """Return an idle connection that ``dialer`` opened, for exclusive use; ``None`` if there is none."""
+        for entry in reversed(self._idle):
+            if entry[0] is dialer and entry[1] == origin:
+                self._idle.remove(entry)
+                return entry[3]
+        return None
+
+    def put_idle(self, dialer: Dialer, origin: Origin, transport: LaneTransport) -> None:
+        """Keep a connection for later requests, in the place of the oldest if there are too many."""
+        transport.rest()
+        self._idle.append((dialer, origin, trio.current_time(), transport))
+        if len(self._idle) > MAX_IDLE:
+            self._idle.pop(0)[3].close_nowait()
+
+    def close_idle(self, until: float) -> None:
+        """Close the connections that have been idle since ``until`` or longer."""
+        for entry in [entry for entry in self._idle if entry[2] <= until]:
+            self._idle.remove(entry)
+            entry[3].close_nowait()
 
     async def aclose(self) -> None:
         await self.http.aclose()
@@ -179,63 +203,16 @@ class _Polls(Share[WaitingClaim]):
         return self.used + amount <= self.total and self.held(holder) == 0
 
 
-class _Shared:
-    def __init__(
-        self,
-        plugin: str,
-        dialer: Dialer,
-        listed: frozenset[Origin],
-        servers_dialer: Dialer,
-        memory: AnswerMemory,
-        connection_age: float,
-        ssl_context: ClientContexts,
-        places: Share[WaitingClaim],
-        polls: Share[WaitingClaim],
-    ) -> None:
-        self.plugin = plugin
-        self.dialer = dialer
-        self.listed = listed
-        self.servers_dialer = servers_dialer
-        self.memory = memory
-        self.connection_age = connection_age
-        self.ssl_context = ssl_context
-        self.places = places
-        self.polls = polls
-        # The newest at the end, each with the dialer that opened it, and the time since when it has been
-        # idle. A connection that was opened for a listed server must not serve a request that passes the
-        # guard, although both have the same origin.
-        self.idle: list[tuple[Dialer, Origin, float, LaneTransport]] = []
-
-    def take_idle(self, dialer: Dialer, origin: Origin) -> LaneTransport | None:
-        for entry in reversed(self.idle):
-            if entry[0] is dialer and entry[1] == origin:
-                self.idle.remove(entry)
-                return entry[3]
-        return None
-
-    def put_idle(self, dialer: Dialer, origin: Origin, transport: LaneTransport) -> None:
-        transport.rest()
-        self.idle.append((dialer, origin, trio.current_time(), transport))
-        if len(self.idle) > MAX_IDLE:
-            self.idle.pop(0)[3].close_nowait()
-
-    def close_idle(self, until: float) -> None:
-        """Close the connections that have been idle since ``until`` or longer."""
-        for entry in [entry for entry in self.idle if entry[2] <= until]:
-            self.idle.remove(entry)
-            entry[3].close_nowait()
-
-
 class _ConnectorTransport(httpx.AsyncBaseTransport):
     def __init__(
         self,
-        shared: _Shared,
+        clients: ConnectorClients,
         holder: str,
         servers: Callable[[], Collection[Origin]],
         *,
         advises: bool = True,
     ) -> None:
-        self._shared = shared
+        self._clients = clients
         self._holder = holder
         self._servers = servers
         self._advises = advises
@@ -244,7 +221,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         target = httpx_adapter.request_target(request)
         timeout = request.extensions.get("timeout", {}).get("pool")
         is_poll = request.extensions.get(LONG_POLL)
-        places = self._shared.polls if is_poll else self._shared.places
+        places = self._clients.polls if is_poll else self._clients.places
         try:
             with trio.fail_after(math.inf if timeout is None else timeout):
                 await take_in_line(places, self._holder)
@@ -267,7 +244,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
 
     def _refusal(self, places: Share[WaitingClaim], seconds: float | None) -> str:
         held = places.held(self._holder)
-        if places is self._shared.polls and held:
+        if places is self._clients.polls and held:
             return f"Another long poll of this instance was in progress for {seconds:g} s. Nothing was sent."
         return (
             f"No place was free for {seconds:g} s: {held} requests of this instance were in progress, and "
@@ -276,17 +253,17 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
 
     async def _exchange(self, request: httpx.Request, target: Target) -> httpx.Response:
         dialer, transport = self._dialer_for(target), None
-        self._shared.close_idle(trio.current_time() - IDLE_TIME)
+        self._clients.close_idle(trio.current_time() - IDLE_TIME)
         if request.method in _REPEATABLE:
-            transport = self._shared.take_idle(dialer, target.origin)
+            transport = self._clients.take_idle(dialer, target.origin)
         if transport is None:
             transport = LaneTransport(
                 dialer,
                 max_answer=MAX_ANSWER,
-                connection_age=self._shared.connection_age,
-                ssl_context=self._shared.ssl_context,
+                connection_age=self._clients.connection_age,
+                ssl_context=self._clients.ssl_context,
             )
-        held = self._shared.memory.hold(self._holder)
+        held = self._clients.memory.hold(self._holder)
         transport.admit, transport.looks_up_for = held.take, self._holder
         try:
             response = await transport.handle_async_request(request)
@@ -296,7 +273,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
             raise
         held.hand_over()
         if transport.connected:
-            self._shared.put_idle(dialer, target.origin, transport)
+            self._clients.put_idle(dialer, target.origin, transport)
         # Half a document must not look like a whole one to a connector that only checks the status.
         if not response.extensions["complete"]:
             raise httpx.RemoteProtocolError(
@@ -310,7 +287,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
     async def _stream(
         self, request: httpx.Request, target: Target, free: Callable[[], None]
     ) -> httpx.Response:
-        transport = StreamTransport(self._dialer_for(target), self._shared.ssl_context)
+        transport = StreamTransport(self._dialer_for(target), self._clients.ssl_context)
         transport.looks_up_for = self._holder
         deadline = trio.current_time() + httpx_adapter.longest_timeout(request)
         body = await request.aread()
@@ -340,17 +317,17 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         )
 
     def _is_own(self, target: Target) -> bool:
-        return target.origin in self._shared.listed and target.origin in self._servers()
+        return target.origin in self._clients.listed and target.origin in self._servers()
 
     def _dialer_for(self, target: Target) -> Dialer:
-        return self._shared.servers_dialer if self._is_own(target) else self._shared.dialer
+        return self._clients.servers_dialer if self._is_own(target) else self._clients.dialer
 
     def _advice(self, target: Target) -> str:
         server, servers = (
             f"{target.scheme}://{target.place}",
-            f"plugins.options.{self._shared.plugin}.servers",
+            f"plugins.options.{self._clients.plugin}.servers",
         )
-        if target.origin not in self._shared.listed:
+        if target.origin not in self._clients.listed:
             return f"To allow it for this connector alone, add {server} to {servers}."
         return (
             f"{server} is in {servers}, but it is not this instance's server: only those instances reach it "
@@ -358,7 +335,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        self._shared.close_idle(math.inf)
+        self._clients.close_idle(math.inf)
         await trio.lowlevel.checkpoint()
 
 
