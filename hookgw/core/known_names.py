@@ -56,7 +56,7 @@ class KnownNames:
         registered = await self._registered()
         try:
             stored = await self._stored()
-            speeds = self._resolver.speeds()
+            speeds = self._resolver.was_fast
             fast = [name for name in reversed(speeds) if speeds[name]]
             # This node does not know the names that other nodes look up, or that had no event in this run.
             fast += [name for name in stored if name not in speeds]

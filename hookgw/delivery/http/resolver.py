@@ -19,15 +19,14 @@ import ipaddress
 import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import Any
 
+import outcome
 import trio
 
 from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.fair import Share
-
-if TYPE_CHECKING:
-    import outcome
 
 Found = Sequence[tuple[Any, Any, int, str, Any]]
 """The result of ``getaddrinfo``: family, type, protocol, name, and the socket's address."""
@@ -63,6 +62,7 @@ class SystemResolver:
     """Runs ``getaddrinfo`` in threads, divided fairly. It is a :data:`Resolve`.
 
     Attributes:
+        was_fast: whether each remembered name was fast, the newest last.
         expected: names that count as fast until they are looked up: they were fast before a restart.
     """
 
@@ -103,11 +103,9 @@ class SystemResolver:
                 # No checkpoint between the check and the start, so a name never has two threads.
                 lookup = self._start(host, threads, holder, options)
         await lookup.done.wait()
-        return [(*entry[:4], (entry[4][0], port, *entry[4][2:])) for entry in lookup.result()]
-
-    def speeds(self) -> dict[str, bool]:
-        """Return whether each remembered name was fast, the newest last."""
-        return dict(self.was_fast)
+        # An Outcome can be unwrapped once, but several tasks may wait for it.
+        found = copy(lookup.found).unwrap()
+        return [(*entry[:4], (entry[4][0], port, *entry[4][2:])) for entry in found]
 
     def _start(
         self, host: str, threads: Share[WaitingClaim], holder: str, options: dict[str, Any]
@@ -151,7 +149,8 @@ class SystemResolver:
         found: outcome.Outcome[Found],
     ) -> None:
         del self._lookups[host]
-        lookup.finish(found)
+        lookup.found = found
+        lookup.done.set()
         if self._refused_at is not None and trio.current_time() >= self._refused_at + REFUSED_FOR:
             self._refused_at = None
             self.threads[None].total, self.threads[False].total = MAX_NEW, MAX_SLOW
@@ -170,18 +169,4 @@ class _Lookup:
     def __init__(self, started_at: float) -> None:
         self.started_at = started_at
         self.done = trio.Event()
-        self._found: Found = ()
-        self._error: Exception | None = None
-
-    def finish(self, found: outcome.Outcome[Found]) -> None:
-        try:
-            # An Outcome can be unwrapped once, but several tasks may wait for the result.
-            self._found = found.unwrap()
-        except Exception as error:  # noqa: BLE001 - raised in each task that waits
-            self._error = error
-        self.done.set()
-
-    def result(self) -> Found:
-        if self._error is not None:
-            raise self._error
-        return self._found
+        self.found: outcome.Outcome[Found]

@@ -215,8 +215,8 @@ async def test_names_that_are_expected_to_be_fast_are_known_until_they_are_looke
         await names.wait_open(MAX_NEW + 1)
         mock_clock.jump(SLOW)
         names.answer()
-    assert next(iter(resolver.speeds().items())) == ("known.example", True)
-    assert resolver.speeds()[HANGS] is False
+    assert next(iter(resolver.was_fast.items())) == ("known.example", True)
+    assert resolver.was_fast[HANGS] is False
 
 
 async def test_one_name_has_one_thread(names: Names) -> None:
