@@ -20,13 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
 import trio
 
-from hookgw._version import __version__
 from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.answer_memory import AnswerMemory, HeldAnswer
@@ -35,6 +33,7 @@ from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
 from hookgw.delivery.http.fetch import COPIES, HELD, LIMIT, TooManyBytes, fetch_file
+from hookgw.delivery.http.plugin_client import ENCODINGS, GuardedClient
 from hookgw.delivery.http.streamed import StreamTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.fair import Share
@@ -56,7 +55,6 @@ IDLE_TIME = 20.0
 
 # RFC 9110, section 9.2.2: repeating them does no harm.
 _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
-_ACCEPTED = "gzip, deflate"
 _STREAMED = "hookgw_streamed"
 _ENCODED_PIECE = 4096
 
@@ -161,7 +159,7 @@ class ConnectorClients:
         await self.http.aclose()
 
 
-class ConnectorClient(httpx.AsyncClient):
+class ConnectorClient(GuardedClient):
     """A client for any number of tasks. Every connection it makes passes a guard.
 
     A request that is not streamed has one deadline, the longest of its timeouts, so a long poll asks with
@@ -174,22 +172,10 @@ class ConnectorClient(httpx.AsyncClient):
         httpx.RemoteProtocolError: the response exceeds :data:`MAX_ANSWER`, or is cut off.
     """
 
-    def __init__(self, transport: _ConnectorTransport, *, timeout: float) -> None:
-        super().__init__(
-            transport=transport,
-            timeout=timeout,
-            follow_redirects=False,
-            # A proxy or .netrc of the environment would lead requests past the guard, or add credentials.
-            trust_env=False,
-            # One client may serve many instances, so a cookie of one must not be sent for another.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            headers={"user-agent": f"hookgw/{__version__}", "accept-encoding": _ACCEPTED},
-        )
-
     async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
         # A transport does not hear otherwise whether its caller reads the body piece by piece.
         request.extensions[_STREAMED] = stream
-        if stream and request.headers.get("accept-encoding") == _ACCEPTED:
+        if stream and request.headers.get("accept-encoding") == ENCODINGS:
             request.headers["accept-encoding"] = "identity"  # what is streamed is mostly compressed anyway
         return await super().send(request, stream=stream, **options)
 

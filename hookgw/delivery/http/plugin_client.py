@@ -18,11 +18,29 @@ MAX_CONCURRENT = 100
 MAX_ANSWER = 2**20
 """Bytes of a (decoded) response body that are read."""
 
-_HEADERS = {
-    "user-agent": f"hookgw/{__version__}",
-    "accept-encoding": "gzip, deflate",
-    "connection": "close",
-}
+ENCODINGS = "gzip, deflate"
+"""The encodings of response bodies that are accepted."""
+
+
+class GuardedClient(httpx.AsyncClient):
+    """A client whose connections pass the address guard, which is in its transport.
+
+    Args:
+        timeout: default seconds.
+        headers: of every request, beside the usual ones.
+    """
+
+    def __init__(self, transport: httpx.AsyncBaseTransport, *, timeout: float, **headers: str) -> None:
+        super().__init__(
+            transport=transport,
+            timeout=timeout,
+            follow_redirects=False,
+            # A proxy or .netrc of the environment would lead requests past the guard, or add credentials.
+            trust_env=False,
+            # Plugins or instances share a client, so a cookie that one got must not be sent for another.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            headers={"user-agent": f"hookgw/{__version__}", "accept-encoding": ENCODINGS, **headers},
+        )
 
 
 def guarded_client(make_transport: Callable[[], LaneTransport], *, timeout: float) -> httpx.AsyncClient:
@@ -36,16 +54,7 @@ def guarded_client(make_transport: Callable[[], LaneTransport], *, timeout: floa
         make_transport: makes the connection for one request; the client closes it.
         timeout: default seconds for a whole request.
     """
-    return httpx.AsyncClient(
-        transport=_GuardedTransport(make_transport),
-        timeout=timeout,
-        follow_redirects=False,
-        # A proxy or .netrc of the environment would lead requests past the guard, or add credentials to them.
-        trust_env=False,
-        # All plugins share the client, so a cookie that one plugin got must not be sent for another.
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-        headers=_HEADERS,
-    )
+    return GuardedClient(_GuardedTransport(make_transport), timeout=timeout, connection="close")
 
 
 class _GuardedTransport(httpx.AsyncBaseTransport):
