@@ -315,11 +315,9 @@ class Metrics:
         )
         if self._node is not None:
             node, shards = self._node
-            held = GaugeMetricFamily(
-                "hookgw_node_shards", "Shards that this node of a fleet holds.", labels=["node"]
+            yield _gauge(
+                "hookgw_node_shards", "Shards that this node of a fleet holds.", "node", {node: shards()}
             )
-            held.add_metric([node], shards())
-            yield held
         if self._log_bytes is not None:
             yield GaugeMetricFamily(
                 "hookgw_write_ahead_log_bytes",
@@ -379,9 +377,7 @@ class Metrics:
             "Lines of the log, and of standard output, that were not read in time.",
             value=dropped_lines.value,
         )
-        info = GaugeMetricFamily("hookgw_info", "The version that runs.", labels=["version"])
-        info.add_metric([__version__], 1)
-        yield info
+        yield _gauge("hookgw_info", "The version that runs.", "version", {__version__: 1})
 
     def _held_families(self) -> Iterator[Metric]:
         held = self._held()
@@ -474,14 +470,8 @@ def _instance_families(found: Survey) -> Iterator[Metric]:
         ("deliveries", "Pending deliveries of the events", deliveries),
         ("bytes", "Bytes of payload of the pending deliveries", size),
     ):
-        family = GaugeMetricFamily(
-            f"hookgw_instance_backlog_{unit}",
-            f"{meaning} of the {WORST_INSTANCES} instances with the most.",
-            labels=["instance"],
-        )
-        for name, amount in worst:
-            family.add_metric([name], amount)
-        yield family
+        described = f"{meaning} of the {WORST_INSTANCES} instances with the most."
+        yield _gauge(f"hookgw_instance_backlog_{unit}", described, "instance", dict(worst))
 
 
 def _pool_families(pools: PoolStatistics) -> Iterator[Metric]:
