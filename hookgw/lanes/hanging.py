@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, Outcome
+from hookgw.records.deliveries import Delivery, DeliveryState, Outcome
 from hookgw.store import DeliveryQuery, History
 
 _NEWEST = 100
@@ -25,14 +25,11 @@ async def died_unanswered(history: History, head: Delivery) -> bool:
         return False
     for found in page.deliveries:
         if found.lane == head.lane and found.seq < head.seq and found.attempts:
-            died = found.state is DeliveryState.DEAD and _is_unanswered(found.last_attempt)
-            return died and not any(map(_is_response, report.attempts if report else ()))
+            last = found.last_attempt
+            was_unanswered = last is not None and last.outcome is Outcome.UNANSWERED
+            is_answered = any(
+                attempt.status is not None and attempt.outcome is not Outcome.UNANSWERED
+                for attempt in (report.attempts if report else ())
+            )
+            return found.state is DeliveryState.DEAD and was_unanswered and not is_answered
     return False
-
-
-def _is_unanswered(attempt: Attempt | None) -> bool:
-    return attempt is not None and attempt.outcome is Outcome.UNANSWERED
-
-
-def _is_response(attempt: Attempt) -> bool:
-    return attempt.status is not None and attempt.outcome is not Outcome.UNANSWERED
