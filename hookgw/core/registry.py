@@ -143,7 +143,7 @@ class Registry:
         self.check_owner(instance.name)
         audit = instance_changed(self._audit, self._audited, self._instances.get(instance.name), instance)
         if first is not None:
-            audit += registration_changed(self._audit, self._audited.registrations, None, first, instance)
+            audit += self._changes(None, first, instance)
         await _complete(self._store.put_instance(instance, first, audit=audit))
         self._hold(instance)
         if first is not None:
@@ -276,7 +276,7 @@ class Registry:
         """
         instance = self._instances.get(registration.instance)
         old = self._registrations.get(registration.id)
-        audit = registration_changed(self._audit, self._audited.registrations, old, registration, instance)
+        audit = self._changes(old, registration, instance)
         if registration.instance == GLOBAL_INSTANCE:
             # The configuration is its record: hookgw's changes to it (a 410) last until the next start.
             if self._is_shared and (old is None or registration.enabled != old.enabled):
@@ -307,14 +307,19 @@ class Registry:
         self.check_owner(registration.instance)
         instance = self._instances.get(registration.instance)
         old = self._registrations.get(registration.id)
-        changed = registration_changed(self._audit, self._audited.registrations, old, registration, instance)
+        audit = [*self._changes(old, registration, instance), *audit]
         await in_task()
         with trio.CancelScope(shield=True):  # as in _complete
             begun = await self._store.begin_backfill(
-                backfill, registration=registration, due=due, parking=parking, audit=[*changed, *audit]
+                backfill, registration=registration, due=due, parking=parking, audit=audit
             )
         self._remember(registration)
         return begun
+
+    def _changes(
+        self, old: Registration | None, new: Registration | None, instance: Instance | None
+    ) -> list[AuditEntry]:
+        return registration_changed(self._audit, self._audited.registrations, old, new, instance)
 
     def _put_everywhere(self, registration: Registration) -> None:
         others = (r for r in self._everywhere if r.id != registration.id)
@@ -329,13 +334,7 @@ class Registry:
     async def remove(self, registration: Registration, job: Job | None = None) -> None:
         """Remove an instance's registration, in one commit with the job that parks its deliveries."""
         self.check_owner(registration.instance)
-        audit = registration_changed(
-            self._audit,
-            self._audited.registrations,
-            registration,
-            None,
-            self._instances.get(registration.instance),
-        )
+        audit = self._changes(registration, None, self._instances.get(registration.instance))
         await _complete(self._store.remove_registration(registration.id, job=job, audit=audit))
         self._forget(registration)
 
@@ -374,11 +373,7 @@ class Registry:
 
     async def remove_configured(self, registration: Registration) -> None:
         """Remove a registration of ``global_webhooks``, which is in memory only."""
-        await _complete(
-            self._audit.record(
-                *registration_changed(self._audit, self._audited.registrations, registration, None, None)
-            )
-        )
+        await _complete(self._audit.record(*self._changes(registration, None, None)))
         self._everywhere = tuple(found for found in self._everywhere if found.id != registration.id)
         self._registrations.pop(registration.id, None)
         self._lanes.clear()
