@@ -30,7 +30,7 @@ from hookgw.lanes.retired_lanes import RetiredLanes
 from hookgw.lanes.services import LaneServices
 from hookgw.records.deliveries import Delivery, LaneState, LaneStatistics, Position
 from hookgw.records.lanes import is_wide, order_of, partition_of, registration_of
-from hookgw.records.registrations import Ordering, Registration
+from hookgw.records.registrations import Ordering
 
 AnyLane: TypeAlias = Lane | PulledLane
 
@@ -426,7 +426,11 @@ class Dispatcher:
                 key, services, self._idle, order=order, backlog=backlog, barrier=barrier, memory=memory
             )
         else:
-            limit = self._attempt_limit(registration)
+            limit = None
+            if registration is not None and registration.ordering is Ordering.INSTANCE:
+                limit = self._attempt_limits.setdefault(
+                    registration.id, trio.CapacityLimiter(registration.concurrency)
+                )
             lane = Lane(
                 key,
                 services,
@@ -447,15 +451,6 @@ class Dispatcher:
             lane.pause()
         nursery.start_soon(self._run, services, lane, name=f"lane {key}")
         return lane
-
-    def _attempt_limit(self, registration: Registration | None) -> trio.CapacityLimiter | None:
-        limit = None
-        if registration is not None and registration.ordering is Ordering.INSTANCE:
-            limit = self._attempt_limits.get(registration.id)
-            if limit is None:
-                limit = trio.CapacityLimiter(registration.concurrency)
-                self._attempt_limits[registration.id] = limit
-        return limit
 
     async def _run(self, services: LaneServices, lane: AnyLane) -> None:
         memory, waits = None, iter(RETRY_WAITS)
