@@ -334,8 +334,8 @@ def test_the_answer_is_the_text_format_of_prometheus(metrics: Metrics) -> None:
 
 def test_connections_and_lanes_that_wait_are_shown(metrics: Metrics) -> None:
     # A host has a pool for each TLS identity.
-    host = HostStatistics("https://receiver.example:443", 60, 0, 5, False)
-    with_identity = HostStatistics("https://receiver.example:443", 4, 0, 2, False)
+    host = HostStatistics("https://receiver.example:443", 60, 5, False)
+    with_identity = HostStatistics("https://receiver.example:443", 4, 2, False)
     metrics.watch_pools(
         lambda most: PoolStatistics(
             lent=65,

@@ -236,7 +236,6 @@ class HostStatistics(msgspec.Struct, frozen=True):
 
     host: str
     lent: int
-    idle: int
     waiting: int
     suspect: bool
 
@@ -543,9 +542,7 @@ class ConnectionPools:
     def statistics(self, most: int = 0) -> PoolStatistics:
         """Return a snapshot with at most ``most`` hosts."""
         hosts = [
-            HostStatistics(
-                "{}://{}:{}".format(*pool.origin), pool.used, len(pool.idle), waiting, pool.suspect
-            )
+            HostStatistics("{}://{}:{}".format(*pool.origin), pool.used, waiting, pool.suspect)
             for pool in self.pools.values()
             if (waiting := pool.waiting) or pool.used or pool.suspect
         ]
