@@ -108,7 +108,7 @@ class App:
             return
         self._addresses.add((server[0], server[1]))
         hosts = ((f"[{host}]" if ":" in host else host, port) for host, port in self._addresses)
-        api.gateway.outbound.listens_on([f"http://{host}:{port}" for host, port in hosts])
+        api.gateway.outbound.own_addresses.listen_on([f"http://{host}:{port}" for host, port in hosts])
 
 
 def remove_handlers(_record: logging.LogRecord) -> bool:

@@ -203,7 +203,7 @@ async def open_server(
                     urls = await serving.start(listen, api.app, settings.server, certificates, watch)
                     serving.start_soon(api.run)
                     # The address guard must refuse deliveries to this server: they would go round in circles.
-                    gateway.outbound.listens_on(urls)
+                    gateway.outbound.own_addresses.listen_on(urls)
                     # Last: nothing after it can fail, so the key is shown by a start that succeeds.
                     await gateway.keys.ensure_lasting_global_key(show_key)
                     await trio.lowlevel.checkpoint_if_cancelled()  # a signal may have arrived meanwhile

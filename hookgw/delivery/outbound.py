@@ -76,6 +76,7 @@ class OutboundHttp:
         pools: the connections of lanes, for exchanges while :meth:`run` is running. The client and
             :meth:`transport` do not count towards their limits.
         names: the system's resolver, unless another one was given.
+        own_addresses: on which the gateway listens; the guard refuses them.
     """
 
     def __init__(
@@ -89,11 +90,11 @@ class OutboundHttp:
         threads: Threads = SYSTEM_THREADS,
         hub: Hub = NO_HUB,
     ) -> None:
-        self._own_addresses = OwnAddresses()
+        self.own_addresses = OwnAddresses()
         guard = AddressGuard(
             settings.allow_networks,
             refused_ports=settings.refused_ports,
-            is_own_address=self._own_addresses.includes,
+            is_own_address=self.own_addresses.includes,
         )
         # One for all dialers: otherwise, each had as many threads.
         resolve = resolve or SystemResolver()
@@ -110,7 +111,7 @@ class OutboundHttp:
         # For the servers that the operator lists by scheme, host and port. Even there hookgw does not call
         # itself.
         self._servers_dialer = dialer(
-            AddressGuard(_EVERYWHERE, refused_ports=(), is_own_address=self._own_addresses.includes)
+            AddressGuard(_EVERYWHERE, refused_ports=(), is_own_address=self.own_addresses.includes)
         )
         self._contexts = ClientContexts(read_ca_file(settings.ca_file), threads)
         self._timeout = settings.timeout
@@ -199,10 +200,6 @@ class OutboundHttp:
             ssl_context=self._contexts,
             tls=tls,
         )
-
-    def listens_on(self, urls: Iterable[str]) -> None:
-        """Replace the addresses on which the gateway listens; see :meth:`OwnAddresses.listen_on`."""
-        self._own_addresses.listen_on(urls)
 
     async def warnings(self, registration: Registration) -> list[str]:
         """Return why the address guard, or OpenSSL, would refuse deliveries to a registration now.

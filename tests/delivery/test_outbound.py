@@ -90,7 +90,7 @@ async def test_operational_events_pass_the_guard(tmp_path: Path, hookgw_clock: M
 
 async def test_a_gateway_does_not_deliver_to_itself(tmp_path: Path, hookgw_clock: MockClock) -> None:
     async with open_kit(tmp_path) as kit:
-        kit.gateway.outbound.listens_on(["http://127.0.0.1:8080", "unix:/run/hookgw.sock"])
+        kit.gateway.outbound.own_addresses.listen_on(["http://127.0.0.1:8080", "unix:/run/hookgw.sock"])
         assert (await sent_to(kit, "http://127.0.0.1:8080/")).outcome is Outcome.BLOCKED
 
 

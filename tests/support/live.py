@@ -197,7 +197,7 @@ class Live:
             self.app = create_app(self._kit.gateway)
             [url] = await nursery.start(serve, self.app, settings)
             self.port = int(url.rpartition(":")[2])
-            self._kit.gateway.outbound.listens_on([url])
+            self._kit.gateway.outbound.own_addresses.listen_on([url])
             task_status.started()
             await self._stop.wait()
             nursery.cancel_scope.cancel()

@@ -154,7 +154,7 @@ async def test_hookgw_never_asks_itself() -> None:
         origin = ("http", "127.0.0.1", httpx.URL(receiver.url).port or 80)
         for is_own in (False, True):
             outbound = OutboundHttp(DeliverySettings())
-            outbound.listens_on([receiver.url] if is_own else [])
+            outbound.own_addresses.listen_on([receiver.url] if is_own else [])
             async with outbound.connector_clients({"x": [origin]})["x"].http as http:
                 if not is_own:
                     assert (await http.get(receiver.url)).status_code == 200
