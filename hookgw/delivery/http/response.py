@@ -317,8 +317,9 @@ class ResponseParser:
             return False
         self._tail = (self._tail + data[-5:])[-5:]
         if self._complete:
-            # llhttp skips line breaks behind a body.
-            self.reusable = self._is_fit and not is_cut and _is_last_line(self._tail)
+            # llhttp skips line breaks behind a body, which ends with the end of a line and one empty line.
+            ends_here = self._tail.endswith(b"\r\n\r\n") and self._tail[0] not in b"\r\n"
+            self.reusable = self._is_fit and not is_cut and ends_here
         return self._left > 0
 
     # Callbacks of httptools, under the names that it looks up.
@@ -335,11 +336,6 @@ class ResponseParser:
 
     def on_message_complete(self) -> None:
         self._complete = True
-
-
-def _is_last_line(tail: bytes) -> bool:
-    """Return whether the last bytes of a chunked body are the end of a line, and one empty line."""
-    return tail.endswith(b"\r\n\r\n") and tail[0] not in b"\r\n"
 
 
 class _Surplus(Exception):

@@ -325,7 +325,7 @@ _OTHER_NAME = (62, 64)
 def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
     """Return a sentence about the client certificate if an alert may concern it; else an empty text."""
     reason = _reason(error)
-    if not _is_alert(error):
+    if not isinstance(error, ssl.SSLError) or "ALERT" not in reason:
         return ""
     if has_certificate:
         is_about_it = reason.endswith((*_REFUSES, "UNSUPPORTED_CERTIFICATE"))
@@ -342,10 +342,6 @@ def _trust_hint(verify_code: int) -> str:
     if verify_code in _OTHER_NAME:
         return " If its certificate is for another name, set tls.serverName of the registration."
     return ""
-
-
-def _is_alert(error: BaseException) -> bool:
-    return isinstance(error, ssl.SSLError) and "ALERT" in _reason(error)
 
 
 def _reason(error: BaseException) -> str:
