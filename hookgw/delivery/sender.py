@@ -235,7 +235,7 @@ class DeliverySender:
 
         Raises:
             PluginFailed: a plugin raised, returned something invalid, or exceeded its timeout. Record it with
-                :meth:`failed`.
+                :meth:`unsent`.
         """
         if not template.registration.base64:
             event = without_file(event)
@@ -505,13 +505,9 @@ class DeliverySender:
         secrets = template.sent_secrets
         return secrets if headers is None else with_added_headers(secrets, template.headers, headers)
 
-    def failed(self, number: int, failure: PluginFailed) -> Attempt:
-        """Return the record of attempt ``number``, which a plugin failed before anything was sent."""
-        return _attempt(number, self._clock.wall(), trio.current_time(), Outcome.FAILED, error=str(failure))
-
-    def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
-        """Return the record of an attempt that shares another attempt's failure to connect to the host."""
-        outcome = Outcome.UNREACHABLE
+    def unsent(self, number: int, failure: PluginFailed | DeliveryError) -> Attempt:
+        """Return the record of an attempt that sent nothing: a plugin failed, or the host is unreachable."""
+        outcome = Outcome.FAILED if isinstance(failure, PluginFailed) else Outcome.UNREACHABLE
         return _attempt(number, self._clock.wall(), trio.current_time(), outcome, error=str(failure))
 
     def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt:

@@ -825,7 +825,7 @@ class Lane:
             if body is not None and "hookgw_prepare" in hooks:
                 headers = await sender.prepare(delivery, body, plan.template, number)
         except PluginFailed as failure:
-            await self._settle_unsent(delivery, plan, sender.failed(number, failure), body)
+            await self._settle_unsent(delivery, plan, sender.unsent(number, failure), body)
             return
         if hooks and self._is_outdated(registration):  # only a plugin waits
             return
@@ -840,7 +840,7 @@ class Lane:
         if transport is None:
             transport, unreachable = await self._wait_for_connection(origin, holder)
             if unreachable is not None:
-                await self._settle_unsent(delivery, plan, sender.unreachable(number, unreachable), body)
+                await self._settle_unsent(delivery, plan, sender.unsent(number, unreachable), body)
             if transport is None:
                 return
             # No checkpoint from here to ``_in_flight = True``. A registration that is deleted, disabled,

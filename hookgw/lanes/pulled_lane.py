@@ -392,7 +392,7 @@ class PulledLane:
                     headers = await self._services.sender.prepare(delivery, body, plan.template, number)
             except PluginFailed as failure:
                 if self._may_give() and self._registration() is registration:
-                    attempt = self._services.sender.failed(number, failure)
+                    attempt = self._services.sender.unsent(number, failure)
                     if self._settle_failure(delivery, plan, attempt, body) is not DeliveryState.PENDING:
                         continue
                 self._put_delivery_back(delivery)

@@ -451,7 +451,7 @@ class RegistrationService:
                 )
             headers = await self._sender.prepare(delivery, body, template, 1)
         except PluginFailed as failure:
-            return self._sender.failed(1, failure)
+            return self._sender.unsent(1, failure)
         # A separate connection: a test must not wait for the host's connections.
         transport = self._outbound.transport(template.origin[3])
         timeout = policy_of(registration, self._settings.delivery).timeout
@@ -460,7 +460,7 @@ class RegistrationService:
                 delivery, body, template, transport, number=1, timeout=timeout, headers=headers
             )
         except OutOfDescriptors as failure:
-            return self._sender.unreachable(1, failure)
+            return self._sender.unsent(1, failure)
         finally:
             transport.close_nowait()
         return result.attempt

@@ -361,7 +361,7 @@ async def test_a_filter_drops_events_and_a_failing_filter_is_recorded() -> None:
     assert (
         await rendered_body(sender_with(Drops()), EVENT, template_for(registration_for("http://a/"))) is None
     )
-    attempt = sender_with(NoPlugins()).failed(2, PluginFailed("f", "hookgw_filter", "boom"))
+    attempt = sender_with(NoPlugins()).unsent(2, PluginFailed("f", "hookgw_filter", "boom"))
     assert isinstance(attempt, Attempt)
     assert (attempt.number, attempt.outcome, attempt.status) == (2, Outcome.FAILED, None)
     assert "hookgw_filter" in (attempt.error or "")

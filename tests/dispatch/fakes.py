@@ -348,11 +348,9 @@ class FakeSender(DeliverySender):
     ) -> dict[str, str]:
         return {"webhook-id": delivery.event.id, "x-attempt": str(number)}
 
-    def failed(self, number: int, failure: PluginFailed) -> Attempt:
-        return self._attempt(number, Outcome.FAILED)
-
-    def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
-        return self._attempt(number, Outcome.UNREACHABLE)
+    def unsent(self, number: int, failure: PluginFailed | DeliveryError) -> Attempt:
+        is_plugin = isinstance(failure, PluginFailed)
+        return self._attempt(number, Outcome.FAILED if is_plugin else Outcome.UNREACHABLE)
 
     def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt:
         return self._attempt(number, Outcome.FAILED)
