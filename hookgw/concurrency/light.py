@@ -41,7 +41,7 @@ from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_resch
 
 T = TypeVar("T")
 
-MOST_STEPS = 256
+MOST_STEPS = 128
 """Light steps that are made before tasks have their turn."""
 
 PASSES = 3

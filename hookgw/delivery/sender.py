@@ -271,9 +271,7 @@ class DeliverySender:
         if "hookgw_prepare" not in self.concerned(template):
             return None
         event = delivery.event
-        defaults = {**template.headers, **_event_headers(event), "x-attempt": str(number)}
-        if (original := edited_from(event.id)) is not None:
-            defaults["x-edited-from"] = original
+        defaults = _headers_of(template, event, number)
         registration = template.for_plugins
         request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
         await self._hooks.prepare(request, event, registration)
@@ -295,13 +293,10 @@ class DeliverySender:
         """
         event, timestamp = delivery.event, int(self._clock.wall())
         if headers is None:
-            headers = {**template.headers, **_event_headers(event), "x-attempt": str(number)}
-        return {
-            **headers,
-            "webhook-id": event.id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": sign(template.keys(timestamp), event.id, timestamp, body),
-        }
+            headers = _headers_of(template, event, number)
+        signature = sign(template.keys(timestamp), event.id, timestamp, body)
+        signed_by = {"webhook-signature": signature} if signature else {}
+        return {**headers, "webhook-id": event.id, "webhook-timestamp": str(timestamp), **signed_by}
 
     async def send(  # noqa: C901 -- reads once from top to bottom
         self,
@@ -519,6 +514,13 @@ class DeliverySender:
         url = template.shown_url(event)
         wall = self._clock.wall() - (trio.current_time() - started_at)
         return _attempt(number, wall, started_at, Outcome.UNANSWERED, error=CUT_OFF, url=url)
+
+
+def _headers_of(template: RequestTemplate, event: Event, number: int) -> dict[str, str]:
+    headers = {**template.headers, **_event_headers(event), "x-attempt": str(number)}
+    if (original := edited_from(event.id)) is not None:
+        headers["x-edited-from"] = original
+    return headers
 
 
 def _event_headers(event: Event) -> dict[str, str]:

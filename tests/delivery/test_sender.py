@@ -21,7 +21,7 @@ from hookgw.delivery import (
     template_for,
 )
 from hookgw.kernel import MASK, PluginFailed, Secret
-from hookgw.records import new_secret
+from hookgw.records import edited_id, new_secret
 from hookgw.testing import Receiver, answer, hang, redirect
 
 EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)
@@ -162,6 +162,26 @@ async def test_one_template_serves_all_kinds_instances_and_attempts(hookgw_recei
             ("webhook-id", f"e{number}"),
             ("x-attempt", str(number + 1)),
         ]
+
+
+async def test_what_others_send_has_the_headers_of_a_request(hookgw_receiver: Receiver) -> None:
+    """A receiver that fetches, and a plugin that sends, get the headers that hookgw would send itself."""
+    event = msgspec.structs.replace(EVENT, id=edited_id("evt_0", b"{}"))
+    delivery = Delivery(
+        seq=1, event=event, registration="reg_1", lane="", accepted_at=0.0, position=1, queued_at=0.0
+    )
+    names = ("webhook-id", "webhook-signature", "x-attempt", "x-edited-from", "x-event-type", "x-token")
+    for secrets in ((new_secret(),), ()):
+        registration = msgspec.structs.replace(
+            registration_for(hookgw_receiver.url, headers={"x-token": "abc"}), secrets=secrets
+        )
+        await send(registration, event=event)
+        headers = sender_with(NoPlugins()).signed_headers(
+            delivery, b"{}", template_for(registration), number=1
+        )
+        request = hookgw_receiver.requests[-1]
+        assert {name for name in names if name in headers} == {name for name in names if request.header(name)}
+        assert headers["x-edited-from"] == request.header("x-edited-from") == "evt_0"
 
 
 async def test_every_secret_in_force_signs_and_none_that_expired(hookgw_receiver: Receiver) -> None:
