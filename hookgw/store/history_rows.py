@@ -117,20 +117,6 @@ def event_of(
     )
 
 
-def event_of_summary(
-    summary: DeliverySummary, data: bytes, sender: str | None, server_url: str | None
-) -> Event:
-    return Event(
-        id=summary.event_id,
-        kind=summary.kind,
-        instance=summary.instance,
-        data_json=data,
-        time=summary.time,
-        sender=sender,
-        server_url=server_url,
-    )
-
-
 def settled_rows(settlements: Sequence[Settlement], text: Text) -> list[tuple[object, ...]]:
     """Return what settlements write to the rows of deliveries: of several for one, the last counts."""
     last = {one.seq: one for one in settlements}

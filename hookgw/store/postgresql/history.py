@@ -20,7 +20,7 @@ from psycopg import Connection
 from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.store import searches
 from hookgw.store.history import Pruned, SteppedHistory
-from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of_summary, summary_of
+from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, summary_of
 from hookgw.store.holdings import ROW_BYTES
 from hookgw.store.postgresql.database import one_moment
 from hookgw.store.postgresql.event_ids import (
@@ -185,13 +185,13 @@ def find_delivery(
         found = found or connection.execute(_BY_EVENT, given).fetchone()
         if not found:
             return None
-        summary = summary_of(_row(found[:_SUMMARY_COLUMNS]))
+        row = _row(found[:_SUMMARY_COLUMNS])
         data, sender, server_url, body = found[_SUMMARY_COLUMNS:]
-        rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS)).fetchall()
+        attempts = connection.execute(_ATTEMPTS, (row.seq, searches.MOST_ATTEMPTS)).fetchall()
     return DeliveryReport(
-        summary=summary,
-        event=event_of_summary(summary, data, sender, server_url),
-        attempts=tuple(attempt_of(*row) for row in reversed(rows)),
+        summary=summary_of(row),
+        event=event_of(row.instance, row.event_id, row.kind, row.time, data, sender, server_url),
+        attempts=tuple(attempt_of(*attempt) for attempt in reversed(attempts)),
         body=body,
     )
 

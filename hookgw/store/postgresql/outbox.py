@@ -8,10 +8,10 @@ from typing import Any
 from psycopg import Connection
 
 from hookgw.records.deliveries import Delivery, Page
-from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
 from hookgw.store.commits.jobs import AppendedEvent
+from hookgw.store.history_rows import event_of
 from hookgw.store.outbox import PAGE_BYTES, CommittedOutbox
 from hookgw.store.postgresql.append import parts_of, position
 from hookgw.store.postgresql.history import last_attempt
@@ -106,15 +106,7 @@ def delivery_of(row: Sequence[Any], body: bytes | None = None) -> Delivery:
     name, kind, instance, time, data, sender, server_url = event
     return Delivery(
         seq=seq,
-        event=Event(
-            id=name,
-            kind=kind,
-            instance=name_before_retirement(instance),
-            data_json=data,
-            time=seconds(time),
-            sender=sender,
-            server_url=server_url,
-        ),
+        event=event_of(name_before_retirement(instance), name, kind, time, data, sender, server_url),
         registration=registration,
         lane=lane,
         accepted_at=seconds(accepted_at),

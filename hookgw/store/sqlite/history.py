@@ -14,7 +14,7 @@ from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history import HistoryStatements, Pruned, SteppedHistory
-from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of_summary, summary_of
+from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, summary_of
 from hookgw.store.log import SteppedLog
 from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, micros
 from hookgw.store.sqlite import holders
@@ -183,11 +183,11 @@ def find_delivery(
     if not found:
         return None
     line, data, sender, server_url, body = found
-    summary = summary_of(_row_of(line))
-    event = event_of_summary(summary, data, sender, server_url)
-    rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS))
-    attempts = [attempt_of(*row) for row in rows]
-    return DeliveryReport(summary=summary, event=event, attempts=tuple(reversed(attempts)), body=body)
+    row = _row_of(line)
+    event = event_of(row.instance, row.event_id, row.kind, row.time, data, sender, server_url)
+    rows = connection.execute(_ATTEMPTS, (row.seq, searches.MOST_ATTEMPTS))
+    attempts = [attempt_of(*attempt) for attempt in rows]
+    return DeliveryReport(summary=summary_of(row), event=event, attempts=tuple(reversed(attempts)), body=body)
 
 
 def find_content(connection: sqlite3.Connection, instance: str, event_id: str) -> tuple[str, bytes] | None:

@@ -10,11 +10,11 @@ import msgspec
 
 from hookgw.concurrency.clock import Clock
 from hookgw.records.deliveries import Delivery, Page
-from hookgw.records.events import Event
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendedEvent
+from hookgw.store.history_rows import event_of
 from hookgw.store.outbox import PAGE_BYTES, CommittedOutbox, OutboxStatements
 from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 from hookgw.store.searches import LAST
@@ -195,15 +195,8 @@ def _deliveries(
         if row.body_size is not None:
             body = bodies[body_at : body_at + row.body_size]
             body_at += row.body_size
-        event = Event(
-            id=row.id,
-            kind=row.kind,
-            instance=name_before_retirement(row.instance),
-            data_json=data,
-            time=seconds(row.time),
-            sender=row.sender,
-            server_url=row.server_url,
-        )
+        instance = name_before_retirement(row.instance)
+        event = event_of(instance, row.id, row.kind, row.time, data, row.sender, row.server_url)
         yield Delivery(
             seq=row.seq,
             event=event,
