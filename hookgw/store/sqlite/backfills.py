@@ -24,7 +24,7 @@ from hookgw.store.log import Place
 from hookgw.store.new_lanes import lanes_by_rule
 from hookgw.store.records import BackfillQuery, micros
 from hookgw.store.searches import LAST, in_time
-from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.bulk import Bulk, as_json
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.requeue import REQUEUE
@@ -112,7 +112,7 @@ def look(
         conditions.append(
             "e.kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
         )
-        given["kinds"] = _json(query.kinds)
+        given["kinds"] = as_json(query.kinds)
     wanted = " AND ".join([*conditions, _HAS_NONE])
     newest = newest_of(reserved)
     given |= _given(query, reserved)
@@ -142,7 +142,7 @@ def look(
 def read_events(
     connection: sqlite3.Connection, instance: str, seqs: Sequence[int]
 ) -> Iterator[tuple[int, Event]]:
-    for seq, name, kind, time, data, sender, server_url in connection.execute(_READ, (_json(seqs),)):
+    for seq, name, kind, time, data, sender, server_url in connection.execute(_READ, (as_json(seqs),)):
         yield seq, event_of(instance, name, kind, time, bytes(data), sender, server_url)
 
 
@@ -157,18 +157,18 @@ def make(
 ) -> int:
     """See :class:`BackfillStatements`; ``numbers`` is the first of as many numbers as events were found."""
     connection = transaction.connection
-    given = {"found": _json([one.seq for one in found]), **_given(query, reserved)}
+    given = {"found": as_json([one.seq for one in found]), **_given(query, reserved)}
     missed = set(_numbers_of(connection.execute(_STILL_MISSED, given).fetchone()[0]))
     if not missed:
         return 0
 
     def read_names(seqs: list[int]) -> list[tuple[int, str, str]]:
-        return [(seq, name, query.instance) for seq, name in connection.execute(_NAMES, (_json(seqs),))]
+        return [(seq, name, query.instance) for seq, name in connection.execute(_NAMES, (as_json(seqs),))]
 
     def read_payloads(seqs: list[int]) -> Iterator[tuple[int, bytes]]:
-        yield from connection.execute(_PAYLOADS, (_json(seqs),))
+        yield from connection.execute(_PAYLOADS, (as_json(seqs),))
 
-    letters = _json([one.dead for one in found if one.dead is not None])
+    letters = as_json([one.dead for one in found if one.dead is not None])
     dead = set(_numbers_of(connection.execute(_STILL_DEAD, (letters,)).fetchone()[0]))
     lanes = lanes_by_rule(dict.fromkeys(sorted(missed), rule), read_names, read_payloads)
     ids, since = transaction.names.ids({*lanes.values(), query.registration}), micros(at)
@@ -182,7 +182,7 @@ def make(
         else:
             again.append((one.dead, lane, position, since))
     _ADD.run(connection, added)
-    connection.execute(_COUNT_HEARD, (_json([row[1] for row in added]),))
+    connection.execute(_COUNT_HEARD, (as_json([row[1] for row in added]),))
     REQUEUE.run(connection, again)
     made = [row[0] for row in (*added, *again)]
     transaction.count_requeued(Counter(lanes.values()), weight(connection, made))
@@ -232,7 +232,3 @@ class SqliteBackfills(SteppedBackfills[sqlite3.Connection, Transaction]):
     ) -> Callable[[Transaction], int]:
         numbers = self._numbers.next_positions(len(found))
         return lambda transaction: make(transaction, query, rule, reserved, found, numbers, at)
-
-
-def _json(values: Sequence[Any]) -> str:
-    return msgspec.json.encode(list(values)).decode()

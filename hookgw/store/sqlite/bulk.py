@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
+
+import msgspec
 
 # With ten columns 5,120 parameters, of the 32,766 that SQLite allows.
 MAX_ROWS = 512
@@ -56,3 +58,8 @@ class Bulk:
             return re.sub(r"\bcolumn(\d+)", r"?\1", f"{self._before.removesuffix('FROM')} {self._after}")
         row = f"({', '.join('?' * self._columns)})"
         return f"{self._before} (VALUES {', '.join([row] * rows)}) AS given {self._after}"
+
+
+def as_json(values: Iterable[Any]) -> str:
+    """Return values as a JSON array: one parameter of a statement, which reads them with ``json_each``."""
+    return msgspec.json.encode(list(values)).decode()

@@ -10,9 +10,10 @@ import msgspec
 from hookgw.store.delivery_searches import end_of_search
 from hookgw.store.records import CancelQuery, PendingChange
 from hookgw.store.searches import LAST
+from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.dead_letters import bury
 from hookgw.store.sqlite.name_ids import of_instance
-from hookgw.store.sqlite.selection import as_json, conditions_of
+from hookgw.store.sqlite.selection import conditions_of
 from hookgw.store.sqlite.transaction import Transaction
 
 # A delivery that was made pending again behind the newest position is of a later call.

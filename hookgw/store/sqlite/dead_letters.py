@@ -11,6 +11,7 @@ import msgspec
 from hookgw.records.lanes import LaneRule, partition_of
 from hookgw.records.registrations import Ordering
 from hookgw.store.records import PendingChange, micros, storable
+from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.outbox import PendingLane, lanes_of
 from hookgw.store.sqlite.settle import weight
@@ -57,7 +58,7 @@ def park(
     limit: int,
     spared: Collection[int],
 ) -> Walked:
-    given = {"registration": registration, "spared": _json(spared), "newest": now, "limit": limit}
+    given = {"registration": registration, "spared": as_json(spared), "newest": now, "limit": limit}
     seqs = _numbers_of(connection.execute(_PENDING, given).fetchone()[0])
     return Walked(bury(connection, seqs, reason, at), 0 if len(seqs) == limit else None)
 
@@ -121,9 +122,5 @@ def _in_order(
 
 def bury(connection: sqlite3.Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
     """Turn these pending deliveries into dead letters; return what they were."""
-    connection.execute(_BURY, {"seqs": _json(seqs), "reason": storable(reason), "at": micros(at)})
+    connection.execute(_BURY, {"seqs": as_json(seqs), "reason": storable(reason), "at": micros(at)})
     return weight(connection, seqs)
-
-
-def _json(seqs: Collection[int]) -> str:
-    return msgspec.json.encode(list(seqs)).decode()

@@ -17,6 +17,7 @@ import msgspec
 from hookgw.store.erasure_statements import ErasedDelivery
 from hookgw.store.persons import Person, person
 from hookgw.store.records import Concerned
+from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.event_ids import forget_ids_with
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.settle import remove
@@ -103,7 +104,7 @@ def given_of_person(value: str) -> dict[str, Any]:
     return {
         "value": sought.value,
         "begin": sought.others[0] if sought.others else None,
-        "others": msgspec.json.encode(sought.others[1:]).decode(),
+        "others": as_json(sought.others[1:]),
         "part": sought.part,
         "escape": sought.escape,
     }
@@ -128,19 +129,15 @@ def _sought(instance: str, value: str) -> dict[str, Any]:
 
 
 def find_events(connection: sqlite3.Connection, events: Collection[int]) -> list[int]:
-    return _numbers_of(connection.execute(_EVENTS, (_json(events),)).fetchone()[0])
+    return _numbers_of(connection.execute(_EVENTS, (as_json(events),)).fetchone()[0])
 
 
 def find_deliveries(connection: sqlite3.Connection, events: Collection[int]) -> list[ErasedDelivery]:
-    return _deliveries_of(connection.execute(_DELIVERIES, (_json(events),)).fetchone()[0])
+    return _deliveries_of(connection.execute(_DELIVERIES, (as_json(events),)).fetchone()[0])
 
 
 def remove_events(
     connection: sqlite3.Connection, seqs: Collection[int], events: Collection[int], named: Person
 ) -> None:
-    remove(connection, _json(seqs), _json(events), is_pruned=False)
-    forget_ids_with(connection, _json(events), named)
-
-
-def _json(values: Collection[int]) -> str:
-    return msgspec.json.encode(list(values)).decode()
+    remove(connection, as_json(seqs), as_json(events), is_pruned=False)
+    forget_ids_with(connection, as_json(events), named)

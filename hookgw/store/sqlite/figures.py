@@ -10,7 +10,7 @@ import msgspec
 from hookgw.records.figures import GATEWAY, Holder
 from hookgw.store.figures import ROW_BYTES, FigureRow, Place
 from hookgw.store.records import seconds
-from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.bulk import Bulk, as_json
 from hookgw.store.sqlite.name_ids import of_instance, of_tag
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -134,7 +134,7 @@ def keys_of(transaction: Transaction, holders: Collection[Holder]) -> Mapping[Ho
 
 
 def read_rows(connection: sqlite3.Connection, places: Collection[Place]) -> list[FigureRow]:
-    return _rows_of(connection.execute(_READ, (_json(list(places)),)).fetchone()[0])
+    return _rows_of(connection.execute(_READ, (as_json(places),)).fetchone()[0])
 
 
 def write_rows(transaction: Transaction, rows: Sequence[FigureRow]) -> None:
@@ -144,15 +144,14 @@ def write_rows(transaction: Transaction, rows: Sequence[FigureRow]) -> None:
 def take_oldest(transaction: Transaction, step: int, before: int, limit: int) -> list[FigureRow]:
     connection = transaction.connection
     rows = _rows_of(connection.execute(_OLDEST, (step, before, limit)).fetchone()[0])
-    connection.execute(_REMOVE, (_json([row[:3] for row in rows]),))
+    connection.execute(_REMOVE, (as_json([row[:3] for row in rows]),))
     return rows
 
 
 def read_series(
     connection: sqlite3.Connection, holders: Collection[Holder], step: int, since: int, until: int
 ) -> list[FigureRow]:
-    numbers = list(_known(connection, holders))
-    given = {"holders": _json(numbers), "step": step, "since": since, "until": until}
+    given = {"holders": as_json(_known(connection, holders)), "step": step, "since": since, "until": until}
     return _rows_of(connection.execute(_SERIES, given).fetchone()[0])
 
 
@@ -160,7 +159,7 @@ def sum_parts(
     connection: sqlite3.Connection, holders: Sequence[Holder], step: int, since: int, until: int, part: int
 ) -> list[tuple[str, int, int, int]]:
     known = _known(connection, holders)
-    given = {"holders": _json(list(known)), "step": step, "since": since, "until": until, "part": part}
+    given = {"holders": as_json(known), "step": step, "since": since, "until": until, "part": part}
     found = _parts_of(connection.execute(_PARTS, given).fetchone()[0])
     return [(known[number].name, place, delivered, died) for number, place, delivered, died in found]
 
@@ -175,24 +174,20 @@ def oldest_step(connection: sqlite3.Connection, step: int) -> int | None:
 
 
 def oldest_pending(connection: sqlite3.Connection, registrations: Collection[str]) -> Mapping[str, float]:
-    found = connection.execute(_OLDEST_PENDING, (_json(list(registrations)),)).fetchone()[0]
+    found = connection.execute(_OLDEST_PENDING, (as_json(registrations),)).fetchone()[0]
     return {name: seconds(at) for name, at in _numbers_of(found).items()}
 
 
 def forget_figures(transaction: Transaction, holders: Collection[Holder]) -> None:
     connection = transaction.connection
-    connection.execute(_FORGET, (_json(list(_known(connection, holders))),))
+    connection.execute(_FORGET, (as_json(_known(connection, holders)),))
 
 
 def _known(connection: sqlite3.Connection, holders: Collection[Holder]) -> dict[int, Holder]:
     """Return those of some holders that have a number, by their numbers."""
     names = {_name_of(holder): holder for holder in holders if holder.name}
-    numbers = _numbers_of(connection.execute(_NUMBERS, (_json(list(names)),)).fetchone()[0])
+    numbers = _numbers_of(connection.execute(_NUMBERS, (as_json(names),)).fetchone()[0])
     found = {number: names[name] for name, number in numbers.items()}
     if GATEWAY in holders:
         found[0] = GATEWAY
     return found
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

@@ -18,6 +18,7 @@ from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, summary
 from hookgw.store.log import SteppedLog
 from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, micros
 from hookgw.store.sqlite import holders
+from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.event_ids import (
     forget_found,
@@ -30,7 +31,7 @@ from hookgw.store.sqlite.event_ids import (
 from hookgw.store.sqlite.holders import count_held, find_oldest, remove_oldest
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
-from hookgw.store.sqlite.selection import IS_LISTED, as_json, conditions_of, look_at_payloads
+from hookgw.store.sqlite.selection import IS_LISTED, conditions_of, look_at_payloads
 from hookgw.store.sqlite.settle import remove
 from hookgw.store.sqlite.tally import newest, tally
 from hookgw.store.sqlite.transaction import Transaction

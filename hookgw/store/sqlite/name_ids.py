@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.bulk import Bulk, as_json
 
 # Bounds the memory: there may be more lanes by instance than this.
 MAX_REMEMBERED = 100_000
@@ -78,7 +78,7 @@ class NameIds:
                 self.forget()
             unknown = [name for name in wanted if name not in self._ids]
             _ADD.run(self._connection, [(name,) for name in unknown])
-            rows = self._connection.execute(_FIND, (msgspec.json.encode(unknown).decode(),)).fetchone()[0]
+            rows = self._connection.execute(_FIND, (as_json(unknown),)).fetchone()[0]
             found = msgspec.json.decode(rows, type=dict[str, int])
             # The given strings are the keys: most are in memory anyway, while the decoded ones are copies.
             self._ids.update((name, found[name]) for name in unknown)
@@ -90,7 +90,7 @@ class NameIds:
             if len(self._names) + len(unknown) > MAX_REMEMBERED:
                 self._names = {}
                 unknown = list(numbers)
-            rows = self._connection.execute(_NAMES, (msgspec.json.encode(unknown).decode(),)).fetchone()[0]
+            rows = self._connection.execute(_NAMES, (as_json(unknown),)).fetchone()[0]
             self._names.update(_pairs_of(rows))
         return self._names
 

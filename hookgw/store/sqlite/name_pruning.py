@@ -22,6 +22,7 @@ import trio
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import FunctionRequest
+from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -163,7 +164,7 @@ def _walk_news(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
 
 def remove_names(transaction: Transaction, numbers: list[int]) -> int:
     used = transaction.names.used_since_walk_began()
-    free = msgspec.json.encode([number for number in numbers if number not in used]).decode()
+    free = as_json(number for number in numbers if number not in used)
     removed = transaction.connection.execute(_REMOVE, (free,)).rowcount
     transaction.names.forget()  # a number may be given again
     transaction.connection.execute(_REMOVE_BEGINS, (free,))

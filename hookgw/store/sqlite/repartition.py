@@ -12,7 +12,7 @@ import msgspec
 
 from hookgw.records.lanes import LaneRule
 from hookgw.store.new_lanes import lanes_by_rule, readable
-from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.bulk import Bulk, as_json
 from hookgw.store.sqlite.outbox import lanes_of
 from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.steps import Moved
@@ -48,7 +48,7 @@ def repartition(transaction: Transaction, rule: LaneRule, place: object, limit: 
     if not outdated:
         return Moved(0, None)
     # Each of these lanes has at least one delivery, so a step cannot reach more lanes than its limit.
-    lanes = msgspec.json.encode(outdated[:limit]).decode()
+    lanes = as_json(outdated[:limit])
     given = {"registration": rule.registration, "lanes": lanes, "limit": limit}
     found = _sizes_of(connection.execute(_IN_LANES, given).fetchone()[0])
     # Sizes are in the index: the step is cut before a payload is read.
@@ -61,10 +61,10 @@ def repartition(transaction: Transaction, rule: LaneRule, place: object, limit: 
 
 def find_lanes(connection: sqlite3.Connection, rules: Mapping[int, LaneRule]) -> dict[int, str]:
     def read_names(seqs: list[int]) -> list[tuple[int, str, str]]:
-        return _keys_of(connection.execute(_KEYS, (msgspec.json.encode(seqs).decode(),)).fetchone()[0])
+        return _keys_of(connection.execute(_KEYS, (as_json(seqs),)).fetchone()[0])
 
     def read_payloads(seqs: list[int]) -> Iterable[tuple[int, bytes]]:
         # Row by row, not as one value: the payloads of a replay together may be larger than the memory.
-        return connection.execute(_PAYLOADS, (msgspec.json.encode(seqs).decode(),))
+        return connection.execute(_PAYLOADS, (as_json(seqs),))
 
     return lanes_by_rule(rules, read_names, read_payloads)

@@ -13,6 +13,7 @@ from hookgw.records.selection import DeliverySelection
 from hookgw.store import searches
 from hookgw.store.records import EventQuery, micros
 from hookgw.store.searches import Looked, in_time, spellings
+from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.erase import NAMES_PERSON, given_of_person
 
 # Registrations of the configuration, present and past, by the beginning of their ids. Row by row, because the
@@ -108,7 +109,3 @@ def look_at_payloads(
 
 def count_by_registration(connection: sqlite3.Connection, seqs: Collection[int]) -> dict[str, int]:
     return _counts_of(connection.execute(_COUNT, (as_json(seqs),)).fetchone()[0])
-
-
-def as_json(values: Collection[Any]) -> str:
-    return msgspec.json.encode(list(values)).decode()

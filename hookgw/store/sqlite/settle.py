@@ -12,7 +12,7 @@ from hookgw.store.commits.changes import weigh
 from hookgw.store.figure_news import entry_of
 from hookgw.store.history_rows import attempt_row, heads_of, settled_rows
 from hookgw.store.records import PendingChange, micros, seconds, storable
-from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.bulk import Bulk, as_json
 from hookgw.store.sqlite.event_ids import keep_ids
 from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
 from hookgw.store.sqlite.transaction import Transaction
@@ -116,7 +116,7 @@ def settle(
     connection, names = transaction.connection, transaction.names
     if by_count and keep_history and (counted := _settle_by_count(transaction, settlements)) is not None:
         return counted
-    asked = msgspec.json.encode(list({settlement.seq for settlement in settlements})).decode()
+    asked = as_json({settlement.seq for settlement in settlements})
     rows = _rows_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0])
     pending = {row[0]: row for row in rows}
     finished = []
@@ -138,7 +138,7 @@ def settle(
     transaction.count_entries(settlements[-1].at, entries)
     gone = _named(names, counts)
     if not keep_history and finished:
-        seqs = msgspec.json.encode(finished).decode()
+        seqs = as_json(finished)
         remove(connection, seqs, connection.execute(_EVENTS_OF, (seqs,)).fetchone()[0])
         # Their rows are gone, and a body or an attempt without its delivery would stay for ever.
         applied = [settlement for settlement in applied if settlement.seq in pending]
@@ -230,8 +230,7 @@ def _is_delivered_at_once(settlement: Settlement) -> bool:
 def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChange:
     if not seqs:
         return {}
-    asked = msgspec.json.encode(list(seqs)).decode()
-    found = _weights_of(connection.execute(_WEIGHT, (asked,)).fetchone()[0])
+    found = _weights_of(connection.execute(_WEIGHT, (as_json(seqs),)).fetchone()[0])
     return {(registration, instance): (count, size) for registration, instance, count, size in found}
 
 
