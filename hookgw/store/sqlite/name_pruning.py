@@ -47,20 +47,20 @@ _UNHEARD = """SELECT count(*), max(accepted_at), max(seq), json_group_array(DIST
     FROM (SELECT accepted_at, seq, instance FROM events INDEXED BY unheard
         WHERE heard = 0 AND (accepted_at, seq) > (?, ?) ORDER BY accepted_at, seq LIMIT ?)"""
 # Of others, the id alone is left; see event_ids.py. In the order of the index. The columns beside the one
-# max() are those of the row that has it: the last one.
-_REMEMBERED = """SELECT count(*), max(place), accepted_at, heard, seq, json_group_array(DISTINCT instance)
+# max() are those of the row that has it: the last one. Its place is how many rows there are.
+_REMEMBERED = """SELECT max(place), accepted_at, heard, seq, json_group_array(DISTINCT instance)
     FROM (SELECT *, row_number() OVER (ORDER BY accepted_at, heard, seq) AS place FROM (
         SELECT accepted_at, heard, seq, instance FROM events INDEXED BY remembered
         WHERE heard < 0 AND (accepted_at, heard, seq) > (?, ?, ?)
         ORDER BY accepted_at, heard, seq LIMIT ?))"""
 # In the order of the primary key. Few attempts of one delivery have different URLs, but a resend may.
-_ATTEMPTS = """SELECT count(*), max(place), delivery, number, json_group_array(DISTINCT url)
+_ATTEMPTS = """SELECT max(place), delivery, number, json_group_array(DISTINCT url)
         FILTER (WHERE url IS NOT NULL)
     FROM (SELECT *, row_number() OVER (ORDER BY delivery, number) AS place FROM (
         SELECT delivery, number, url FROM attempts WHERE (delivery, number) > (?, ?)
         ORDER BY delivery, number LIMIT ?))"""
 # In the order of the primary key, as above.
-_FIGURES = """SELECT count(*), max(place), step, at, holder, json_group_array(DISTINCT holder)
+_FIGURES = """SELECT max(place), step, at, holder, json_group_array(DISTINCT holder)
     FROM (SELECT *, row_number() OVER (ORDER BY step, at, holder) AS place FROM (
         SELECT step, at, holder FROM figures WHERE (step, at, holder) > (?, ?, ?)
         ORDER BY step, at, holder LIMIT ?))"""
@@ -130,32 +130,22 @@ def _candidates(connection: sqlite3.Connection) -> set[int]:
     return _numbers_of(connection.execute(_CANDIDATES).fetchone()[0])
 
 
-def _walk_deliveries(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
-    count, last, *used = connection.execute(_DELIVERIES, (*(after or (-1,)), ROWS)).fetchone()
-    return _Part((last,) if count == ROWS else None, set().union(*map(_numbers_of, used)))
+def _walk(statement: str, width: int, connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
+    """Look at the rows behind a place; an empty one is before all rows.
+
+    ``width`` is how many columns a place has. The statement returns how many rows there were, the place of
+    the last one, and lists of names.
+    """
+    count, *row = connection.execute(statement, (*(after or (-1,) * width), ROWS)).fetchone()
+    used: set[int] = set().union(*map(_numbers_of, row[width:]))
+    return _Part(tuple(row[:width]) if count == ROWS else None, used)
 
 
-def walk_unheard(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
-    count, at, seq, used = connection.execute(_UNHEARD, (*(after or (-1, -1)), ROWS)).fetchone()
-    return _Part((at, seq) if count == ROWS else None, _numbers_of(used))
-
-
-def walk_remembered(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
-    given = (*(after or (-1, -1, -1)), ROWS)
-    count, _, at, heard, seq, used = connection.execute(_REMEMBERED, given).fetchone()
-    return _Part((at, heard, seq) if count == ROWS else None, _numbers_of(used))
-
-
-def walk_attempts(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
-    given = (*(after or (-1, -1)), ROWS)
-    count, _, delivery, number, used = connection.execute(_ATTEMPTS, given).fetchone()
-    return _Part((delivery, number) if count == ROWS else None, _numbers_of(used))
-
-
-def walk_figures(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
-    given = (*(after or (-1, -1, -1)), ROWS)
-    count, _, step, at, holder, used = connection.execute(_FIGURES, given).fetchone()
-    return _Part((step, at, holder) if count == ROWS else None, _numbers_of(used))
+_walk_deliveries = partial(_walk, _DELIVERIES, 1)
+walk_unheard = partial(_walk, _UNHEARD, 2)
+walk_remembered = partial(_walk, _REMEMBERED, 3)
+walk_attempts = partial(_walk, _ATTEMPTS, 2)
+walk_figures = partial(_walk, _FIGURES, 3)
 
 
 def _walk_news(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:  # noqa: ARG001 -- they are few
