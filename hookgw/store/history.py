@@ -194,6 +194,10 @@ class SteppedHistory(ABC, Generic[C, Tx]):
             now: what finished later stays.
         """
 
+    @abstractmethod
+    async def _forget_names(self) -> None:
+        """Remove what is kept of instances, registrations and URLs that nothing refers to any more."""
+
     async def list_deliveries(  # noqa: C901 -- reads once from top to bottom
         self, query: DeliveryQuery
     ) -> DeliveryPage:
@@ -289,6 +293,8 @@ class SteppedHistory(ABC, Generic[C, Tx]):
         remembered = await self._background.run(self._sql.remembered_bytes)
         if remembered > ids_limit:
             remembered -= await self._forget_excess(ids_limit)
+        # Before the excess is measured: names take space, too.
+        await self._forget_names()
         return removed + unwanted + await self._remove_excess(limit, remembered + logged, now)
 
     async def _forget_excess(self, limit: int) -> int:

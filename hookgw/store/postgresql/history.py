@@ -37,7 +37,7 @@ from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.selection import IS_LISTED, conditions_of, look_at_payloads
 from hookgw.store.postgresql.tally import newest, tally
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, DeliverySummary, micros
+from hookgw.store.records import DeliveryQuery, DeliveryReport, DeliverySummary, micros
 
 # HistoryStatements; some have modules of their own.
 __all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
@@ -251,20 +251,8 @@ class PostgresqlHistory(SteppedHistory[Connection, Transaction]):
 
     _measure_at = -math.inf
 
-    async def enforce_retention(
-        self,
-        *,
-        before: float,
-        limit: int,
-        ids_before: float = math.inf,
-        ids_limit: int = NO_LIMIT,
-        log_limit: int = NO_LIMIT,
-    ) -> int:
-        removed = await super().enforce_retention(
-            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit, log_limit=log_limit
-        )
+    async def _forget_names(self) -> None:
         await self._commits.call(_forget_instances)
-        return removed
 
     async def _remove_excess(self, limit: int, rest: int, now: float) -> int:  # noqa: ARG002 -- measured apart
         used = await self._measure()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import time
 from typing import Any
@@ -16,7 +15,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history import HistoryStatements, Pruned, SteppedHistory
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, summary_of
 from hookgw.store.log import SteppedLog
-from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, micros
+from hookgw.store.records import DeliveryQuery, DeliveryReport, micros
 from hookgw.store.sqlite import holders
 from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.database import Reader
@@ -245,19 +244,8 @@ class SqliteHistory(SteppedHistory[sqlite3.Connection, Transaction]):
         super().__init__(commits, lists, background, clock, statements, log)
         self._names = NamePruning(commits, background)
 
-    async def enforce_retention(
-        self,
-        *,
-        before: float,
-        limit: int,
-        ids_before: float = math.inf,
-        ids_limit: int = NO_LIMIT,
-        log_limit: int = NO_LIMIT,
-    ) -> int:
+    async def _forget_names(self) -> None:
         await self._names.prune_if_due()
-        return await super().enforce_retention(
-            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit, log_limit=log_limit
-        )
 
     async def _remove_excess(self, limit: int, rest: int, now: float) -> int:
         if (used := await self._background.run(used_bytes)) <= limit + rest:
