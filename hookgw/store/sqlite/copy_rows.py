@@ -117,14 +117,13 @@ class FileRows(TableRows):
         return (key[0] + _BELOW,) if key is not None and table.name == "ids" else key
 
     def write(self, table: Table, rows: Sequence[Row]) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
-            self._connection.executemany(_INSERT[table.name], self._encoded(table, rows))
-            if table.name == "logs":
-                self._connection.execute(_SET_WHOLE)
-            self._connection.execute("COMMIT")
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.executemany(_INSERT[table.name], self._encoded(table, rows))
+                if table.name == "logs":
+                    self._connection.execute(_SET_WHOLE)
         except BaseException:
-            self._connection.execute("ROLLBACK")
             self._names.forget()
             raise
 
@@ -183,13 +182,9 @@ def open_source(path: Path) -> Iterator[FileRows]:
         raise StorageUnavailable(NO_FILE(path=path))
     with open_database(path) as connections, start_errors(path):
         connection = connections.writer
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
             fold_rest(figures, Transaction(connection, NameIds(connection)))
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
         yield FileRows(connection, str(path))
 
 

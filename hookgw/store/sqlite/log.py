@@ -155,11 +155,11 @@ def begin_log(connection: sqlite3.Connection, now: float, *, is_whole: bool) -> 
     row = connection.execute(_WAS_WHOLE).fetchone()
     was_whole, has_begun = map(bool, row)
     if was_whole != is_whole or not has_begun:
-        connection.execute("BEGIN IMMEDIATE")
-        if not has_begun or is_whole:
-            connection.execute(_BEGIN, (micros(now),))
-        connection.execute("UPDATE log_state SET is_whole = ?", (is_whole,))
-        connection.execute("COMMIT")
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if not has_begun or is_whole:
+                connection.execute(_BEGIN, (micros(now),))
+            connection.execute("UPDATE log_state SET is_whole = ?", (is_whole,))
 
 
 def read_state(connection: sqlite3.Connection, query: EventQuery) -> LogState:

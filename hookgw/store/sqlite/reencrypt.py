@@ -44,17 +44,13 @@ def _rewrite(connection: sqlite3.Connection, convert: Convert) -> None:
     with _pragma(connection, "temp_store", "FILE"):  # it needs a copy of the whole data file
         connection.execute("VACUUM")
     # The connection writes zeros over what it removes.
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
         for shelf, key, value in records_of(connection, _NEXT_PAGE):
             converted = convert(shelf, key, value)
             connection.execute("REPLACE INTO shelves VALUES (?, ?, ?)", (shelf, key, converted))
         note_overwritten(connection)
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
     # The log still has the former pages: fold it and cut it off.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     sync_log(connection)

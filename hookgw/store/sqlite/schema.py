@@ -39,8 +39,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import structlog
@@ -217,7 +216,9 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             "Install that version again, or set storage.path to another file.",
         )
     if version == 0:
-        with _transaction(connection):
+        # In one transaction, as an upgrade: a process that is killed in the middle leaves the file as it was.
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
             for statement in SCHEMA:
                 connection.execute(statement)
             note_overwritten(connection)
@@ -227,7 +228,8 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         with extended_start():
             unfinished = _copy_beside(connection, path.resolve(), version)
             try:
-                with _transaction(connection):
+                with connection:
+                    connection.execute("BEGIN IMMEDIATE")
                     _upgrade(connection, version)
             except BaseException:
                 # The file is as it was. Without this, restarts on a full disk would pile up copies.
@@ -339,18 +341,6 @@ def migrate_lanes(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM shelves WHERE shelf = 'moves'")
     connection.execute(_OUTBOX)
     connection.execute(WAITING)
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """A process that is killed in the middle finds the file as it was before."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _copy_beside(connection: sqlite3.Connection, path: Path, version: int) -> Path:
