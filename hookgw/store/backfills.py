@@ -28,7 +28,7 @@ from hookgw.records.sentences import CURSOR_OF_STEP
 from hookgw.store import steps
 from hookgw.store.commits.changes import CountedTransaction
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import Tx
+from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.log import Place
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import BackfillQuery, BackfillStep, Missed, MissedPart, seconds
@@ -85,7 +85,7 @@ class MissedEvent(NamedTuple):
         return self.place[1]
 
 
-class BackfillStatements(Protocol[C_contra]):
+class BackfillStatements(Protocol[C_contra, Tx_contra]):
     """What an engine brings, as a module."""
 
     def look(
@@ -112,6 +112,24 @@ class BackfillStatements(Protocol[C_contra]):
     ) -> Iterator[tuple[int, Event]]:
         """Read some events with their payloads, in any order. Those that are gone are left out."""
 
+    def make(
+        self,
+        transaction: Tx_contra,
+        query: BackfillQuery,
+        rule: LaneRule,
+        reserved: Reserved,
+        found: Sequence[MissedEvent],
+        first_number: int,
+        at: float,
+    ) -> int:
+        """Make deliveries of missed events, unless there are some by now; return how many.
+
+        Args:
+            first_number: the number of the first event in this backfill; the next ones follow, also those of
+                events that are skipped. See ``_first_number`` of :class:`SteppedBackfills`.
+            at: the time from which their age counts.
+        """
+
 
 class SteppedBackfills(ABC, Generic[C, Tx]):
     """Deliveries made from the log; see :class:`hookgw.store.Backfills`."""
@@ -122,7 +140,7 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         reader: ConnectionReader[C],
         clock: Clock,
         records: ShelvedRecords[C, Tx],
-        statements: BackfillStatements[C],
+        statements: BackfillStatements[C, Tx],
     ) -> None:
         self._commits = commits
         self._reader = reader
@@ -143,19 +161,8 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         """Return the place that the text of a barrier names; ``None`` if it is none of this engine."""
 
     @abstractmethod
-    def _making(
-        self,
-        query: BackfillQuery,
-        rule: LaneRule,
-        reserved: Reserved,
-        found: Sequence[MissedEvent],
-        made: int,
-        at: float,
-    ) -> Callable[[Tx], int]:
-        """Return what makes deliveries of missed events, unless there are some by now, and counts them.
-
-        ``made`` is how many positions the steps before have given.
-        """
+    def _first_number(self, made: int, count: int) -> int:
+        """Return the first of ``count`` numbers for a step. The steps before have given ``made`` of them."""
 
     async def begin_backfill(
         self,
@@ -212,7 +219,7 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
                 found, last = found[:place], found[place - 1].place
                 break
         cursor = None if last is None else _cursor(last, number + len(found))
-        make_deliveries = self._making(query, rule, reserved, found, number, at)
+        first_number = self._first_number(number, len(found))
 
         def make(transaction: Tx) -> BackfillStep:
             if _generation(transaction) != reserved.generation:
@@ -221,7 +228,7 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
             if stored is not None and stored.cursor != job.cursor:
                 # The step is done already, and its answer was lost. Positions are counted from its cursor.
                 return BackfillStep(stored.done - job.done, stored.cursor)
-            made = make_deliveries(transaction)
+            made = self._sql.make(transaction, query, rule, reserved, found, first_number, at)
             advanced = job.advanced(made, cursor)
             self._records.write_job(transaction, advanced if cursor else advanced.ended(at))
             return BackfillStep(made, cursor)

@@ -30,7 +30,7 @@ from hookgw.store.records import BackfillQuery, micros
 from hookgw.store.searches import LAST, in_time
 
 # BackfillStatements.
-__all__ = ["look", "read_events"]
+__all__ = ["look", "make", "read_events"]
 
 _ENGINE = "xid"
 # Below all numbers that the sequence gives.
@@ -160,16 +160,8 @@ class PostgresqlBackfills(SteppedBackfills[Connection, Transaction]):
                 return Reserved(int(xid), int(newest), position(int(xid), 0), generation)
         return None
 
-    def _making(
-        self,
-        query: BackfillQuery,
-        rule: LaneRule,
-        reserved: Reserved,
-        found: Sequence[MissedEvent],
-        made: int,
-        at: float,
-    ) -> Callable[[Transaction], int]:
-        return lambda transaction: make(transaction, query, rule, reserved, found, made, at)
+    def _first_number(self, made: int, count: int) -> int:  # noqa: ARG002 -- numbers of the backfill alone
+        return made
 
 
 def make(
@@ -178,7 +170,7 @@ def make(
     rule: LaneRule,
     reserved: Reserved,
     found: Sequence[MissedEvent],
-    made: int,
+    first_number: int,
     at: float,
 ) -> int:
     connection = transaction.connection
@@ -205,7 +197,7 @@ def make(
     now = newest_rules(connection, {rule.registration: rule})[rule.registration]
     lanes = lanes_by_rule(dict.fromkeys(sizes, now), read_names, read_payloads)
     # Those of skipped events stay unused: the order of the others is all that counts.
-    places = {one: _BELOW + number for number, one in enumerate(found, made) if one.seq in sizes}
+    places = {one: _BELOW + number for number, one in enumerate(found, first_number) if one.seq in sizes}
     common = {"registration": sought(query.registration), "xid": reserved.first, "at": micros(at)}
     for statement, key, chosen in (
         (_ADD, "events", [one for one in places if one.dead not in dead]),

@@ -152,10 +152,9 @@ def make(
     rule: LaneRule,
     reserved: Reserved,
     found: Sequence[MissedEvent],
-    numbers: int,
+    first_number: int,
     at: float,
 ) -> int:
-    """See :class:`BackfillStatements`; ``numbers`` is the first of as many numbers as events were found."""
     connection = transaction.connection
     given = {"found": as_json([one.seq for one in found]), **_given(query, reserved)}
     missed = set(_numbers_of(connection.execute(_STILL_MISSED, given).fetchone()[0]))
@@ -173,7 +172,7 @@ def make(
     lanes = lanes_by_rule(dict.fromkeys(sorted(missed), rule), read_names, read_payloads)
     ids, since = transaction.names.ids({*lanes.values(), query.registration}), micros(at)
     again, added = [], []
-    for number, one in enumerate(found, numbers):
+    for number, one in enumerate(found, first_number):
         if one.seq not in missed:
             continue
         lane, position = ids[lanes[one.seq]], reserved.first + one.seq
@@ -197,7 +196,7 @@ class SqliteBackfills(SteppedBackfills[sqlite3.Connection, Transaction]):
         reader: Reader,
         clock: Clock,
         records: SqliteRecords,
-        statements: BackfillStatements[sqlite3.Connection],
+        statements: BackfillStatements[sqlite3.Connection, Transaction],
         numbers: SequenceNumbers,
     ) -> None:
         super().__init__(commits, reader, clock, records, statements)
@@ -221,14 +220,5 @@ class SqliteBackfills(SteppedBackfills[sqlite3.Connection, Transaction]):
                 return Reserved(int(first), int(newest), int(first) + int(newest) + 1, generation)
         return None
 
-    def _making(
-        self,
-        query: BackfillQuery,
-        rule: LaneRule,
-        reserved: Reserved,
-        found: Sequence[MissedEvent],
-        made: int,  # noqa: ARG002 -- positions follow from the numbers of events
-        at: float,
-    ) -> Callable[[Transaction], int]:
-        numbers = self._numbers.next_positions(len(found))
-        return lambda transaction: make(transaction, query, rule, reserved, found, numbers, at)
+    def _first_number(self, made: int, count: int) -> int:  # noqa: ARG002 -- numbers of the whole file
+        return self._numbers.next_positions(count)
