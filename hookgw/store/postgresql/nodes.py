@@ -110,13 +110,13 @@ class Nodes:
     async def starting(self) -> AsyncIterator[None]:
         # Tried again and again: a call that waits for the lock would take the connection from heartbeats.
         ask = partial(_ask_lock, "SELECT pg_try_advisory_lock(%s, hashtext(%s))")
-        while not await self._run(ask):  # noqa: ASYNC110 -- the event is in another process
+        while not await self.reader.run(ask):  # noqa: ASYNC110 -- the event is in another process
             await trio.sleep(START_POLL)
         try:
             yield
         finally:
             with trio.move_on_after(PATIENCE, shield=True), suppress(StorageUnavailable):
-                await self._run(partial(_ask_lock, "SELECT pg_advisory_unlock(%s, hashtext(%s))"))
+                await self.reader.run(partial(_ask_lock, "SELECT pg_advisory_unlock(%s, hashtext(%s))"))
 
     def epoch_of(self, shard: int) -> ShardEpoch:
         epoch = self._epochs.get(shard)
@@ -126,11 +126,11 @@ class Nodes:
 
     async def join(self, node: str, url: str) -> int:
         self._epochs = {}
-        self.generation = await self._run(partial(self._join, node, url))
+        self.generation = await self.reader.run(partial(self._join, node, url))
         return self.generation
 
     async def heartbeat(self) -> FleetView | None:
-        return await self._run(self._heartbeat)
+        return await self.reader.run(self._heartbeat)
 
     async def claim(self) -> frozenset[int]:
         self._epochs = await self._change(self._claim)
@@ -160,15 +160,12 @@ class Nodes:
     async def changes(self) -> RecordChanges:
         switches = self._server.identity.switches
         since = known if (known := self.known_version) >= 0 else None
-        changes = await self._run(partial(read_changes, since=since, cipher=self._cipher))
+        changes = await self.reader.run(partial(read_changes, since=since, cipher=self._cipher))
         self._switches = switches
         return changes
 
     async def _change(self, change: Callable[[Connection], T]) -> T:
-        return await self._run(partial(_locked, change))
-
-    async def _run(self, function: Callable[[Connection], T]) -> T:
-        return await self.reader.run(function)
+        return await self.reader.run(partial(_locked, change))
 
     def _join(self, node: str, url: str, connection: Connection) -> int:
         def join(connection: Connection) -> int:
