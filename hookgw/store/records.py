@@ -420,8 +420,6 @@ class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
     commits: int
     rows: int
-    last_commit_seconds: float
-    last_commit_rows: int
     waiting: int
     pending: int
     failing: StorageUnavailable | None

@@ -21,7 +21,7 @@ from hookgw.concurrency.light import LightTask, Waiter, in_task, may_leave_task
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads, Worker
 from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.records.deliveries import Delivery, Settlement
-from hookgw.store.commits.changes import Changes, Committed
+from hookgw.store.commits.changes import Committed
 from hookgw.store.commits.inline import InlineCommits
 from hookgw.store.commits.jobs import (
     GROUP_ROWS,
@@ -158,7 +158,6 @@ class GroupCommit(Generic[Tx]):
         self._pending = pending
         self._commits = 0
         self._rows = 0
-        self._last = Committed(0.0, Changes())
 
     def subscribe(self, listener: StoreListener) -> None:
         """See :class:`hookgw.store.Outbox`."""
@@ -321,8 +320,6 @@ class GroupCommit(Generic[Tx]):
         return StoreStatistics(
             commits=self._commits,
             rows=self._rows,
-            last_commit_seconds=self._last.seconds,
-            last_commit_rows=self._last.changes.rows,
             waiting=waiting,
             pending=self._pending,
             failing=self.failing or self._unusable(),
@@ -413,7 +410,6 @@ class GroupCommit(Generic[Tx]):
             self.events += changes.events
             self.unwanted += changes.unwanted
             self._pending += changes.pending
-            self._last = committed
         self._settled += sum(len(group.settlements) for group in groups)
         if self._settling:
             self._settling.unpark_all()
