@@ -70,6 +70,29 @@ async def test_a_lease_that_ends_is_one_attempt_of_the_head_alone(autojump_clock
     assert world.sender.requests == []
 
 
+async def test_an_acknowledgement_that_came_while_nothing_ran_counts(mock_clock: MockClock) -> None:
+    """The machine was frozen beyond the end of the lease: the consumer is not to blame."""
+    world = pulled()
+    world.outbox.add(20)
+
+    async def acknowledge(lane: PulledLane, lease: Lease, arrived: trio.Event) -> None:
+        await arrived.wait()
+        for _ in range(3):  # its head, its body, its turn
+            await trio.lowlevel.checkpoint()
+        lane.settle(lease.leased)
+
+    async with running(world, 20) as dispatcher, trio.open_nursery() as nursery:
+        for _ in range(20):  # the lane and the request run in any order
+            lease, arrived = await take(dispatcher, most=1), trio.Event()
+            assert lease is not None
+            nursery.start_soon(acknowledge, the_lane(dispatcher), lease, arrived)
+            await trio.testing.wait_all_tasks_blocked()
+            arrived.set()
+            mock_clock.jump(64)
+            await trio.testing.wait_all_tasks_blocked()
+    assert [attempt.outcome for attempt, _ in world.monitor.attempts] == [Outcome.DELIVERED] * 20
+
+
 async def test_a_head_that_always_kills_its_consumer_becomes_a_dead_letter(autojump_clock: MockClock) -> None:
     world = pulled(retry=RetryOptions(schedule=(1.0,)))
     world.outbox.add(2)
