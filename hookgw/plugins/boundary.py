@@ -257,7 +257,11 @@ _CALLS: frozenset[CodeType] = frozenset((Boundary.call.__code__, Boundary.run.__
 def _call(function: HookImplementation, arguments: tuple[object, ...]) -> Any:
     # The task, its cancel scopes and its context are those of all light steps. The scope repairs Trio's stack
     # of scopes if the function left one open.
-    with trio.CancelScope() if trio.lowlevel.in_trio_task() else nullcontext():
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:  # a command, or a thread
+        return copy_context().run(function.call, *arguments)
+    with trio.CancelScope():
         return copy_context().run(function.call, *arguments)
 
 

@@ -417,6 +417,8 @@ async def test_connecting_again_begins_a_closed_connection_anew(
         for runs in (1, 2):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(instances.connect, "shop")
+                while connector.runs < runs:  # the store writes in a thread
+                    await kit.settled()
                 await kit.settled()
                 assert connector.runs == runs
                 hookgw_clock.jump(10)  # there is no code to wait for
