@@ -261,7 +261,7 @@ def _call(function: HookImplementation, arguments: tuple[object, ...]) -> Any:
         trio.lowlevel.current_task()
     except RuntimeError:  # a command, or a thread
         return copy_context().run(function.call, *arguments)
-    with trio.CancelScope():
+    with trio.CancelScope():  # noqa: ASYNC100 -- for its exit
         return copy_context().run(function.call, *arguments)
 
 
