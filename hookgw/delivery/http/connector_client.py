@@ -143,7 +143,7 @@ class ConnectorClients:
         return None
 
     def put_idle(self, dialer: Dialer, origin: Origin, transport: LaneTransport) -> None:
-        """Keep a connection for later requests, in the place of the oldest if there are too many."""
+        """Keep a connection for later requests. If there are too many, close the oldest connection."""
         transport.rest()
         self._idle.append((dialer, origin, trio.current_time(), transport))
         if len(self._idle) > MAX_IDLE:

@@ -97,9 +97,12 @@ class Records(Protocol):
         ended: Collection[str] = (),
         audit: Sequence[AuditEntry] = (),
     ) -> None:
-        """Store a session, and remove those that have ended, by their ids, in one commit.
+        """Store a session, and remove ended sessions, in one commit.
 
-        One that is not new is stored only if it is there: another node may have ended it.
+        Args:
+            is_new: whether to store the session even if the storage does not have it. Another node may have
+                removed a session that this node knows.
+            ended: the ids of the sessions to remove.
         """
 
     async def remove_sessions(self, session_ids: Collection[str]) -> None: ...
