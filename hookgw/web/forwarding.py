@@ -293,21 +293,10 @@ def _target(scope: Any) -> bytes:
     return path + b"?" + query if query else path
 
 
-async def forward_form(instance: str) -> Response | None:
-    """Forward the current request, if its form names another node's instance.
-
-    Call this after the form was read and checked; see :meth:`Forwarder.forward_to_owner`.
-    """
-    forward = current_exchange().forward_to_owner
-    return None if forward is None else await forward(instance)
-
-
 async def forward_call(instance: str) -> Response | None:
-    """Forward the current request, if its JSON body concerns another node's instance.
+    """Forward the current request, if its form or JSON body concerns another node's instance.
 
     Call this after the body was read and checked; see :meth:`Forwarder.forward_to_owner`.
     """
-    exchange = current_exchange()
-    if exchange.forward_to_owner is None:
-        return None
-    return await exchange.forward_to_owner(instance)
+    forward = current_exchange().forward_to_owner
+    return None if forward is None else await forward(instance)

@@ -17,7 +17,7 @@ from hookgw.site.figure_part import Spark, Sparks
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.web.auth import check_named
-from hookgw.web.forwarding import forward_form
+from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
 from hookgw.webhooks.change import parse_registration, unmask_change
 from hookgw.webhooks.fields import FIELDS
@@ -88,5 +88,5 @@ class WebhookForms:
         """Send what a webhook that a list shows has missed."""
         instance, _, label = (await self._site.form()).get("webhook").partition("/")
         check_named(self._gateway.registry, visitor().principal, Right.REPLAY, instance, label)
-        elsewhere = await forward_form(instance)
+        elsewhere = await forward_call(instance)
         return await self._own.send_missed(instance, label) if elsewhere is None else elsewhere

@@ -35,7 +35,7 @@ from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.web.auth import check_named
-from hookgw.web.forwarding import forward_form
+from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
 from hookgw.web.request_body import json_response
 
@@ -388,7 +388,7 @@ class DeliveriesPage:
                 selection = msgspec.structs.replace(selection, state=selection.state or "all")
             names = selected(gateway.registry, reader.principal, selection)
             if names:
-                elsewhere = await forward_form(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
+                elsewhere = await forward_call(names[0] if len(names) == 1 else GLOBAL_INSTANCE)
                 if elsewhere is not None:
                     return elsewhere
             if not form.has("confirmed"):

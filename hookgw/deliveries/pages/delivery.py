@@ -28,7 +28,7 @@ from hookgw.site.site import Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.store import DeliveryReport, DeliverySummary
 from hookgw.web.auth import check_named
-from hookgw.web.forwarding import forward_form
+from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import first_of
 from hookgw.web.needs import within_reach
 from hookgw.web.request_body import reserve
@@ -207,7 +207,7 @@ class DeliveryPage:
         form = await self._site.form()
         instance, _, name = form.get("delivery").partition("/")
         check_named(self._gateway.registry, visitor().principal, Right.REPLAY, instance)
-        elsewhere = await forward_form(instance)
+        elsewhere = await forward_call(instance)
         if elsewhere is not None:
             return elsewhere
         await self._gateway.views.cancel_one(instance, name, without_global=not visitor().principal.is_global)

@@ -21,7 +21,7 @@ from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.site.words import wait_in_words
 from hookgw.web.auth import check_named
-from hookgw.web.forwarding import forward_form
+from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
 
 PAGE = 50
@@ -92,7 +92,7 @@ class LanesPage:
         form = await self._site.form()
         instance, _, label = form.get("webhook").partition("/")
         check_named(self._gateway.registry, visitor().principal, Right.WEBHOOKS, instance, label)
-        elsewhere = await forward_form(instance)
+        elsewhere = await forward_call(instance)
         if elsewhere is not None:
             return elsewhere
         await self._gateway.registrations.resume(instance, label)

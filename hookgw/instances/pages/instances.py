@@ -22,7 +22,7 @@ from hookgw.site.list_view import Column, ListView, in_pages, keep_columns, read
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, NavEntry, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.web.forwarding import forward_form
+from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
 
 PAGE = 50
@@ -211,7 +211,7 @@ class InstancesPage:
         instances, integration = self._gateway.instances, form.get("integration")
         try:
             name = check_name(form.get("name"), "The name")
-            elsewhere = await forward_form(name)
+            elsewhere = await forward_call(name)
             if elsewhere is not None:
                 return elsewhere
             schema = instances.connector_options_schema(integration) if integration else None

@@ -20,7 +20,7 @@ from hookgw.records.jobs import Job, JobKind, JobOrder
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.site.site import NavEntry, Site, visitor
 from hookgw.site.streams import Streams
-from hookgw.web.forwarding import forward_form
+from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
 
 MOST_JOBS = 200
@@ -126,7 +126,7 @@ class JobsPage:
                 )
             order = JobOrder(name)
             job = await self._jobs.find_running(visitor().principal, job_id)
-            elsewhere = await forward_form(job.instance)
+            elsewhere = await forward_call(job.instance)
             if elsewhere is not None:
                 return elsewhere
             await self._jobs.order(job, order)
