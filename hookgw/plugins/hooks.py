@@ -19,10 +19,9 @@ from hookgw.plugins.loading import LoadedPlugins
 from hookgw.plugins.results import (
     PreparedRequest,
     check_body,
-    check_concerned,
-    check_filtered,
     check_response,
     check_transformed,
+    check_verdict,
     copy_for_observer,
 )
 from hookgw.plugins.startup_hooks import StartupHooks
@@ -81,7 +80,7 @@ class Hooks(StartupHooks):
         indifferent = set()
         for implementation in self._implementations["hookgw_concerns"]:
             with suppress(PluginFailed):  # it is logged and counted by now
-                if not self.boundary.call(implementation, registration, check=check_concerned):
+                if not self.boundary.call(implementation, registration, check=check_verdict):
                     indifferent.add(implementation.plugin)
         needed = frozenset(
             hook
@@ -99,7 +98,7 @@ class Hooks(StartupHooks):
         """
         for implementation in self._implementations["hookgw_filter"]:
             goes = await self.boundary.run(
-                implementation, event, registration, timeout=self._hook_timeout, check=check_filtered
+                implementation, event, registration, timeout=self._hook_timeout, check=check_verdict
             )
             if not goes:
                 return False

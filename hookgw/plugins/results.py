@@ -31,13 +31,7 @@ store refuses would end hookgw, again at every start.
 """
 
 
-def check_concerned(answer: Any) -> bool:
-    if answer is not None and answer is not True and answer is not False:
-        raise _wrong(answer, "True, False or None")
-    return answer is not False
-
-
-def check_filtered(answer: Any) -> bool:
+def check_verdict(answer: Any) -> bool:
     # By identity: 0 or "" is a mistake of the plugin, and must not drop an event.
     if answer is not None and answer is not True and answer is not False:
         raise _wrong(answer, "True, False or None")
