@@ -149,14 +149,17 @@ class Boundary:
         """
         fields = {"plugin": failure.plugin, "hook": failure.hook, "reason": failure.reason}
         if failure.__cause__ is not None:
-            fields["exception"] = _traceback_of(failure.__cause__, partial(self._masked, arguments))
+            fields["exception"] = _traceback_of(failure.__cause__, partial(self.masked, arguments))
         _log.log(level, "plugin failed", **fields)
         if self._on_failure is not None:
             self._on_failure(failure)
 
-    def masked(self, text: str, *arguments: object) -> str:
+    def masked(self, arguments: tuple[object, ...], text: str) -> str:
         """Mask the secrets in a plugin's text that a call with these arguments may know."""
-        return self._masked(arguments, text)
+        try:
+            return self._mask(text, arguments)
+        except BaseException:  # noqa: ASYNC103 -- the plugin may have put something odd into the options
+            return "(its message cannot be shown)"  # noqa: ASYNC104
 
     def _judged(
         self,
@@ -181,16 +184,10 @@ class Boundary:
     def _failure(
         self, function: HookImplementation, arguments: tuple[object, ...], error: BaseException
     ) -> PluginFailed:
-        mask = partial(self._masked, arguments)
+        mask = partial(self.masked, arguments)
         if type(error) is WrongResult:
             return function.failure(message_of(error, mask))
         return function.failure(describe(error, mask), error)
-
-    def _masked(self, arguments: tuple[object, ...], text: str) -> str:
-        try:
-            return self._mask(text, arguments)
-        except BaseException:  # noqa: ASYNC103 -- the plugin may have put something odd into the options
-            return "(its message cannot be shown)"  # noqa: ASYNC104
 
 
 def describe(error: BaseException, mask: Callable[[str], str] = str) -> str:

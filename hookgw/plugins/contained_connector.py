@@ -201,10 +201,7 @@ class ContainedConnector:
         try:
             return await self._boundary.run(call, *arguments, check=check, passes=passes)
         except passes as error:
-
-            def mask(text: str) -> str:
-                return self._boundary.masked(text, *arguments)
-
+            mask = partial(self._boundary.masked, arguments)
             raise _plain(error, sentence_from(error, mask), mask) from error
 
 

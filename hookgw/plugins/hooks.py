@@ -149,7 +149,7 @@ class Hooks(StartupHooks):
             )
         except OSError as error:
             # A plain one: everything about the plugin's may be its code.
-            text = message_of(error, lambda text: self.boundary.masked(text, outgoing))
+            text = message_of(error, partial(self.boundary.masked, (outgoing,)))
             raise ConnectionError(text or "The plugin says no more than OSError.") from error
         return response
 
