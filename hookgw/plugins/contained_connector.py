@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,7 +21,7 @@ from hookgw.kernel.errors import (
     Unavailable,
 )
 from hookgw.kernel.sentences import Sentence
-from hookgw.plugins.boundary import Boundary, Check, WrongResult, sentence_from
+from hookgw.plugins.boundary import Boundary, WrongResult, sentence_from
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.provided import CheckedConnector
@@ -37,6 +37,12 @@ _MOST_NUMBERS, _LONGEST_NUMBER = 100, 200
 _LONGEST_CODE = 100
 _LONGEST_WAIT = 86_400.0
 _LEAST_STATUS, _MOST_STATUS = 200, 599
+
+_T = TypeVar("_T")
+
+
+def _unchecked(answer: Any) -> Any:
+    return answer
 
 
 class ContainedConnector:
@@ -101,15 +107,11 @@ class ContainedConnector:
                 "The connector {name!r} does not send messages of this kind.",
                 name=self.name,
             )
-        answer: dict[str, Any] = await self._call("send", session, message, check=_check_payload, key=key)
-        return answer
+        return await self._call("send", session, message, check=_check_payload, key=key)
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         passes = (*_REFUSALS, ProofRefused, TooLarge, Unavailable)
-        answer: IngestResponse = await self._call(
-            "ingest", session, request, check=_check_response, passes=passes
-        )
-        return answer
+        return await self._call("ingest", session, request, check=_check_response, passes=passes)
 
     async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
         await self._call("mark_read", session, keys)
@@ -120,14 +122,10 @@ class ContainedConnector:
         await self._call("set_presence", session, presence, number=number, delay=delay)
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
-        answer: dict[str, Any] = await self._call(
-            "edit", session, key, text, check=_check_payload, number=number
-        )
-        return answer
+        return await self._call("edit", session, key, text, check=_check_payload, number=number)
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
-        answer: dict[str, Any] = await self._call("delete", session, key, check=_check_payload)
-        return answer
+        return await self._call("delete", session, key, check=_check_payload)
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
         await self._call("settings", session, settings)
@@ -146,37 +144,31 @@ class ContainedConnector:
         await self._call("remove", session)
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
-        answer: list[dict[str, Any]] = await self._call("find_numbers", session, numbers, check=_check_list)
-        return answer
+        return await self._call("find_numbers", session, numbers, check=_check_list)
 
     async def find_picture(self, session: Session, number: str) -> dict[str, Any]:
         """Return a profile's picture; see ``OptionalCalls.find_picture``."""
-        answer: dict[str, Any] = await self._call("find_picture", session, number, check=_check_payload)
-        return answer
+        return await self._call("find_picture", session, number, check=_check_payload)
 
     async def find_messages(self, session: Session, query: MessageQuery) -> dict[str, Any]:
         """Return messages as the network has them; see ``OptionalCalls.find_messages``."""
-        answer: dict[str, Any] = await self._call("find_messages", session, query, check=_check_payload)
-        return answer
+        return await self._call("find_messages", session, query, check=_check_payload)
 
     async def list_groups(self, session: Session, *, with_participants: bool) -> list[dict[str, Any]]:
         """Return the groups of the account; see ``OptionalCalls.list_groups``."""
-        answer: list[dict[str, Any]] = await self._call(
+        return await self._call(
             "list_groups", session, check=_check_list, with_participants=with_participants
         )
-        return answer
 
     async def find_group(self, session: Session, group: str) -> dict[str, Any]:
         """Return a group; see ``OptionalCalls.find_group``."""
-        answer: dict[str, Any] = await self._call(
+        return await self._call(
             "find_group", session, group, check=_check_payload, passes=(*_REFUSALS, NotFound)
         )
-        return answer
 
     async def media_reference(self, session: Session, key: MessageKey) -> str | None:
         """Return the reference of a message's file; see ``OptionalCalls.media_reference``."""
-        answer: str | None = await self._call("media_reference", session, key, check=_check_reference)
-        return answer
+        return await self._call("media_reference", session, key, check=_check_reference)
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         await self._call(
@@ -187,10 +179,10 @@ class ContainedConnector:
         self,
         method: str,
         *arguments: Any,
-        check: Check | None = None,
+        check: Callable[[Any], _T] = _unchecked,
         passes: tuple[type[HookgwError], ...] = _REFUSALS,
         **named: Any,
-    ) -> Any:
+    ) -> _T:
         call = self._calls.get(method)
         if call is None:
             raise NotSupported.of(
@@ -199,10 +191,11 @@ class ContainedConnector:
         if named:
             call = HookImplementation(plugin=call.plugin, hook=call.hook, call=partial(call.call, **named))
         try:
-            return await self._boundary.run(call, *arguments, check=check, passes=passes)
+            answer: _T = await self._boundary.run(call, *arguments, check=check, passes=passes)
         except passes as error:
             mask = partial(self._boundary.masked, arguments)
             raise _plain(error, sentence_from(error, mask), mask) from error
+        return answer
 
 
 class _Options(dict[str, Any]):
