@@ -59,7 +59,8 @@ class OpenApiRoutes:
     @describes(_TAG, OPEN, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
     async def openapi(self) -> Response:
         """Return this document."""
-        return _static(self._encoded, {}, JSON)
+        current_exchange().is_static = True
+        return Response(self._encoded, content_type=JSON)
 
     async def page(
         self,
@@ -148,11 +149,6 @@ class OpenApiRoutes:
     @cached_property
     def _encoded(self) -> bytes:
         return msgspec.json.encode(self.document)
-
-
-def _static(body: bytes, headers: dict[str, str], content_type: str) -> Response:
-    current_exchange().is_static = True
-    return Response(body, headers=headers, content_type=content_type)
 
 
 def routes_of(app: QuartTrio) -> Iterator[Route]:
