@@ -12,9 +12,6 @@ in another spelling matches the schemas once it is spelled as published.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from hookgw.accounts.schema import APPLY_COMPONENTS
 from hookgw.app.gateway import Gateway
 from hookgw.deliveries.pull_requests import (
@@ -292,14 +289,8 @@ def request_schemas(gateway: Gateway) -> dict[str, Schema]:
     ]
     return {
         **COMPONENTS,
-        "KindName": _enum(kinds, "An event kind. Other spellings are accepted, too."),
-        "AnyKindName": _enum([*kinds, *operational], "An event kind, including operational kinds."),
-        "ConnectorName": _enum(gateway.instances.connectors, "A connector."),
+        "KindName": enum(kinds, "An event kind. Other spellings are accepted, too."),
+        "AnyKindName": enum([*kinds, *operational], "An event kind, including operational kinds."),
+        "ConnectorName": enum(gateway.instances.connectors, "A connector."),
         "PluginBlocks": plugin_blocks(plugins),
     }
-
-
-def _enum(names: Sequence[str], meaning: str) -> dict[str, Any]:
-    # JSON Schema does not allow an empty enum.
-    allowed: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"maxLength": 0}
-    return {"type": "string", **allowed, "description": meaning}

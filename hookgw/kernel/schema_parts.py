@@ -67,9 +67,12 @@ def ref(name: str) -> Schema:
 
 
 def enum(values: Iterable[str], description: str) -> Schema:
-    """One of some strings."""
+    """One of some strings, each listed once; if there are none, only the empty string."""
+    names = list(dict.fromkeys(str(value) for value in values))
+    # JSON Schema does not allow an empty enum.
+    allowed: Schema = {"enum": names} if names else {"maxLength": 0}
     # Generators take an enum without a type for anything.
-    return {"type": "string", "enum": [str(value) for value in values], "description": description}
+    return {"type": "string", **allowed, "description": description}
 
 
 def or_null(schema: Schema, description: str = "") -> Schema:
