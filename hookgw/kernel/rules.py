@@ -49,25 +49,21 @@ _OF_DELIVERY = frozenset({"x-event-type", "x-instance-name", "x-attempt", "x-edi
 def check_custom_headers(value: Any, where: str) -> dict[str, str]:
     """Check the headers of a registration, by :func:`check_headers`: none may be a delivery's own."""
     headers = as_object(value, where)
-    own = {name: text for name, text in headers.items() if name.lower() in _OF_DELIVERY}
     # Former versions stored such headers, and sent none of them. A client that sends back what it read must
     # not be refused for it.
-    problems = [
-        f"{where}.{show_name(name)} cannot be set: hookgw writes it itself."
-        for name, text in own.items()
-        if text != MASK
-    ]
-    try:
-        checked = check_headers({name: text for name, text in headers.items() if name not in own}, where)
-    except Invalid as error:
-        problems += error.messages
-    if problems:
-        raise Invalid(*problems)
-    return checked
+    kept = {name: text for name, text in headers.items() if text != MASK or name.lower() not in _OF_DELIVERY}
+    return check_headers(kept, where, _OF_DELIVERY)
 
 
-def check_headers(value: Any, where: str) -> dict[str, str]:
-    """Check headers that a registration or a plugin adds to a request (RFC 9110, section 5)."""
+def check_headers(value: Any, where: str, reserved: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Check headers that a registration or a plugin adds to a request (RFC 9110, section 5).
+
+    Args:
+        reserved: names in lower case that are refused, beside those that nobody may set.
+
+    Raises:
+        Invalid: a name or value cannot be sent, a name is reserved, or the headers are too many or too long.
+    """
     headers = as_object(value, where)
     if len(headers) > MAX_HEADERS:
         raise Invalid.of(
@@ -92,7 +88,7 @@ def check_headers(value: Any, where: str) -> dict[str, str]:
                     form=form,
                 )
             )
-        elif low in _OWN or low in _HOP_BY_HOP or low.startswith("webhook-"):
+        elif low in reserved or low in _OWN or low in _HOP_BY_HOP or low.startswith("webhook-"):
             problems.append(
                 Sentence("headers.reserved", "{where} cannot be set: hookgw writes it itself.", where=place)
             )

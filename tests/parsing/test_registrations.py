@@ -15,6 +15,7 @@ from hookgw.kernel import (
     Secret,
     Signature,
     make_secret,
+    sentence_of,
     unmask_headers,
     unmask_url,
     with_masked_user,
@@ -307,9 +308,9 @@ def test_other_secrets_are_refused(secret: Any, problem: str) -> None:
     ],
 )
 def test_headers_that_are_the_gateways_are_refused(name: str) -> None:
-    assert problems_of({"url": URL, "headers": {name: "x"}}) == (
-        f"headers.{name} cannot be set: hookgw writes it itself.",
-    )
+    (problem,) = problems_of({"url": URL, "headers": {name: "x"}})
+    assert problem == f"headers.{name} cannot be set: hookgw writes it itself."
+    assert sentence_of(problem).id == "headers.reserved"
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "a\r\nb", "é", "a\0"])
