@@ -29,8 +29,8 @@ class Authenticator:
     ) -> None:
         self.keyring = keyring
         self._on_limited = on_limited
-        limit = settings.failed_attempts
-        self._failed_keys = FailedKeyLimiter(limit, settings.failed_window, now) if limit else None
+        limit, window = settings.failed_attempts, settings.failed_window
+        self._failed_keys = FailedKeyLimiter(limit, window, now, on_limited) if limit else None
 
     def authenticate(
         self, key: str | None, address: str | None, known: KeyHolder | None = None
@@ -50,11 +50,7 @@ class Authenticator:
         holder = known if known is not None and self.keyring.is_held(known) else self.keyring.find(key)
         # Over a Unix socket failures are not limited: the file's mode decides who may connect.
         if self._failed_keys is not None and address is not None:
-            try:
-                self._failed_keys.check(address, holder)
-            except TooManyRequests:
-                self._on_limited("failed_attempts")
-                raise
+            self._failed_keys.check(address, holder)
         if holder is not None and holder.bucket is not None:
             self.admit(holder)
         return holder
@@ -66,11 +62,7 @@ class Authenticator:
             TooManyRequests: too many wrong keys came from that address.
         """
         if self._failed_keys is not None and address is not None:
-            try:
-                self._failed_keys.check_address(address)
-            except TooManyRequests:
-                self._on_limited("failed_attempts")
-                raise
+            self._failed_keys.check_address(address)
 
     def note_wrong_link(self, address: str | None) -> None:
         """Count a portal link that cannot be opened as a wrong key.

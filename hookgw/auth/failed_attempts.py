@@ -43,12 +43,16 @@ class FailedKeyLimiter:
         limit: failures that an address may have in a window.
         window: seconds from the first failure to the end of the window.
         now: a monotonic clock, in seconds.
+        on_limited: called with the name of the limit for each refused attempt.
     """
 
-    def __init__(self, limit: int, window: float, now: Callable[[], float]) -> None:
+    def __init__(
+        self, limit: int, window: float, now: Callable[[], float], on_limited: Callable[[str], None]
+    ) -> None:
         self._limit = self._whole = limit
         self._length = window
         self._now = now
+        self._on_limited = on_limited
         # All windows have the same length, so insertion order is the order in which they end.
         self.windows: dict[str, _Window] = {}
 
@@ -64,6 +68,7 @@ class FailedKeyLimiter:
         """
         now, window = self._now(), self.windows.get(_cached_rate_limit_key(address))
         if window is not None and window.failures >= self._limit and (wait := window.until - now) > 0:
+            self._on_limited("failed_attempts")
             raise TooManyRequests(
                 Sentence("key.too_many_wrong", "Too many wrong keys from this address. Retry later."),
                 retry_after=wait,

@@ -62,6 +62,14 @@ def test_an_address_is_checked_without_counting_an_attempt() -> None:
     door.check_address(HERE)
 
 
+def test_a_refused_link_counts_like_a_refused_key() -> None:
+    door = Door(attempts=1)
+    door.note_wrong_link(HERE)
+    with pytest.raises(TooManyRequests):
+        door.note_wrong_link(HERE)
+    assert door.limits == ["failed_attempts"]
+
+
 @pytest.mark.parametrize(("attempts", "address"), [(0, HERE), (1, None)])
 def test_failures_that_are_not_limited(attempts: int, address: str | None) -> None:
     door = Door(attempts=attempts)

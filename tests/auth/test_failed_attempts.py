@@ -17,7 +17,7 @@ LIMIT, WINDOW = 3, 60.0
 class Attempts(FailedKeyLimiter):
     def __init__(self) -> None:
         self.time = 1000.0
-        super().__init__(LIMIT, WINDOW, lambda: self.time)
+        super().__init__(LIMIT, WINDOW, lambda: self.time, lambda _: None)
 
     @property
     def sources(self) -> list[str]:
