@@ -467,15 +467,9 @@ class StartupHooks:
             Invalid: as for :meth:`check_registration`.
             StartError: a plugin failed.
         """
-        unused = {info.name for info in self._infos.values() if not info.enabled} | (
-            self._optional - self._infos.keys()
-        )
-        blocks = {name: block for name, block in registration.plugins.items() if name not in unused}
         problems = []
         try:
-            for name, sentence in self._check_options(
-                msgspec.structs.replace(registration, plugins=blocks), reports=False
-            ):
+            for name, sentence in self._check_options(self._without_unused(registration), reports=False):
                 if name in self._optional:
                     failure = PluginFailed(name, "hookgw_check_registration", sentence.removesuffix("."))
                     self._stop_or_switch_off(failure)
@@ -498,14 +492,8 @@ class StartupHooks:
         Raises:
             Invalid: as for :meth:`check_registration`, or a plugin failed.
         """
-        unused = {info.name for info in self._infos.values() if not info.enabled} | (
-            self._optional - self._infos.keys()
-        )
-        blocks = {name: block for name, block in registration.plugins.items() if name not in unused}
         try:
-            problems = self._check_options(
-                msgspec.structs.replace(registration, plugins=blocks), reports=True
-            )
+            problems = self._check_options(self._without_unused(registration), reports=True)
         except PluginFailed as failure:
             raise Invalid(
                 Sentence(
@@ -519,6 +507,14 @@ class StartupHooks:
             raise Invalid(unserved.at("url: "))
         if problems:
             raise Invalid(*(sentence.at(f"plugins.{name}: ") for name, sentence in problems))
+
+    def _without_unused(self, registration: Registration) -> Registration:
+        """Return a registration without the blocks of plugins that are disabled, or optional and missing."""
+        unused = {info.name for info in self._infos.values() if not info.enabled} | (
+            self._optional - self._infos.keys()
+        )
+        blocks = {name: block for name, block in registration.plugins.items() if name not in unused}
+        return msgspec.structs.replace(registration, plugins=blocks)
 
     def _check_options(self, registration: Registration, *, reports: bool) -> list[tuple[str, Sentence]]:
         """Return the plugins that reject their block, each with a sentence; raise ``PluginFailed``."""
