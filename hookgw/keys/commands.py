@@ -10,12 +10,11 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_moment
-from hookgw.command.names import complete_instances, read_name
+from hookgw.command.names import complete_instances, read_name, tag_option, tags_of
 from hookgw.command.output import Column, json_option, say, show_fields, show_json, show_table, table_options
 from hookgw.kernel.language import gettext as _
 from hookgw.keys.fields import FIELDS
 from hookgw.records.api_keys import Right
-from hookgw.records.tags import parse_tag
 
 CREATED = {
     "name": "name",
@@ -57,17 +56,6 @@ def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def _read_tags(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
-    tags: dict[str, str] = {}
-    for one in given:
-        name, value = parse_tag(one, "--tag")
-        if tags.setdefault(name, value) != value:
-            raise click.BadParameter(
-                _("{name} is given twice: an instance has one value of each tag.", name=name)
-            )
-    return tags or None
-
-
 def _read_rights(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> list[str] | None:
     return [word.strip() for one in given for word in one.split(",") if word.strip()] or None
 
@@ -82,14 +70,7 @@ def _read_rights(_ctx: click.Context, _param: click.Parameter, given: tuple[str,
     shell_complete=complete_instances,
     help="The key belongs to this instance; repeated, it reaches these instances.",
 )
-@click.option(
-    "--tag",
-    "tags",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_read_tags,
-    help="The key reaches the instances with this tag, also those made later; repeated, with all of them.",
-)
+@tag_option("The key reaches the instances with this tag, also those made later; repeated, with all of them.")
 @click.option(
     "--can",
     "rights",
@@ -110,7 +91,14 @@ def _read_rights(_ctx: click.Context, _param: click.Parameter, given: tuple[str,
 )
 @server_options
 @json_option
-def create(client: Client, name: str, instances: tuple[str, ...], as_json: bool, **fields: Any) -> None:
+def create(
+    client: Client,
+    name: str,
+    instances: tuple[str, ...],
+    tags: tuple[str, ...],
+    as_json: bool,
+    **fields: Any,
+) -> None:
     """Create a key and print it.
 
     The key is shown once. Store it now.
@@ -119,12 +107,13 @@ def create(client: Client, name: str, instances: tuple[str, ...], as_json: bool,
     For a customer:
     hookgw key create acme --tag tenant=acme --can read,replay --expires 90d
     """
-    if instances and fields["tags"]:
+    if instances and tags:
         raise click.UsageError(_("Give --instance or --tag, not both."))
     named = list(dict.fromkeys(instances))
     # A key that belongs to its instance goes with it; one for several is a key of its own.
     own = named[0] if len(named) == 1 else None
-    given = {"name": name, "instances": named if len(named) > 1 else None, **fields}
+    reached = {"instances": named if len(named) > 1 else None, "tags": tags_of(tags) or None}
+    given = {"name": name, **reached, **fields}
     created = client.call("POST", "key", "create", own, body=body_of(FIELDS, given))
     if as_json:
         show_json(created)

@@ -14,7 +14,7 @@ from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.pending import DELETED, PendingDeliveries
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
-from hookgw.delivery.http.errors import OutOfDescriptors
+from hookgw.delivery.http.errors import NoAttempt
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
@@ -459,7 +459,7 @@ class RegistrationService:
             result = await self._sender.send(
                 delivery, body, template, transport, number=1, timeout=timeout, headers=headers
             )
-        except OutOfDescriptors as failure:
+        except NoAttempt as failure:
             return self._sender.unsent(1, failure)
         finally:
             transport.close_nowait()

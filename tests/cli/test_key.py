@@ -108,5 +108,7 @@ async def test_reach_is_by_instances_or_tags(invoke: Invoke, server: Receiver) -
     result = await invoke("key", "create", "crm", "--instance", "loja1", "--tag", "a=b")
     assert (result.exit_code, "not both" in result.stderr) == (2, True)
     result = await invoke("key", "create", "crm", "--tag", "a=b", "--tag", "a=c")
-    assert "a is given twice" in result.stderr
+    assert (result.exit_code, "--tag a has two values: b and c." in result.stderr) == (2, True)
+    result = await invoke("key", "create", "crm", "--tag", "tenant")
+    assert (result.exit_code, "must be NAME=VALUE" in result.stderr) == (2, True)
     assert not server.requests
