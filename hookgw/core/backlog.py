@@ -456,9 +456,8 @@ class Backlog:
             tally.count += count
             tally.size += size
             # Down here, up in `watch`: an append that fails must not report a backlog that never was.
-            if tally.count > self._high:
-                to_watch.append(key)
-            elif tally.is_high and tally.count <= self._normal:
+            may_be_high = tally.count > self._high
+            if not may_be_high and tally.is_high and tally.count <= self._normal:
                 tally.is_high = False
                 self._observer.backlog_crossed(registration, tally)
             # Otherwise registrations that come and go would add up. A node may learn of other nodes'
@@ -473,7 +472,9 @@ class Backlog:
                 part.count += count
                 part.size += size
                 if holder.count > self._watched or holder.size > self._watched_bytes or holder.groups:
-                    to_watch.append(key)
+                    may_be_high = True
+            if may_be_high:
+                to_watch.append(key)
         return to_watch
 
     def take(self, need: Need) -> None:
