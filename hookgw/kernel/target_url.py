@@ -16,7 +16,7 @@ from hookgw.kernel.sentences import Sentence
 MAX_URL = 2048
 """The maximum length of a URL, in characters."""
 
-_URL = re.compile(rf"({SCHEME_PATTERN})://([^/?]*)([^?]*)(\?.*)?", re.DOTALL)
+_URL = re.compile(rf"({SCHEME_PATTERN})://([^/?]*+)([^?]*+)(\?.*)?", re.DOTALL)
 _FORM = Sentence("url.form", "The URL must begin with http:// or https://, as in https://example.com/hook.")
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]*))?")
 # "%" is safe because the URL may already be percent-encoded, and encoding it twice would change it. "[]" and

@@ -67,6 +67,11 @@ def test_only_certificates_and_the_key_are_kept() -> None:
     assert (identity.client_certificate, identity.client_key) == (CERTIFICATE, KEY)
 
 
+def test_a_key_that_does_not_end_is_left_before_the_next_line_of_dashes() -> None:
+    begun = "-----BEGIN PRIVATE KEY-----\n" * 1000
+    assert check_tls({"clientCertificate": CERTIFICATE, "clientKey": begun + KEY}, "tls").client_key == KEY
+
+
 @pytest.mark.parametrize(
     ("value", "reasons"),
     [

@@ -46,6 +46,8 @@ def with_hookgws_rules(context: ssl.SSLContext) -> ssl.SSLContext:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # The default of Python; distributions change it.
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # By renegotiating, a server makes the event loop compute as many handshakes as it likes.
+    context.options |= ssl.OP_NO_RENEGOTIATION
     # The server chooses the numbers of a Diffie-Hellman key exchange without curves: with 10,000 bits, one
     # handshake blocks the process for two seconds. Browsers have not offered it for years.
     names = [str(cipher["name"]) for cipher in context.get_ciphers()]

@@ -98,7 +98,7 @@ async def connect_directly(address: SocketAddress) -> socket.socket:
 
     Raises:
         OSError: the address does not accept the connection.
-        OutOfDescriptors: there is no file descriptor for a socket.
+        OutOfDescriptors: there is no file descriptor for a socket, or the system watches no more of them.
     """
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     try:
@@ -117,8 +117,10 @@ async def connect_directly(address: SocketAddress) -> socket.socket:
             raise OSError(error, os.strerror(error))
         # With Nagle's algorithm the end of a large request would wait for a delayed ACK, 40 ms on Linux.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except BaseException:
+    except BaseException as ended:
         sock.close()
+        if isinstance(ended, OSError) and ended.errno == errno.ENOSPC:  # epoll(7), max_user_watches
+            raise OutOfDescriptors("No socket could be watched: no epoll watches are left.") from ended
         raise
     return sock
 

@@ -53,7 +53,9 @@ class ResponseHead(msgspec.Struct, frozen=True):
 # section 2.5). More than one space is read, as RFC 9112, section 3, allows for requests, but is odd.
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9])([ \t]+)([1-9][0-9]{2})(?:[ \t][^\r\n]*)?")
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\r\n\0]*)")
+# Possessive: both repetitions take spaces, so a line of spaces that ends in NUL would be tried in each way to
+# divide them.
+_FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*+([^\r\n\0]*+)")
 _SOUND_FIELDS = re.compile(rb"\r\n(?:" + _TOKEN + rb"+:[^\r\n\0]*+\r\n)*+\r\n")
 _LENGTH = re.compile(rb"0*([0-9]{1,18})")
 _ABOUT_BODY = frozenset({b"content-length", b"transfer-encoding"})

@@ -1,5 +1,7 @@
 """Connecting to one of several addresses; ``test_dialer.py`` does it with real sockets."""
 
+import errno
+import os
 import socket
 
 import pytest
@@ -9,6 +11,7 @@ import trio.testing
 from hookgw.delivery import (
     STAGGER,
     ConnectFailed,
+    OutOfDescriptors,
     SocketAddress,
     connect_directly,
     connect_to_any,
@@ -92,3 +95,14 @@ async def test_a_single_address_that_the_url_names_is_not_repeated() -> None:
 async def test_an_address_that_refuses_at_once() -> None:
     with pytest.raises(OSError, match=r"."):
         await connect_directly(("255.255.255.255", 9))
+
+
+async def test_a_socket_that_the_system_cannot_watch_says_nothing_about_the_receiver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(_: socket.socket) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # epoll(7): max_user_watches
+
+    monkeypatch.setattr(trio.lowlevel, "wait_writable", refuse)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(OutOfDescriptors, match="watch"):
+        await connect_to_any([server.getsockname()], connect_directly, "No connection")
