@@ -40,6 +40,7 @@ from hookgw.kernel.schema_parts import (
     MOMENT_SCHEMA,
     NAME_SCHEMA,
     URL_SCHEMA,
+    WITHOUT_NUL,
     Schema,
     enum,
     flag,
@@ -72,7 +73,8 @@ _SELECTION: Schema = {
         "Only deliveries with this text in their reason, or in the error or answer of the newest attempt.",
     ),
     "person": or_null(
-        _text, "Only deliveries with a payload that names this person, as an erasure finds it."
+        _text | {"pattern": WITHOUT_NUL},
+        "Only deliveries with a payload that names this person, as an erasure finds it.",
     ),
     "text": or_null(_text, "Only deliveries with this text in the payload."),
     "failedSince": or_null(
@@ -114,6 +116,7 @@ ERASE: Schema = {
             "type": "string",
             "minLength": 1,
             "maxLength": MAX_JID,
+            "pattern": WITHOUT_NUL,
             "description": "What the network calls the person or the chat, in full.",
         },
     },

@@ -18,7 +18,7 @@ from hookgw.deliveries.selection import all_receivers, check_label, instances_of
 from hookgw.events import responses as event_responses
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import write_time
-from hookgw.kernel.schema_parts import MOMENT_SCHEMA
+from hookgw.kernel.schema_parts import MOMENT_SCHEMA, WITHOUT_NUL
 from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Right
 from hookgw.records.selection import DeliverySelection
@@ -51,7 +51,11 @@ _QUERY = (
         for one in OF_DELIVERY
     ),
     filter_of("events", "Only events of these kinds, separated by commas.", {"type": "string"}),
-    filter_of("person", "Only events whose `data` names this person, as an erasure finds it.", _TEXT),
+    filter_of(
+        "person",
+        "Only events whose `data` names this person, as an erasure finds it.",
+        _TEXT | {"pattern": WITHOUT_NUL},
+    ),
     filter_of("kind", "Only events of this kind.", {"$ref": "#/components/schemas/AnyKindName"}),
     filter_of("since", "Only events accepted at this time or later.", MOMENT_SCHEMA),
     filter_of("until", "Only events accepted before this time.", MOMENT_SCHEMA),

@@ -33,7 +33,7 @@ from hookgw.deliveries.selection import (
     receivers,
     selected,
 )
-from hookgw.kernel.schema_parts import MOMENT_SCHEMA
+from hookgw.kernel.schema_parts import MOMENT_SCHEMA, WITHOUT_NUL
 from hookgw.records.api_keys import Right
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
@@ -66,7 +66,7 @@ _SELECTION = (
     filter_of(
         "person",
         "Only deliveries with a payload that names this person, as an erasure finds it.",
-        {"type": "string", "maxLength": MAX_TEXT},
+        {"type": "string", "maxLength": MAX_TEXT, "pattern": WITHOUT_NUL},
     ),
     filter_of("kind", "Only deliveries of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
     filter_of(

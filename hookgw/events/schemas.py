@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.kernel.schema_parts import TIME_SCHEMA, Schema, or_null, ref
+from hookgw.kernel.schema_parts import TIME_SCHEMA, WITHOUT_NUL, Schema, or_null, ref
 from hookgw.records.events import EVENT_ID
 
 EVENT_ID_SCHEMA: Schema = {"type": "string", "pattern": f"^{EVENT_ID.pattern}$"}
@@ -10,7 +10,7 @@ EVENT_ID_SCHEMA: Schema = {"type": "string", "pattern": f"^{EVENT_ID.pattern}$"}
 _PASSED_ON: Schema = {
     "type": ["string", "null"],
     "maxLength": 2048,
-    "pattern": "^[^\\x00]*$",
+    "pattern": WITHOUT_NUL,
     "description": "Passed on unchanged.",
 }
 

@@ -218,6 +218,22 @@ def text_up_to(longest: int) -> Check[str]:
     return check
 
 
+def name_up_to(longest: int) -> Check[str]:
+    """Return a check for the name of a person or a chat, which payloads are searched for.
+
+    It has 1 to ``longest`` characters, none of them NUL: SQLite ends the strings of a payload there, so an
+    erasure would report that it found nothing.
+    """
+
+    def check(value: Any, where: str) -> str:
+        text = text_up_to(longest)(value, where)
+        if "\0" in text:
+            raise Invalid.of("field.nul", "{where} must not contain the character NUL.", where=where)
+        return text
+
+    return check
+
+
 def whole_number(low: int, high: int) -> Check[int]:
     """Return a check for an integer between two inclusive bounds."""
 

@@ -43,6 +43,8 @@ TIME_SCHEMA: Schema = {
     "description": "RFC 3339 with any offset; without one, UTC.",
 }
 
+WITHOUT_NUL = "^[^\\x00]*$"
+"""The pattern of a string that has no NUL."""
 
 DURATION_SCHEMA: Schema = {
     "type": "string",

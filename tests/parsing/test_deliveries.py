@@ -98,6 +98,14 @@ def test_unknown_fields_are_mistakes() -> None:
     assert caught.value.messages == ("remote_jid is not a field of an erasure. Did you mean remoteJid?",)
 
 
+def test_a_person_that_sqlite_would_not_find_is_refused() -> None:
+    problem = "{} must not contain the character NUL."
+    assert problems_of({"since": "0", "person": "5\0@s"}) == (problem.format("person"),)
+    with pytest.raises(Invalid) as caught:
+        parse_erasure({"remoteJid": "5\0@s"})
+    assert caught.value.messages == (problem.format("remoteJid"),)
+
+
 def test_the_name_of_an_unknown_field_can_be_seen() -> None:
     assert problems_of({"since": "0", "": 1, " since": 1}) == (
         "'' is not a field of a replay.",
