@@ -17,6 +17,7 @@ from hookgw.lanes.held_shards import UNKNOWN
 from hookgw.records.fleet import FleetView
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import registration_of
+from hookgw.records.registrations import Registration
 from hookgw.records.shards import shard_of, shard_of_registration
 from hookgw.webhooks.auto_disable import AutoDisable
 
@@ -28,6 +29,7 @@ class ShardWork:
         self, core: Core, instances: Instances, auto_disable: AutoDisable, plugins: PluginTasks
     ) -> None:
         self._node = core.node
+        self._clock = core.clock
         self._lanes = core.shards
         self._refresh = core.refresh
         self._registry = core.registry
@@ -51,10 +53,9 @@ class ShardWork:
     async def _backlog(self, shards: Collection[int]) -> Iterable[tuple[str, int]]:
         # As the former holder has left them: from now on, this node changes them.
         await self._refresh.catch_up()
+        await self._registry.cut_future(self._registrations(shards), self._clock.steady())
         self._node.hold(shards)
-        self._auto_disable.take_up(
-            one for one in self._registry.registrations() if shard_of_registration(one) in shards
-        )
+        self._auto_disable.take_up(self._registrations(shards))
         await self._jobs.take_up(partial(_concerns, shards))
         waiting = await self._store.pending_lanes()
         found = [one for one in waiting if self._shard_of_lane(one.lane) in shards]
@@ -66,6 +67,9 @@ class ShardWork:
         for registration_id in gone:
             await self._pending.park_gone(registration_id)
         return self._pending.startable(found, stale | gone)
+
+    def _registrations(self, shards: Collection[int]) -> list[Registration]:
+        return [one for one in self._registry.registrations() if shard_of_registration(one) in shards]
 
     def _shard_of_lane(self, lane: str) -> int:
         """Return the shard of a lane; of a deleted registration, one by its id, so that one node cares."""
@@ -83,7 +87,7 @@ class ShardWork:
         await self._coverage.store()
         await self._connectors.leave(names)
         await self._jobs.leave(partial(_concerns, shards))
-        moved = [one.id for one in self._registry.registrations() if shard_of_registration(one) in shards]
+        moved = [one.id for one in self._registrations(shards)]
         await self._pending.leave(moved)
         await self._dispatcher.release(shards)
         self._auto_disable.leave(moved)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import msgspec
 import trio
@@ -13,7 +13,7 @@ from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import AuditedFields, instance_changed, registration_changed
 from hookgw.core.keyed_locks import KeyedLocks
 from hookgw.core.tag_index import TagIndex
-from hookgw.kernel.errors import NotFound
+from hookgw.kernel.errors import NotFound, StorageUnavailable
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance, retired_name
 from hookgw.records.jobs import Job
@@ -290,6 +290,18 @@ class Registry:
             self.check_owner(registration.instance)
             await _complete(self._store.put_registration(registration, due=due, job=job, audit=audit))
             self._remember(registration)
+
+    async def cut_future(self, registrations: Iterable[Registration], steady: float) -> None:
+        """Store times of registrations that lie in the future as this moment, before anybody changes them.
+
+        If the disk refuses, only the memory has them so; the next change stores them.
+        """
+        for registration in registrations:
+            cut = registration.without_future(steady)
+            if cut is not registration:
+                with suppress(StorageUnavailable):
+                    await _complete(self._store.put_registration(cut))
+                self._remember(cut)
 
     async def put_and_begin(
         self,

@@ -168,6 +168,20 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             )
         return msgspec.structs.replace(self, disabled_at=steady)
 
+    def without_future(self, steady: float) -> Registration:
+        """Return the registration with what seems to happen later than this moment as happening now.
+
+        The machine's clock was ahead in an earlier process. ``enabled_at`` stays: a backfill knows the
+        registration by it, and what is missed only ends later by it.
+        """
+        if max(self.disabled_at or 0.0, self.resumed_at) <= steady:
+            return self
+        return msgspec.structs.replace(
+            self,
+            disabled_at=None if self.disabled_at is None else min(self.disabled_at, steady),
+            resumed_at=min(self.resumed_at, steady),
+        )
+
     def paused(self, now: float) -> Registration:
         """Return the registration at the beginning of a pause."""
         return msgspec.structs.replace(self, paused_at=now, updated_at=now)

@@ -43,8 +43,9 @@ ROOM_WAIT = 1.0
 """Seconds between two looks for room."""
 COUNT_SECONDS = 1.0
 """Seconds for which what a registration missed is counted, unless somebody asks for no more than that."""
-ENABLING = 5.0
-"""Seconds that it may take to store that a registration is enabled."""
+CLOCKS = 60.0
+"""Seconds by which the clocks of two nodes may differ: of the one that accepts an event, and of the one that
+disables or enables a registration."""
 NO_KIND = ("",)
 """Kinds that no event has."""
 
@@ -134,13 +135,13 @@ class Backfills:
     async def backfill_missed(self, instance: str, label: str) -> Job:
         """Send what a registration has missed while it was disabled last; see :meth:`backfill`."""
         registration = self._get(instance, label)
-        if registration.disabled_at is None:
+        scope = missed_scope(registration)
+        if scope.since is None:
             raise Conflict.of(
                 "backfill.since_unknown",
                 "hookgw does not know when the webhook was disabled, or it never was.",
             )
-        scope = missed_scope(registration)
-        asked = BackfillRequest(since=registration.disabled_at, until=scope.until)
+        asked = BackfillRequest(since=scope.since, until=scope.until)
         return await self.backfill(instance, label, asked)
 
     @completes
@@ -329,12 +330,16 @@ class Backfills:
 
 def missed_scope(registration: Registration) -> BackfillScope:
     """Return the scope of what a registration has missed since it was last disabled, or while it was."""
-    # A little later: events come in while the change is written, and what has a delivery does not count.
-    until = registration.enabled_at + ENABLING if registration.enabled else None
+    # Both ends are too far rather than too near: what has a delivery does not count.
+    since, until = registration.disabled_at, None
+    if since is not None:
+        since = min(since, max(since - CLOCKS, registration.created_at))
+    if registration.enabled:
+        until = registration.enabled_at + CLOCKS
     return BackfillScope(
         registration=registration.id,
         label=registration.label,
-        since=registration.disabled_at,
+        since=since,
         until=until,
         enabled_at=registration.enabled_at,
     )

@@ -175,3 +175,22 @@ async def test_where_the_clock_was_set_forward_what_seems_old_is_tried_once_more
     async with opened(tmp_path, machine, hookgw_clock) as kit:
         await kit.settled()
         assert await state_of(kit, event) is DeliveryState.DELIVERED
+
+
+async def test_where_the_clock_was_set_back_a_disabled_webhook_has_missed_what_came_since(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """Also if it is enabled by a later process, in which the false time is past."""
+    machine = Machine()
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.register(hookgw_receiver.url, enabled=False)
+    machine.offset -= 9 * HOUR
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        missed = [(await kit.emit(KIND, {"n": n})).id for n in range(2)]
+    machine.offset += 10 * HOUR
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.register(hookgw_receiver.url)
+        assert (await kit.gateway.backfills.backfill_missed("shop", "default")).done == 2
+        await kit.settled()
+    assert hookgw_receiver.ids == missed

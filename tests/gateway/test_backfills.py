@@ -15,7 +15,7 @@ from hookgw.kernel import StorageUnavailable
 from hookgw.records import Condition, DeliverySelection, FilterOp, Job, JobKind, Ordering
 from hookgw.store import BackfillStep, DeliveryQuery, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks import BackfillRequest, RegistrationChange
+from hookgw.webhooks import CLOCKS, BackfillRequest, RegistrationChange
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -175,6 +175,36 @@ async def test_enabling_says_what_was_missed_and_it_can_be_sent_later(
     assert (found.count, found.first.id) == (3, missed[0])
     stored = await registrations.update("shop", "default", ENABLE)
     assert (stored.missed, stored.is_enabled_again) == (None, False)
+
+
+async def test_a_clock_that_was_ahead_when_it_was_disabled_or_behind_when_enabled_hides_nothing(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
+) -> None:
+    """As in a fleet: one node stores the changes, and another one, whose clock differs, accepts."""
+    registrations, clock = hookgw_gateway.gateway.registrations, hookgw_gateway.gateway.clock
+    await hookgw_gateway.gateway.instances.create("shop")
+    await emit(hookgw_gateway, 1)
+    await hookgw_gateway.advance(30)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.advance(60)
+    skew = CLOCKS - 1
+    clock.offset += skew
+    await registrations.update("shop", "default", DISABLE)
+    clock.offset -= skew
+    first = await emit(hookgw_gateway, 2, 1)
+    stored = await registrations.update("shop", "default", ENABLE, backfill=True)
+    await hookgw_gateway.settled()
+    assert stored.missed is not None
+    assert stored.missed.count == 2
+    assert hookgw_receiver.ids == first
+    await registrations.update("shop", "default", DISABLE)
+    second = await emit(hookgw_gateway, 2, 3)
+    clock.offset -= skew
+    await registrations.update("shop", "default", ENABLE)
+    clock.offset += skew
+    assert (await hookgw_gateway.gateway.backfills.backfill_missed("shop", "default")).done == 2
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [*first, *second]
 
 
 @pytest.mark.parametrize("enabled", [True, False])
