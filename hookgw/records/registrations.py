@@ -100,6 +100,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         plugins: options for plugins, by plugin name.
         tls: how connections to an ``https`` URL are made; by default as for all registrations.
         failing_since: the time of the first failure since the last success; ``None`` after a success.
+        failed_for: the seconds of failing that are stored beside ``failing_since``, without those in which no
+            hookgw ran.
         fresh_since: when a ``set`` stored it, a change enabled it, or a pause ended. Failures from before do
             not count.
         paused_at: since when its deliveries wait, in seconds since the epoch; ``None`` if it is not paused.
@@ -132,6 +134,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     plugins: dict[str, Any] = {}
     tls: TlsIdentity = NO_IDENTITY
     failing_since: float | None = None
+    failed_for: float = 0.0
     fresh_since: float = 0.0
     paused_at: float | None = None
     resumed_at: float = 0.0

@@ -27,17 +27,23 @@ logger = structlog.get_logger("hookgw.delivery")
 STORED_AFTER = 60.0
 """Seconds of failing before ``failing_since`` is stored: a registration that fails now and then costs no
 writes."""
-
-
+STORED_EVERY = 600.0
+"""Seconds of failing after which ``failed_for`` is stored again. Where hookgw starts again or another node
+takes over, up to this time and one wait do not count."""
 FEW = 100
 """Up to this many failing registrations, none is cleaned up."""
 
 
 class _Failing(NamedTuple):
-    """Since when a registration fails, and how it failed last: unknown until the first attempt of a start."""
+    """Since when a registration fails, and how it failed last: unknown until the first attempt of a start.
+
+    Its time of failing counts from ``counts_from``: later than ``since`` by the time in which nobody tried,
+    because no hookgw ran.
+    """
 
     registration: Registration
     since: float
+    counts_from: float
     outcome: Outcome | None = None
     error: str | None = None
 
@@ -72,9 +78,10 @@ class AutoDisable:
 
         A registration that was failing counts as failing at once: its next attempt may be minutes away.
         """
+        now = self._clock.steady()
         for found in registrations:
             if found.enabled and found.failing_since is not None:
-                self._failing[found.id] = _Failing(found, found.failing_since)
+                self._failing[found.id] = _Failing(found, found.failing_since, now - found.failed_for)
         self._most = max(FEW, 2 * len(self._failing))
 
     def leave(self, registration_ids: Iterable[str]) -> None:
@@ -130,13 +137,15 @@ class AutoDisable:
         if current is None or current.is_paused:
             return
         now = self._clock.steady()
-        known, since, *_ = self._failing.get(registration.id) or _Failing(current, now)
+        known = self._failing.get(registration.id)
         # The time of failing begins anew with another target, and when the owner sets or enables the
         # registration again, perhaps after days of being disabled. Other changes do not matter. An attempt in
         # flight still has the former registration: ask the current one.
-        if _begins_afresh(current, known):
-            since = now
-        self._failing[registration.id] = _Failing(current, since, attempt.outcome, attempt.error)
+        if known is None or _begins_afresh(current, known.registration):
+            known = _Failing(current, now, now)
+        self._failing[registration.id] = known._replace(
+            registration=current, outcome=attempt.outcome, error=attempt.error
+        )
         if len(self._failing) > self._most:
             # Deletions are not reported here. The cleanup waits until there are twice as many entries as the
             # last one left, so that an attempt costs no more where many registrations fail.
@@ -146,10 +155,10 @@ class AutoDisable:
             }
             self._most = max(FEW, 2 * len(self._failing))
         disable_after = policy_of(registration, self._settings).disable_after
-        if now - since >= disable_after:
+        if now - known.counts_from >= disable_after:
             reason = f"It failed for {disable_after:g} s without one success."
-            await self.disable(registration, reason, failing_since=since)
-        elif now - since >= STORED_AFTER or current.failing_since is not None:
+            await self.disable(registration, reason, failing_since=known.since)
+        elif now - known.counts_from >= STORED_AFTER or current.failing_since is not None:
             # At once if the disk has the time of failures that a success ended: after a restart, they would
             # count again.
             await self._store_failing_since(registration)
@@ -205,11 +214,16 @@ class AutoDisable:
         async with self._registry.changing(registration.instance):
             # Read under the lock: its owner may have set the registration while this waited.
             current = self._registry.registration(registration.id)
-            since = self.failing_since(registration.id)
-            if current is None or current.failing_since == since:
+            since, seconds = self.failing_since(registration.id), 0.0
+            if since is not None:
+                seconds = self._clock.steady() - self._failing[registration.id].counts_from
+            if current is None or (
+                current.failing_since == since and seconds - current.failed_for < STORED_EVERY
+            ):
                 return
+            failing = msgspec.structs.replace(current, failing_since=since, failed_for=seconds)
             with suppress(StorageUnavailable):  # the next attempt stores it
-                await self._registry.put(msgspec.structs.replace(current, failing_since=since))
+                await self._registry.put(failing)
 
 
 def _begins_afresh(current: Registration, former: Registration) -> bool:

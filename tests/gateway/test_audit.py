@@ -142,6 +142,7 @@ def test_each_field_of_a_record_is_audited_or_hookgw_s() -> None:
             "generation",
             "disabled_reason",
             "failing_since",
+            "failed_for",
             "fresh_since",
             "disabled_at",
             "enabled_at",

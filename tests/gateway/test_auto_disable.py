@@ -14,7 +14,7 @@ from hookgw.kernel import StorageUnavailable
 from hookgw.records import OPERATIONS_ID
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks import STORED_AFTER, parse_registration
+from hookgw.webhooks import STORED_AFTER, STORED_EVERY, parse_registration
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -73,6 +73,53 @@ async def test_a_registration_that_fails_for_too_long_is_disabled_also_over_a_re
         assert registration is not None
         assert not registration.enabled
         assert "failed for" in (registration.disabled_reason or "")
+
+
+async def test_time_in_which_no_hookgw_ran_is_no_time_of_failing(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """One attempt after a holiday must not disable a registration, nor one after each of two."""
+    hookgw_receiver.default = answer(500)
+    settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        for _ in range(3):
+            await kit.advance(660)
+        since = kit.gateway.registrations.get("shop").failing_since
+    for _ in range(2):
+        hookgw_clock.jump(7200)
+        async with open_kit(tmp_path, settings=settings) as kit:
+            before = len(hookgw_receiver.requests)
+            await kit.advance(660)
+            assert len(hookgw_receiver.requests) > before
+            registration = kit.gateway.registrations.get("shop")
+            assert registration.enabled
+            # When it began to fail is still known.
+            assert kit.gateway.auto_disable.failing_since(registration.id) == since
+    async with open_kit(tmp_path, settings=settings) as kit:
+        for _ in range(4):
+            await kit.advance(660)
+        assert not kit.gateway.registrations.get("shop").enabled
+
+
+async def test_a_node_that_takes_over_later_counts_the_time_in_between_neither(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    auto_disable, registrations = hookgw_gateway.gateway.auto_disable, hookgw_gateway.gateway.registrations
+    registration = await hookgw_gateway.register(hookgw_receiver.url, retry={"disableAfter": "1h"})
+    for _ in range(4):
+        await auto_disable.attempted(FAILED, registration)
+        hookgw_clock.jump(STORED_EVERY + 1)
+    auto_disable.leave([registration.id])
+    hookgw_clock.jump(7200)
+    auto_disable.take_up([registrations.get("shop")])
+    for _ in range(3):
+        await auto_disable.attempted(FAILED, registration)
+        assert registrations.get("shop").enabled
+        hookgw_clock.jump(STORED_EVERY + 1)
+    await auto_disable.attempted(FAILED, registration)
+    assert not registrations.get("shop").enabled
 
 
 async def test_the_metrics_name_what_fails_also_after_a_restart(
