@@ -17,6 +17,7 @@ from hookgw._version import __version__
 from hookgw.app.server import open_server
 from hookgw.command.configuration import (
     config_option,
+    find_config,
     read_settings,
     warn_of_exposed_secrets,
     warn_of_unknown_variables,
@@ -35,7 +36,7 @@ from hookgw.config.rules import broken_rules
 from hookgw.config.service_manager import READY, STOPPING, notify
 from hookgw.config.settings import ServerSettings, Settings
 from hookgw.core.background_output import BackgroundOutput, background_output
-from hookgw.kernel.errors import StartError
+from hookgw.kernel.errors import ConfigError, StartError
 from hookgw.store.engines import set_remains_aside
 
 SHOW_WITHIN = 5.0
@@ -70,16 +71,25 @@ def serve(config: Path | None, host: str | None, port: int | None, new: bool) ->
     configuration again.
     """
 
+    # Found once: a reload must not take the defaults because the file is away for a moment.
+    config = find_config(config)
+
     def read() -> tuple[Settings, Path]:
         settings, base = read_settings(config)
         return listen_on(settings, host, port), base
+
+    def read_again() -> Settings:
+        # A pipe, such as <(…) of a shell, was read at the start, and is empty now.
+        if config is not None and config.is_fifo():
+            raise ConfigError(f"{config}: this is a pipe, which cannot be read again: use a file.")
+        return read()[0]
 
     with background_output():
         settings, base = read()
         prepare_process(settings, config)
         if new and (aside := set_remains_aside(settings.storage)) is not None:
             logger.warning("tables of a former gateway were set aside", schema=aside)
-        run_to_end(run, settings, base, lambda: read()[0])
+        run_to_end(run, settings, base, read_again)
 
 
 def prepare_process(settings: Settings, config: Path | None) -> None:

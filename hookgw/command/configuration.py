@@ -36,7 +36,8 @@ def find_config(given: Path | None) -> Path | None:
     """Return the given file, else ``config.yaml`` if it exists here, else ``None`` (use the defaults)."""
     if given is not None:
         return given
-    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+    # A link to nothing is a file that cannot be read, and no reason to use the defaults.
+    return DEFAULT_FILE if os.path.lexists(DEFAULT_FILE) else None
 
 
 def read_settings(given: Path | None) -> tuple[Settings, Path]:

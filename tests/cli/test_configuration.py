@@ -35,6 +35,15 @@ def test_the_default_file_is_used_if_it_exists(tmp_path: Path) -> None:
     assert find_config(Path("other.yaml")) == Path("other.yaml")
 
 
+async def test_a_link_to_a_missing_file_is_a_mistake_and_not_the_defaults(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").symlink_to("missing.yaml")
+    result = await invoke("check-config")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "config.yaml: the configuration file cannot be read: No such file" in result.stderr
+
+
 async def test_a_valid_file_is_named(invoke: Invoke, folder: Path) -> None:
     result = await invoke("check-config", "etc/gw.yaml")
     assert (result.exit_code, result.stdout) == (0, "etc/gw.yaml is valid.\n")

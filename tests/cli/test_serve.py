@@ -1,5 +1,6 @@
 """``hookgw serve`` as a process."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -32,13 +33,15 @@ main()
 
 @contextmanager
 def serving(
-    folder: Path, config: str = KEYED, program: tuple[str, ...] = PROGRAM
+    folder: Path, config: str = KEYED, program: tuple[str, ...] = PROGRAM, pipe: int | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a server in a folder until the block ends."""
-    (folder / "config.yaml").write_text(config)
+    """Run a server in a folder until the block ends. Its configuration is a file, or comes from a pipe."""
+    if pipe is None:
+        (folder / "config.yaml").write_text(config)
     process = subprocess.Popen(
-        [sys.executable, *program, "serve"],
+        [sys.executable, *program, "serve", *(() if pipe is None else ("--config", f"/dev/fd/{pipe}"))],
         cwd=folder,
+        pass_fds=() if pipe is None else (pipe,),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -67,6 +70,43 @@ def test_it_serves_until_a_signal_and_exits_with_0(tmp_path: Path, number: signa
         out, _ = server.communicate(timeout=30)
         assert (server.returncode, out) == (0, "")
     assert (tmp_path / "data" / "hookgw.db").exists()
+
+
+def reloaded(server: subprocess.Popen[str]) -> str:
+    """Send SIGHUP, and return the line of the log about it."""
+    assert server.stderr is not None
+    server.send_signal(signal.SIGHUP)
+    return next(line for line in server.stderr if "reloaded" in line)
+
+
+@pytest.mark.parametrize("away", ["config.yaml", "."])
+def test_a_file_that_is_away_is_not_reloaded_as_the_defaults(tmp_path: Path, away: str) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with serving(folder) as server:
+        url_of(server)
+        (folder / away).rename(tmp_path / "away")
+        if away == ".":  # its successor, of another deployment, has the file
+            folder.mkdir()
+            (folder / "config.yaml").write_text(KEYED)
+            (tmp_path / "away" / "config.yaml").unlink()
+        line = reloaded(server)
+    assert "configuration not reloaded" in line
+    assert "No such file" in line
+
+
+def test_a_pipe_is_not_reloaded_as_the_defaults(tmp_path: Path) -> None:
+    out, into = os.pipe()
+    os.write(into, KEYED.encode())
+    os.close(into)
+    try:
+        with serving(tmp_path, pipe=out) as server:
+            url_of(server)
+            line = reloaded(server)
+    finally:
+        os.close(out)
+    assert "configuration not reloaded" in line
+    assert "this is a pipe" in line
 
 
 def test_each_address_has_a_line(tmp_path: Path, socket_folder: Path) -> None:
