@@ -238,7 +238,10 @@ def _carry_out(client: Client, file: AccountsFile, changes: Sequence[Change]) ->
         _make_key(client, file, one, results, progress)
     if any(one["action"] == "delete" for one in changes):
         removals = [one for one in changes if one["action"] == "delete"]
-        _try(client, file.body, removals, results, progress, prune="true")
+        # Without the keys that were not made: this call would make them, and nobody would have their values.
+        missing = {one["name"] for one in keys if one["action"] == "create" and _is_failed(results[_id(one)])}
+        rest = {name: one for name, one in (file.body.get("keys") or {}).items() if name not in missing}
+        _try(client, {**file.body, "keys": rest}, removals, results, progress, prune="true")
     progress.end()
     return list(results.values())
 

@@ -346,7 +346,8 @@ async def test_values_of_new_keys_go_into_files_and_commands(invoke: Invoke, gat
 
 
 async def test_a_key_whose_value_cannot_be_stored_is_not_created(invoke: Invoke, gateway: Gateway) -> None:
-    write(KEYS.replace("keys/acme", "accounts.yaml/acme").replace("COMMAND", "false"))
+    unstored = KEYS.replace("keys/acme", "accounts.yaml/acme").replace("COMMAND", "false")
+    write(unstored)
     result = await invoke("apply", "-f", "accounts.yaml", "--yes")
     assert result.exit_code == 1
     assert "Failed: key acme: " in result.stderr
@@ -354,6 +355,11 @@ async def test_a_key_whose_value_cannot_be_stored_is_not_created(invoke: Invoke,
     assert "Failed: key two: Its command failed with exit code 1. The key was not created." in result.stderr
     assert [one.name for one in gateway.keys.list(None)] == ["configuration"]
     assert gateway.instances.count() == 2
+    write(unstored.replace("loja2]", "loja1]").replace("loja2: {}", ""))
+    pruned = await invoke("apply", "-f", "accounts.yaml", "--yes", "--prune")
+    assert (pruned.exit_code, lines(pruned)) == (1, ["- loja2", "+ key acme", "+ key two"])
+    assert [one.name for one in gateway.keys.list(None)] == ["configuration"]
+    assert gateway.instances.count() == 1
 
 
 async def test_an_apply_that_was_killed_before_the_key_was_made_goes_on_with_its_file(
