@@ -15,7 +15,14 @@ from hookgw.accounts.key_files import KeyPlace
 from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file, write_document
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
-from hookgw.command.output import json_option, say, show_drawing, show_json, show_progress
+from hookgw.command.output import (
+    json_option,
+    say,
+    show_drawing,
+    show_json,
+    show_progress,
+    takes_all_characters,
+)
 from hookgw.kernel.language import N_, ngettext
 from hookgw.kernel.language import gettext as _
 
@@ -84,8 +91,7 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
     """
     if path is None:
         raise click.UsageError(_("Name the file: hookgw apply -f accounts.yaml"))
-    stdin = sys.stdin.read() if path == "-" else None
-    file = read_file(path, os.environ, stdin)
+    file = read_file(path, os.environ)
     plan = _plan(client, file, prune=prune)
     changes: list[Change] = plan["changes"]
     if not dry_run:
@@ -98,7 +104,7 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
         if any(one["action"] == "conflict" for one in changes):
             raise Failed(_("What conflicts cannot be changed: see above."))
         return
-    _confirm(is_sure=yes, reads_input=stdin is not None)
+    _confirm(is_sure=yes, reads_input=path == "-")
     results = _carry_out(client, file, changes)
     failed = [one for one in results if _is_failed(one)]
     if as_json:
@@ -368,7 +374,8 @@ def export(client: Client, signing_secrets: bool, as_json: bool) -> None:
         show_json(found)
         return
     plain = {f"${{{one['variable']}}}" for one in found["secrets"] if not one["isText"]}
-    show_drawing(write_document(found["document"], plain).rstrip("\n"))
+    text = write_document(found["document"], plain, in_ascii=not takes_all_characters())
+    show_drawing(text.rstrip("\n"))
     if found["secrets"]:
         say(
             _("{things} to set:", things=ngettext("{n} variable", "{n} variables", len(found["secrets"]))),

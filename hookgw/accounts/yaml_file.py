@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import yaml
 
 from hookgw.command.failure import Failed
@@ -105,27 +106,26 @@ class AccountsFile:
         return message[: end.start() if end else None].rstrip(".")
 
 
-def read_file(path: str, environ: Mapping[str, str], stdin: str | None = None) -> AccountsFile:
-    """Read a document; ``stdin`` is the text if the path is ``-``.
+def read_file(path: str, environ: Mapping[str, str]) -> AccountsFile:
+    """Read a document, from standard input if the path is ``-``.
 
     Raises:
         FileWrong: it cannot be read as text.
     """
-    if stdin is not None:
-        return AccountsFile("standard input", stdin, Path.cwd(), environ)
-    file = Path(path)
+    name, folder = ("standard input", Path.cwd()) if path == "-" else (path, Path(path).parent)
     try:
-        with file.open("rb") as opened:
+        # The bytes of standard input, too: as a text, it would have the encoding of the terminal.
+        with click.open_file(path, "rb") as opened:
             content = opened.read(MAX_FILE + 1)
         text = content.decode("utf-8-sig")  # editors on Windows write a byte order mark
     except OSError as error:
-        raise FileWrong(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise FileWrong(f"{name} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise FileWrong(f"{path}:{line}: this is not UTF-8: save the file as UTF-8.") from error
+        raise FileWrong(f"{name}:{line}: this is not UTF-8: save the file as UTF-8.") from error
     if len(content) > MAX_FILE:
-        raise FileWrong(f"{path} is larger than 16 MiB: this is not a file of accounts.")
-    return AccountsFile(path, text, file.parent, environ)
+        raise FileWrong(f"{name} is larger than 16 MiB: this is not a file of accounts.")
+    return AccountsFile(name, text, folder, environ)
 
 
 def _inserted(text: str, found: str) -> Iterable[str]:
@@ -162,11 +162,12 @@ _Dumper.add_representer(_Plain, _write_plain)
 _Dumper.add_representer(str, _write_text)
 
 
-def write_document(document: Any, plain: Collection[str]) -> str:
+def write_document(document: Any, plain: Collection[str] = (), *, in_ascii: bool = False) -> str:
     """Return a document as YAML.
 
     Args:
         plain: texts to write without quotes: references to values that are no texts.
+        in_ascii: whether to escape all other characters.
     """
 
     def prepared(value: Any) -> Any:
@@ -177,7 +178,7 @@ def write_document(document: Any, plain: Collection[str]) -> str:
         return _Plain(value) if isinstance(value, str) and value in plain else value
 
     text: str = yaml.dump(
-        prepared(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6
+        prepared(document), Dumper=_Dumper, sort_keys=False, allow_unicode=not in_ascii, width=10**6
     )
     # PyYAML leaves some that turn a line of a terminal around. Texts with one are in double quotes.
     return "".join(one if one.isprintable() or one == "\n" else _escaped(one) for one in text)

@@ -22,7 +22,7 @@ from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.group import PROFILE
 from hookgw.command.profiles import complete_profiles
 from hookgw.command.target import DEFAULT_SERVER, find_target
-from hookgw.kernel.language import ENGLISH, current_language
+from hookgw.kernel.language import ENGLISH, N_, current_language
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import SHORTEST, with_masked_user
 from hookgw.records.fleet import SILENT_NODES
@@ -39,6 +39,7 @@ DEFAULT_PAGE = 100
 """The items of a page for which no limit is given."""
 FOLLOWED = 3.0
 """Seconds after which no further page is read for a page."""
+UNSENDABLE = N_("A name, an id or a cursor has characters that no request can have.")
 UNAVAILABLE = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 """Statuses by which hookgw, or a proxy before it, says that a retry may succeed."""
 
@@ -145,7 +146,7 @@ class Client:
         except httpx.HTTPError as error:
             raise ServerUnavailable(_transport_message(self._server, error, seconds)) from error
         except UnicodeEncodeError as error:  # lone surrogates, in an argument or in what an answer named
-            raise Failed(_("A name, an id or a cursor has characters that no request can have.")) from error
+            raise Failed(_(UNSENDABLE)) from error
         date = parsedate_tz(response.headers.get("date", ""))
         self.server_time = time.time() if date is None else float(mktime_tz(date))
         self.silent_nodes = response.headers.get(SILENT_NODES, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -69,9 +70,14 @@ def show_json_line(value: Any) -> None:
     click.echo(_json_text(value))
 
 
+def takes_all_characters() -> bool:
+    """Return whether standard output is UTF-8. Elsewhere, texts for programs escape what is not ASCII."""
+    return codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name == "utf-8"
+
+
 def _json_text(value: Any, indent: int | None = None) -> str:
     # JSON escapes only the first 32 characters by itself. Programs read the same text either way.
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    text = json.dumps(value, indent=indent, ensure_ascii=not takes_all_characters())
     return _RARE.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
 
 

@@ -107,6 +107,9 @@ def read_yaml(text: str, expand: Expand = str, *, anchors: bool = False) -> Docu
         # A control character in the text: this error has no line.
         problem = Problem("", None, f"this is not YAML: {str(error).splitlines()[0]}.")
         return Document(None, {}, [problem], {}, {})
+    except UnicodeEncodeError:
+        # Bytes of a variable, which Python has as lone surrogates: libyaml takes UTF-8.
+        return Document(None, {}, [Problem("", None, "this is not UTF-8.")], {}, {})
     return Document(value, reader.lines, reader.problems, reader.columns, reader.copies)
 
 

@@ -34,10 +34,10 @@ def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
 @pytest.fixture
 def invoke() -> Invoke:
-    """Run ``hookgw`` with arguments in a thread, because commands block."""
+    """Run ``hookgw`` with arguments in a thread, because commands block; ``charset`` is its terminal's."""
 
-    async def run(*args: str, **options: Any) -> click.testing.Result:
-        runner = click.testing.CliRunner()
+    async def run(*args: str, charset: str = "utf-8", **options: Any) -> click.testing.Result:
+        runner = click.testing.CliRunner(charset=charset)
         return await trio.to_thread.run_sync(lambda: runner.invoke(main, args, prog_name="hookgw", **options))
 
     return run

@@ -167,6 +167,17 @@ async def test_files_that_are_no_yaml_or_a_bomb(
     )
 
 
+async def test_standard_input_is_read_as_a_file_is(invoke: Invoke, gateway: Gateway) -> None:
+    text = "\ufeffinstances: {loja1: {settings: {msgCall: São 日本}}}"
+    for charset in ("utf-8", "cp1252"):
+        result = await invoke("apply", "-f", "-", "--yes", input=text.encode(), charset=charset)
+        assert result.exit_code == 0, result.output
+        assert gateway.instances.get("loja1").settings.msg_call == "São 日本"
+    result = await invoke("apply", "-f", "-", "--yes", input=b"name: a\ninstances: \xff")
+    assert result.exit_code == 2
+    assert "standard input:2: this is not UTF-8" in result.stderr
+
+
 async def test_secrets_come_from_files_and_escapes_are_texts(invoke: Invoke, gateway: Gateway) -> None:
     put(FOLDER / "token", "from-a-file\n")
     write(

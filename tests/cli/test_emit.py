@@ -34,6 +34,12 @@ async def test_data_may_come_from_a_file_or_standard_input(
     assert [request.json["data"] for request in server.requests] == [{"é": 1}, {"stdin": 1}]
 
 
+async def test_an_id_that_is_no_text_is_refused(invoke: Invoke, server: Receiver) -> None:
+    result = await invoke("emit", "loja1", "CALL", "--id", "\udcff")
+    assert (result.exit_code, server.requests) == (1, [])
+    assert "an id or a cursor has characters that no request can have" in result.stderr
+
+
 async def test_a_batch_is_sent_as_lines(invoke: Invoke, server: Receiver, tmp_path: Path) -> None:
     server.default = says({"accepted": 2, "duplicates": 1, "ids": ["a", "b", "c"]}, 202)
     lines = b'{"event": "CALL", "data": 1}\n{"event": "CALL", "data": 2}\n'

@@ -199,6 +199,17 @@ async def test_a_secret_option_from_standard_input(invoke: Invoke, server: Recei
     assert server.requests[0].json == {"password": "hunter2"}
 
 
+@pytest.mark.parametrize("charset", ["utf-8", "cp1252"])
+async def test_standard_input_is_utf_8_whatever_the_terminal_has(
+    invoke: Invoke, server: Receiver, charset: str
+) -> None:
+    server.default = says({"settings": {"settings": {}}, "warnings": []})
+    given = "São 日本\nfor the second\n".encode()
+    args = ("instance", "settings", "loja1", "-o", "msgCall=-", "-o", "other=-")
+    await invoke(*args, input=given, charset=charset)
+    assert server.requests[0].json == {"msgCall": "São 日本", "other": "for the second"}
+
+
 async def test_restart_prints_the_state(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"instance": {"instanceName": "loja1", "state": "open"}})
     result = await invoke("instance", "restart", "loja1")

@@ -12,6 +12,7 @@ import trio
 import trustme
 
 from hookgw.command import COMMANDS, Profile, Profiles, load_profiles, save_profiles
+from hookgw.config import read_yaml
 from hookgw.testing import Receiver
 from tests.cli.conftest import says
 
@@ -83,6 +84,19 @@ async def test_on_windows_a_pipe_that_lacks_a_character_gets_another(
     monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
     server.default = says({"status": "ready 🎉 →"})
     assert await run_on("windows", "health") == (0, "ready ? ?\n", "")
+
+
+async def test_on_windows_a_pipe_has_texts_for_programs_as_they_are(
+    server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+    text = "São 日本 🎉"
+    server.default = says({"msgCall": text})
+    code, output, _ = await run_on("windows", "instance", "settings", "loja1", "--json")
+    assert (code, json.loads(output)) == (0, {"msgCall": text})
+    server.default = says({"document": {"instances": {"loja1": {"msgCall": text}}}, "secrets": []})
+    code, output, _ = await run_on("windows", "export")
+    assert (code, read_yaml(output).value) == (0, {"instances": {"loja1": {"msgCall": text}}})
 
 
 async def test_on_windows_a_unix_socket_is_refused() -> None:

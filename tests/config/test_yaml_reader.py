@@ -109,6 +109,7 @@ def test_an_empty_text_is_nothing(text: str) -> None:
         ("a: 'x\n", "", 2, "this is not YAML"),
         ("a: @x\n", "", 1, "this is not YAML"),
         ("a: \x00\n", "", None, "this is not YAML"),
+        ("a: \udcff\n", "", None, "this is not "),  # UTF-8, or YAML
     ],
 )
 def test_each_mistake_has_its_path_and_line(text: str, path: str, line: int | None, sentence: str) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from hookgw.command.client import Client, server_options
+from hookgw.command.client import UNSENDABLE, Client, server_options
+from hookgw.command.failure import Failed
 from hookgw.command.fields import read_json
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import json_option, say, show_json, show_warnings
@@ -56,7 +57,10 @@ def emit(
     if batch is None:
         fields = {"event": event, "data": data or NO_DATA} | ({"id": event_id} if event_id else {})
         # msgspec inserts the raw payload. httpx would have to decode it, which changes numbers.
-        content, content_type = msgspec.json.encode(fields), "application/json"
+        try:
+            content, content_type = msgspec.json.encode(fields), "application/json"
+        except UnicodeEncodeError as error:
+            raise Failed(_(UNSENDABLE)) from error
     else:
         if data is not None or event_id is not None:
             raise click.UsageError(_("--data and --id need EVENT. In a batch, each line has its own."))

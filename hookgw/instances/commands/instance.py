@@ -44,7 +44,8 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
                 _("this is not an option of a connector. Write NAME=TEXT or NAME:=JSON.")
             )
         if content == "-":
-            content = sys.stdin.readline().rstrip("\r\n")
+            # The bytes, which are UTF-8: a text stream has the encoding of the terminal, and reads ahead.
+            content = sys.stdin.buffer.readline().decode(errors="surrogateescape").rstrip("\r\n")
         try:
             options[name] = json.loads(content) if is_json else content
         except (ValueError, RecursionError):
