@@ -231,6 +231,18 @@ async def test_one_refusal_does_not_stop_the_others(world: World) -> None:
     assert [one["name"] for one in await world.get("/instance/fetchInstances")] == ["loja2"]
 
 
+async def test_keys_that_were_made_are_shown_if_hookgw_goes_away(world: World, server: Receiver) -> None:
+    for name in ("loja1", "loja2", "loja3"):
+        world.evolution.add(name, token=None)
+    made = says({"hash": "the-key-of-it"}, 201)
+    server.will(says([]), says([]), says([]), made, made, says({}, 503))
+    result = await world.run("--apply", "--json", "--server", server.url, code=1)
+    assert [(one["name"], one["key"]) for one in json.loads(result.stdout)] == [
+        ("loja1", "the-key-of-it"),
+        ("loja2", "the-key-of-it"),
+    ]
+
+
 async def test_an_export_is_a_source(world: World, tmp_path: Path) -> None:
     world.evolution.add("loja1", token=TOKEN, webhook={})
     file = tmp_path / "evolution.json"

@@ -118,14 +118,19 @@ def evolution(
         replace=replace,
         global_key=key,
     )
-    results = [_Result(one) for one in planned]
-    for result in results:
-        if apply:
-            result.apply(client)
-        if not as_json:
-            result.show()
-    if as_json:
-        show_json([result.as_json() for result in results])
+    results: list[_Result] = []
+    try:
+        for one in planned:
+            result = _Result(one)
+            if apply:
+                result.apply(client)
+            results.append(result)
+            if not as_json:
+                result.show()
+    finally:
+        # Also if the rest fails, or somebody presses Ctrl-C: hookgw shows the keys that it made once.
+        if as_json:
+            show_json([result.as_json() for result in results])
     _finish(results, apply=apply)
 
 
