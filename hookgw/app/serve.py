@@ -22,6 +22,7 @@ from hookgw.command.configuration import (
     warn_of_exposed_secrets,
     warn_of_unknown_variables,
 )
+from hookgw.command.failure import Failed
 from hookgw.command.garbage import tune_garbage_collector
 from hookgw.command.logging_setup import configure_logging
 from hookgw.command.output import say
@@ -114,7 +115,7 @@ def show_global_key(key: str) -> None:
             sys.stdout.show(f"{line}\n", within=SHOW_WITHIN)
         else:
             say(line)
-    except OSError:
+    except (OSError, Failed):
         raise StartError(
             "The generated global key cannot be shown, because standard output is closed, full, or read "
             "by nobody. Set auth.global_key, or let somebody read standard output."

@@ -27,5 +27,9 @@ class Failed(click.ClickException):
         return "\n".join(map(printable, self.messages))
 
 
+class ReaderGone(BrokenPipeError):
+    """Nobody reads standard output any more. click ends the command with exit code 1, without a word."""
+
+
 class ServerUnavailable(Failed):
     """The gateway does not respond, or responds that it is unavailable. A retry may succeed."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from hookgw.command.failure import Failed, ReaderGone
 from hookgw.command.words import cell_text, heading_text
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.times import parse_rfc3339
@@ -42,7 +43,7 @@ def say(*lines: object, err: bool = False) -> None:
     Commands print only through this module: a text may come from anywhere.
     """
     for line in lines:
-        click.echo(printable(line), err=err)
+        _write(printable(line), err=err)
 
 
 def show_progress(text: str) -> None:
@@ -52,11 +53,23 @@ def show_progress(text: str) -> None:
 
 def show_drawing(text: str) -> None:
     """Print this program's own text for terminals or shells, unchanged."""
-    click.echo(text)
+    _write(text)
+
+
+def _write(text: str, *, err: bool = False) -> None:
+    try:
+        click.echo(text, err=err)
+    except OSError as error:
+        if err:
+            raise
+        if isinstance(error, BrokenPipeError):
+            raise ReaderGone(*error.args) from error
+        reason = error.strerror or error
+        raise Failed(_("Standard output cannot be written: {reason}.", reason=reason)) from error
 
 
 def show_json(value: Any) -> None:
-    click.echo(_json_text(value, indent=2))
+    _write(_json_text(value, indent=2))
 
 
 def data_text(event: Mapping[str, Any]) -> str:
@@ -67,7 +80,7 @@ def data_text(event: Mapping[str, Any]) -> str:
 
 
 def show_json_line(value: Any) -> None:
-    click.echo(_json_text(value))
+    _write(_json_text(value))
 
 
 def takes_all_characters() -> bool:
@@ -204,7 +217,7 @@ def fit(
 
 def available_width() -> int:
     """Return how many columns tables may have: ``COLUMNS``, else the terminal's; a pipe has no limit."""
-    if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal():
+    if not (sys.stdout and sys.stdout.isatty()) and not os.environ.get("COLUMNS", "").isdecimal():
         return EVERYTHING  # wrapped or cut lines would break `| grep` and `| awk`
     return max(20, shutil.get_terminal_size((80, 24)).columns)
 
@@ -255,7 +268,7 @@ def _print(renderable: Any, width: int) -> None:
     # rich pads every line to the full width, which wraps in narrower windows and shows in copied text.
     with console.capture() as drawn:
         console.print(renderable)
-    click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+    _write("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
 
 def counted(count: int, singular: str, plural: str | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 import structlog
 import trio
 
-from hookgw.command.failure import Failed
+from hookgw.command.failure import Failed, ReaderGone
 from hookgw.kernel.errors import HookgwError
 
 T = TypeVar("T")
@@ -33,7 +34,9 @@ def run_to_end(main: Callable[..., Awaitable[T]], *args: Any) -> T:
     """Run a Trio program and return its result.
 
     Raises:
-        Failed: with all messages, if the program raises a :class:`HookgwError` or a group of them.
+        Failed: with all messages, if the program raises a :class:`HookgwError`, :class:`Failed` or a group of
+            them.
+        ReaderGone: if the program raises that.
         SystemExit: 0, if it raises :class:`StoppedEarly`. 1, if it raises anything else: that is a bug and is
             logged with its traceback.
     """
@@ -43,6 +46,8 @@ def run_to_end(main: Callable[..., Awaitable[T]], *args: Any) -> T:
     except Exception as error:
         if ExceptionGroup("", [error]).split(StoppedEarly)[1] is None:
             raise SystemExit(0) from error
+        if ExceptionGroup("", [error]).split(ReaderGone)[1] is None:
+            raise ReaderGone(errno.EPIPE, os.strerror(errno.EPIPE)) from error
         messages = messages_of(error)
         if messages is None:
             logger.critical("crashed", exc_info=error)
@@ -52,7 +57,7 @@ def run_to_end(main: Callable[..., Awaitable[T]], *args: Any) -> T:
 
 def messages_of(error: Exception) -> list[str] | None:
     """Return the messages of every error in a group, or ``None`` if one of the errors is a bug."""
-    if isinstance(error, HookgwError):
+    if isinstance(error, HookgwError | Failed):
         return list(error.messages)
     if not isinstance(error, ExceptionGroup):
         return None

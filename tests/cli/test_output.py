@@ -1,9 +1,21 @@
 """What the commands print."""
 
+import errno
+
 import pytest
 from rich.cells import cell_len
 
-from hookgw.command import Column, counted, fit, printable, short_time, show_fields, show_json, show_table
+from hookgw.command import (
+    Column,
+    Failed,
+    counted,
+    fit,
+    printable,
+    short_time,
+    show_fields,
+    show_json,
+    show_table,
+)
 
 
 @pytest.mark.parametrize(("count", "shown"), [(0, "0 events"), (1, "1 event"), (1200, "1,200 events")])
@@ -50,6 +62,22 @@ def test_fields_leave_out_what_is_none(capsys: pytest.CaptureFixture[str]) -> No
 def test_json_keeps_letters_and_big_integers(capsys: pytest.CaptureFixture[str]) -> None:
     show_json({"é": 2**70})
     assert capsys.readouterr().out == '{\n  "é": 1180591620717411303424\n}\n'
+
+
+def test_a_full_disk_below_standard_output_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_text: str, *, err: bool) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("click.echo", fail)
+    for show in (show_fields, show_json):
+        with pytest.raises(Failed, match="Standard output cannot be written: No space left on device"):
+            show({"name": "loja1"})
+
+
+def test_a_table_needs_no_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)  # as Python has it if it is closed
+    show_table(["name"], [["loja1"]])
+    show_json({"é": 1})
 
 
 COLUMNS = (

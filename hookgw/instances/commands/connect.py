@@ -152,7 +152,7 @@ def _wait_for_scan(client: Client, name: str, found: dict[str, Any]) -> dict[str
 
 def shows_codes() -> bool:
     """Return whether somebody can scan what is printed."""
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def _show(found: dict[str, Any]) -> None:
