@@ -7,6 +7,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -231,22 +232,19 @@ async def run(host: str, port: int, options: ListenOptions, forward_to: str | No
             trust_env=False, verify=default_ssl_context() if is_https else False, timeout=TIMEOUT
         ) as client,
         trio.open_nursery() as nursery,
+        AsyncExitStack() as stack,
     ):
         forwarder = None if forward_to is None else Forwarder(forward_to, client)
         await nursery.start(cancel_on_signal, stop)
+        receiving = open_receiver(
+            host=host,
+            port=port,
+            default=respond,
+            max_body=MAX_BODY,
+            on_fault=lambda fault: say(fault, err=True),
+        )
         try:
-            async with open_receiver(
-                host=host,
-                port=port,
-                default=respond,
-                max_body=MAX_BODY,
-                on_fault=lambda fault: say(fault, err=True),
-            ) as receiver:
-                # To standard error: standard output is one line per request, also with --json.
-                to = "" if forward_to is None else f" and forwarding to {with_masked_user(forward_to)}"
-                say(f"Listening on {receiver.url}{to} (press Ctrl-C to stop)", err=True)
-                with stop:
-                    await trio.sleep_forever()
+            receiver = await stack.enter_async_context(receiving)
         # open_receiver opens its own nursery, so even a port in use arrives in a group.
         except* OSError as group:
             reason = group.exceptions[0]
@@ -255,4 +253,10 @@ async def run(host: str, port: int, options: ListenOptions, forward_to: str | No
             )
             other = "address with --host" if is_host else "port with --port"
             raise StartError(f"Cannot listen on {host}:{port}: {reason}. Choose another {other}.") from group
+        # To standard error: standard output is one line per request, also with --json.
+        to = "" if forward_to is None else f" and forwarding to {with_masked_user(forward_to)}"
+        say(f"Listening on {receiver.url}{to} (press Ctrl-C to stop)", err=True)
+        with stop:
+            await trio.sleep_forever()
+        await stack.aclose()
         nursery.cancel_scope.cancel()

@@ -1,6 +1,7 @@
 """``hookgw listen``, and how it reads requests."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -202,6 +203,28 @@ async def test_it_responds_until_a_signal(echoes: Echoes) -> None:
         signal.raise_signal(signal.SIGTERM)
     assert statuses == [418, 418]
     assert echoes.text.count("418  POST /") == 2
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("a pipe", ""),
+        ("/dev/full", "Error: Standard output cannot be written: No space left on device.\n"),
+    ],
+)
+def test_it_ends_if_nobody_can_read_it(output: str, said: str) -> None:
+    out, into = os.pipe() if output == "a pipe" else [os.open(output, os.O_WRONLY) for _ in range(2)]
+    command = [sys.executable, "-m", "hookgw", "listen", "--port", "0"]
+    with subprocess.Popen(command, stdout=into, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().split()[2]
+        os.close(into)
+        os.close(out)  # the reader goes
+        with suppress(httpx.HTTPError):
+            httpx.post(url, content=b"x", trust_env=False)
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (1, said)
 
 
 @pytest.mark.usefixtures("_signals_kept")
