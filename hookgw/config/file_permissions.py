@@ -10,6 +10,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import re
 import shlex
 import stat
 import sys
@@ -26,8 +27,9 @@ _FIRST_PERSON, _NOBODY = 1_000, 65_534
 
 OwnGroup = Callable[[int, int], bool]
 
-_SECRET_KEYS = frozenset(
-    {"global_key", "key_password", "master_key", "old_master_keys", "secret", "headers", "proxy"}
+# By their form, because plugins name their options. `key` alone is the path of a file.
+_SECRET_KEYS = re.compile(
+    r".*(password|token|secret)|(?!routing|public).+key|old_master_keys|headers|proxy", re.IGNORECASE
 )
 
 
@@ -198,7 +200,9 @@ def exposed_secrets(path: Path) -> list[str]:
 def _secrets_in(value: Any, path: str, *, is_secret: bool = False) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _secrets_in(item, join(path, key), is_secret=is_secret or key in _SECRET_KEYS)
+            yield from _secrets_in(
+                item, join(path, key), is_secret=is_secret or bool(_SECRET_KEYS.fullmatch(key))
+            )
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _secrets_in(item, join(path, index), is_secret=is_secret)

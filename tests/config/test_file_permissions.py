@@ -243,7 +243,12 @@ operations:
   headers: {authorization: Bearer x, x-y: "${Y:-}"}
 global_webhooks:
   - {url: "https://example.org/a@b", webhook: {headers: {x-key: k}}, secret: whsec_x}
-storage: {master_key: null, old_master_keys: [one, "${TWO}"]}
+storage: {master_key: null, old_master_keys: [one, "${TWO}"], master_key_file: key}
+server: {tls: {key: key.pem}}
+plugins:
+  options:
+    evolution: {api_key: k, accessToken: "${TOKEN}", public_key: p, integrations: [secret]}
+alerts: {channels: [{smtp_password: p}, {bot_token: t}]}
 """
 EXPOSED = [
     "auth.global_key",
@@ -252,6 +257,9 @@ EXPOSED = [
     "global_webhooks[0].webhook.headers.x-key",
     "global_webhooks[0].secret",
     "storage.old_master_keys[0]",
+    "plugins.options.evolution.api_key",
+    "alerts.channels[0].smtp_password",
+    "alerts.channels[1].bot_token",
 ]
 
 
