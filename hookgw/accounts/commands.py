@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from hookgw.accounts.key_files import KeyPlace
-from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file, write_document
+from hookgw.accounts.yaml_file import AccountsFile, FileWrong, read_file
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.output import (
@@ -23,6 +23,7 @@ from hookgw.command.output import (
     show_progress,
     takes_all_characters,
 )
+from hookgw.config.yaml_writer import write_document
 from hookgw.kernel.language import N_, ngettext
 from hookgw.kernel.language import gettext as _
 

@@ -11,4 +11,3 @@ from hookgw.accounts.schema import *
 from hookgw.accounts.service import *
 from hookgw.accounts.yaml_file import AccountsFile as AccountsFile
 from hookgw.accounts.yaml_file import FileWrong as FileWrong
-from hookgw.accounts.yaml_file import write_document as write_document

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 import msgspec
-import yaml
 
 from hookgw.command.failure import Failed
 from hookgw.config.yaml_reader import read_yaml
+from hookgw.config.yaml_writer import write_document
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import repr_without
 
@@ -112,7 +112,7 @@ def load_profiles(file: Path) -> Profiles:
 
 def save_profiles(file: Path, profiles: Profiles) -> None:
     """Replace the file in one step; only its owner can read it. Raise ``Failed``."""
-    content = yaml.safe_dump(msgspec.to_builtins(profiles), sort_keys=False, allow_unicode=True)
+    content = write_document(msgspec.to_builtins(profiles))
     draft = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -16,13 +16,13 @@ from typing import Any
 
 import structlog
 import trio
-import yaml
 from trio.testing import MockClock
 
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.concurrency.clock import virtual_clock
 from hookgw.config.load import load_settings
+from hookgw.config.yaml_writer import write_document
 from hookgw.delivery.http.resolver import Found
 from hookgw.events.emit_limits import emit_limits
 from hookgw.events.requests import parse_events
@@ -77,7 +77,7 @@ async def open_kit(
     merged["plugins"] = {"block_warning": 0, **merged.get("plugins", {})}
     # Through a file, so that settings of tests follow the same rules as a user's.
     file = folder / "hookgw-test.yaml"
-    file.write_text(yaml.safe_dump(merged), encoding="utf-8")
+    file.write_text(write_document(merged), encoding="utf-8")
     read = load_settings(file, {})
     # Not left to open_gateway: only here can the test see the failures, and pass plugins as objects.
     failures: list[PluginFailed] = []

@@ -36,6 +36,15 @@ async def test_profiles_are_added_used_listed_and_removed(invoke: Invoke, file: 
     )
 
 
+async def test_names_and_keys_that_look_like_numbers_are_texts(invoke: Invoke, file: Path) -> None:
+    added = await invoke("profile", "add", "1e5", "--url", "http://127.0.0.1:1", input="4893e12\n")
+    assert added.exit_code == 0, added.output
+    assert load_profiles(file) == Profiles(
+        use="1e5", profiles={"1e5": Profile(url="http://127.0.0.1:1", key="4893e12")}
+    )
+    assert (await invoke("profile", "remove", "1e5")).exit_code == 0
+
+
 async def test_a_key_that_cannot_be_sent_is_not_stored(invoke: Invoke, file: Path) -> None:
     refused = await invoke("profile", "add", "a", "--url", "http://a", input="hidden-é\n")
     assert (refused.exit_code, "The key from standard input is not valid" in refused.stderr) == (1, True)

@@ -23,8 +23,8 @@ from hookgw.accounts import (
     parse_document,
     plan_instance,
     plan_removals,
-    write_document,
 )
+from hookgw.config import write_document
 from hookgw.kernel import MASK, SecretOptions
 from hookgw.plugins import ConnectorOptions
 from hookgw.records import BUILT_IN_KINDS, Catalog, Instance
