@@ -66,7 +66,7 @@ def whatsapp() -> None:
         with_compose = has_compose()
         new, short = _add_to_env(Path(".env"), _KEYS if with_compose else {**_KEYS, _GOWA_KEY: 24})
     except OSError as error:
-        raise Failed(f"{error.filename}: {error.strerror}.") from error
+        raise Failed(f"{error.filename or 'This folder'}: {error.strerror}.") from error
     for name in short:
         say(f"{name} in .env has fewer than {_SHORTEST} characters. It stays; take a longer one.", err=True)
     say(f".env has all keys. New: {', '.join(new)}." if new else ".env has all keys, and stays as it is.")
@@ -94,7 +94,11 @@ def _prepare_compose_file(file: Path) -> None:
             f"{others[0]} is here, which is not hookgw's. Use an empty folder, or a clone of hookgw."
         )
     if not file.exists():
-        file.write_text(_compose_file(), encoding="utf-8")
+        try:
+            file.write_text(_compose_file(), encoding="utf-8")
+        except OSError:
+            file.unlink(missing_ok=True)  # a part of it would be taken for another program's
+            raise
         return
     try:
         found = yaml.safe_load(file.read_text("utf-8"))

@@ -1,5 +1,6 @@
 """``hookgw init``: the keys, compose.yaml, and the next command."""
 
+import resource
 import stat
 from pathlib import Path
 
@@ -59,6 +60,18 @@ def test_a_second_time_changes_nothing(folder: Path) -> None:
     before = (folder / ".env").read_bytes()
     assert init().exit_code == 0
     assert (folder / ".env").read_bytes() == before
+
+
+def test_a_full_disk_leaves_no_part_of_a_file(folder: Path) -> None:
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, former[1]))
+    try:
+        done = init()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
+    assert (done.exit_code, done.stderr) == (1, "Error: This folder: File too large.\n")
+    assert list(folder.iterdir()) == []
+    assert init().exit_code == 0
 
 
 @pytest.mark.parametrize("end", ["", "\n"])

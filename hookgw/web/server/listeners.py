@@ -58,8 +58,15 @@ async def _listen(address: str) -> list[trio.SocketListener]:
             return [await _listen_on_path(Path(address.removeprefix("unix:")))]
         if address.startswith("fd://"):
             return [_take_over(int(address.removeprefix("fd://")))]
-        host, _, port = address.rpartition(":")
-        return await trio.open_tcp_listeners(_port(port), host=host.strip("[]"), backlog=_BACKLOG)
+        name, _, number = address.rpartition(":")
+        host, port = name.strip("[]"), _port(number)
+        try:
+            return await trio.open_tcp_listeners(port, host=host, backlog=_BACKLOG)
+        except OSError as error:
+            if host != "localhost" or error.errno != errno.EADDRNOTAVAIL:
+                raise
+            # /etc/hosts often has ::1 for it also where IPv6 is off, as in containers.
+            return await trio.open_tcp_listeners(port, host="127.0.0.1", backlog=_BACKLOG)
     except OSError as error:
         raise StartError(f"server.bind: cannot listen on {address}: {_reason(error)}.") from error
     except ValueError as error:
@@ -98,8 +105,9 @@ async def _remove_stale(path: Path) -> None:
     Raises:
         OSError: a process still listens there.
     """
-    # bind refuses any other kind of file.
     if not await trio.Path(path).is_socket():
+        if await trio.Path(path).exists():  # bind says EADDRINUSE of it, as of a socket
+            raise FileExistsError(errno.EEXIST, "this file is no socket")
         return
     try:
         stream = await trio.open_unix_socket(path)

@@ -1,5 +1,6 @@
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -25,6 +26,28 @@ async def test_several_addresses() -> None:
 async def test_ipv6() -> None:
     async with open_listeners(["[::1]:0"]) as (listener,):
         assert url_of(listener).startswith("http://[::1]:")
+
+
+class WithoutIPv6(trio.abc.HostnameResolver):
+    """Names have an address that this machine lacks, as ``::1`` where IPv6 is off, beside 127.0.0.1."""
+
+    async def getaddrinfo(self, _host: Any, port: Any, *_: Any) -> Any:
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, int(port)))
+            for address in ("192.0.2.1", "127.0.0.1")
+        ]
+
+    async def getnameinfo(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+
+async def test_localhost_is_listened_on_where_ipv6_is_off() -> None:
+    trio.socket.set_custom_hostname_resolver(WithoutIPv6())
+    async with open_listeners(["localhost:0"]) as (listener,):
+        assert url_of(listener).startswith("http://127.0.0.1:")
+    with pytest.raises(StartError, match=r"cannot listen on gw\.example:0: .*assign requested address"):
+        async with open_listeners(["gw.example:0"]):
+            pass
 
 
 async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
@@ -78,7 +101,7 @@ async def test_the_socket_of_a_running_process_is_kept(socket_folder: Path) -> N
 async def test_a_file_that_is_not_a_socket_is_kept(socket_folder: Path) -> None:
     path = trio.Path(socket_folder / "notes")
     await path.write_text("mine")
-    with pytest.raises(StartError):
+    with pytest.raises(StartError, match=r"cannot listen on unix:.*: this file is no socket"):
         async with open_listeners([f"unix:{path}"]):
             pass
     assert await path.read_text() == "mine"
