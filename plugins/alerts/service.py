@@ -156,7 +156,16 @@ class Alerts:
         channel = self.options.channels.get(name)
         if channel is None:
             raise Refused(f"There is no channel {name!r} any more.")
-        await send(gateway, channel, notice, self.options)
+        try:
+            await send(gateway, channel, notice, self.options)
+        except Refused:
+            raise
+        except Exception as error:  # noqa: BLE001 -- the next channel must be told all the same
+            # Such as a password that SMTP cannot carry, or a line break in a token. The error may show it.
+            what = type(error).__name__
+            raise Refused(
+                f"Its values cannot be sent ({what}): look for line breaks, and letters that are not ASCII."
+            ) from None
 
     def rules(self, records: dict[str, Any]) -> list[Rule]:
         """Return the rules of the file, and those of the dashboard that still fit the channels."""

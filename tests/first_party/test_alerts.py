@@ -195,6 +195,23 @@ async def test_the_next_channel_gets_what_the_first_does_not_take(
     assert told(phone) == [("raised", "Webhook default of shop fails")]
 
 
+@pytest.mark.parametrize(
+    "channel", [{"type": "ntfy", "token": "tk_ç"}, {"type": "telegram", "token": "1:abc\n", "chat": 1}]
+)
+async def test_a_channel_whose_values_cannot_be_sent_holds_up_no_other(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver, channel: dict[str, Any]
+) -> None:
+    hookgw_receiver.default = answer(500)
+    broken = {**channel, "url": f"http://127.0.0.1:{phone.port}"}
+    rules = [{"on": "webhook_failing", "for": "1m", "to": to} for to in (["broken", "phone"], ["phone"])]
+    async with alerting(tmp_path, phone, *rules, channels={"broken": broken}) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+        await looks(kit, 300)
+    assert told(phone) == [("raised", "Webhook default of shop fails")] * 2
+
+
 async def test_dead_letters_are_counted_over_a_time(
     tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
 ) -> None:

@@ -232,3 +232,11 @@ async def test_a_mail_that_is_refused_is_a_failure(tmp_path: Path) -> None:
     with mailbox(None, takes=False) as box:
         said = await send_test(tmp_path, {**channel, "port": box.port})
     assert said == "it does not take it: 127.0.0.1: (554, b'no')"
+
+
+async def test_a_mail_whose_values_cannot_be_sent_says_so_without_them(tmp_path: Path) -> None:
+    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "a@b.c", "to": ["d@e.f"]}
+    with mailbox(None) as box:
+        said = await send_test(tmp_path, {**channel, "port": box.port, "user": "u", "password": "señha"})
+    why = "look for line breaks, and letters that are not ASCII."
+    assert said == f"it does not take it: Its values cannot be sent (UnicodeEncodeError): {why}"
