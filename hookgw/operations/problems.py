@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 import trio
@@ -152,9 +152,11 @@ class Problems:
     async def of_instances(self, among: Collection[str] | None, most: int) -> list[Problem]:
         """Return disabled webhooks, high backlogs, and lost and quiet connections, sorted by instance.
 
-        The search stops once ``most`` are found; the result may have a few more.
+        The search stops once ``most`` are found; the result may have a few more. Those of webhooks of
+        the configuration come first, unless only some instances are asked for.
         """
-        found: list[Problem] = []
+        everywhere = self._registry.hearing(GLOBAL_INSTANCE) if among is None else []
+        found = [*self._stopped(filter(self._has, everywhere))]
         names = self._suspects() if among is None else among
         for number, name in enumerate(names):
             if number % _AT_ONCE == 0:
@@ -181,11 +183,14 @@ class Problems:
             or (one.integration and (one.connected or one.name in ended) and one.name not in not_closed)
         ]
 
-    def _of_instance(self, name: str) -> Iterator[Problem]:
-        for registration in self._registry.of_instance(name):
+    def _stopped(self, registrations: Iterable[Registration]) -> Iterator[Problem]:
+        """Yield the webhooks that are disabled, or have a high backlog."""
+        for registration in registrations:
             if registration.disabled_reason is not None:
                 why = f"Disabled. {registration.disabled_reason}"
-                found = _of_webhook(ProblemKind.WEBHOOK_DISABLED, registration, why, registration.updated_at)
+                # 0 for one of the configuration that another node has disabled: this one does not know when.
+                since = registration.updated_at or None
+                found = _of_webhook(ProblemKind.WEBHOOK_DISABLED, registration, why, since)
                 cause = cause_of_disabling(registration.url, registration.disabled_reason)
                 yield msgspec.structs.replace(found, cause=cause)
             elif self._backlog.is_high(registration.id):
@@ -193,6 +198,9 @@ class Problems:
                 found = _of_webhook(ProblemKind.BACKLOG, registration, f"{count:,} deliveries wait.", None)
                 cause = f"{host_of(registration.url)} is too slow: the backlog is high"
                 yield msgspec.structs.replace(found, cause=cause, pending=count)
+
+    def _of_instance(self, name: str) -> Iterator[Problem]:
+        yield from self._stopped(self._registry.of_instance(name))
         instance, states = self._instances.find(name), self._instances
         if instance is None:
             return

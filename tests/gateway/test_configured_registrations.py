@@ -300,10 +300,31 @@ async def test_one_that_the_receiver_ended_is_disabled_until_the_next_start(
             await kit.emit("MESSAGES_UPSERT", DATA)
             await kit.settled()
         assert len(hookgw_receiver.requests) == 1
+        [problem] = (await kit.gateway.problems()).problems
+        assert (problem.kind, problem.instance) == ("webhook_disabled", GLOBAL_INSTANCE)
+        assert problem.since is not None
+        # It is the operator's: whoever has one account does not hear of it.
+        assert (await kit.gateway.views.overview(("shop",), 10)).problems == []
     async with open_kit(tmp_path, settings={"global_webhooks": blocks}) as kit:
         await kit.emit("MESSAGES_UPSERT", DATA)
         await kit.settled()
         assert len(hookgw_receiver.requests) == 2
+        assert (await kit.gateway.problems()).problems == []
+
+
+async def test_its_high_backlog_is_a_problem(tmp_path: Path, hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {"global_webhooks": [{"url": hookgw_receiver.url}], "operations": {"backlog_threshold": 2}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.gateway.instances.create("shop")
+        for _ in range(3):
+            await kit.emit("MESSAGES_UPSERT", DATA)
+        await kit.settled()
+        found = (await kit.gateway.problems()).problems
+    assert [(one.kind, one.instance, one.pending) for one in found] == [
+        ("webhook_failing", GLOBAL_INSTANCE, 3),
+        ("backlog", GLOBAL_INSTANCE, 3),
+    ]
 
 
 async def test_a_bad_block_stops_the_start(tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ def webhook(gateway: Gateway) -> Registration:
     return found
 
 
+async def reported(gateway: Gateway) -> list[tuple[str, str]]:
+    """What this node alone reports as problems."""
+    return [(one.kind, one.label) for one in (await gateway.views.overview(None, 10)).problems]
+
+
 def holds(gateway: Gateway, name: str) -> bool:
     assert gateway.fleet is not None
     return gateway.fleet.holds(name)
@@ -66,7 +71,12 @@ async def test_a_webhook_that_is_gone_is_disabled_on_all_nodes_until_one_of_them
                     found = await other.store.list_deliveries(DeliveryQuery(instance=at_home))
                     assert [one.state for one in found.deliveries] == [DeliveryState.DEAD]
                     assert len(receiver.requests) == 1
+                    # Both know that it is disabled; the one that has it reports it.
+                    assert await reported(owner) == [("webhook_disabled", "all")]
+                    assert await reported(other) == []
                 assert not webhook(a).enabled
+                await until(lambda: holds(a, webhook(a).id))
+                assert await reported(a) == [("webhook_disabled", "all")]
                 # The start of any node is the next start.
                 async with open_gateway(settings[1], base=tmp_path) as b:
                     assert webhook(b).enabled
