@@ -97,17 +97,17 @@ class AutoDisable:
 
         Finish the iteration before the next checkpoint.
         """
-        for name, (former, since, *_) in self._failing.items():
-            current = self._registry.registration(name)
-            # An entry stays until the next attempt: the registration may have been disabled, or set again.
-            if current is not None and current.enabled and not _begins_afresh(current, former):
+        for name in self._failing:
+            current, since = self._registry.registration(name), self.failing_since(name)
+            if current is not None and since is not None:
                 yield current, since
 
     def failing_since(self, registration_id: str) -> float | None:
         """Return since when a registration fails (steady clock); ``None`` if it does not."""
         known = self._failing.get(registration_id)
         current = self._registry.registration(registration_id)
-        if known is None or current is None or not current.enabled:
+        # An entry stays until the next attempt: it may be disabled, paused or set again by now.
+        if known is None or current is None or not current.enabled or current.is_paused:
             return None
         return None if _begins_afresh(current, known.registration) else known.since
 
@@ -187,9 +187,7 @@ class AutoDisable:
             current = self._registry.registration(registration.id)
             if current is None or not current.enabled or not current.has_target_of(registration):
                 return
-            if failing_since is not None and (
-                current.is_paused or self.failing_since(registration.id) != failing_since
-            ):
+            if failing_since is not None and self.failing_since(registration.id) != failing_since:
                 return
             # `failing_since` is cleared: a registration that its owner enables again has its full time.
             disabled = msgspec.structs.replace(

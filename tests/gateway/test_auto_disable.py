@@ -151,6 +151,30 @@ async def test_the_metrics_name_what_fails_also_after_a_restart(
         assert failing(kit) == []
 
 
+async def test_a_paused_webhook_does_not_fail_until_it_is_tried_again(
+    tmp_path: Path, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(500)
+    settings = {"delivery": {"schedule": ["10m"] * 20}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        registration = await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        await kit.settled()
+        await kit.advance(660)
+        assert len((await kit.gateway.problems()).problems) == 1
+        await kit.gateway.registrations.pause("shop")
+        assert list(kit.gateway.auto_disable.failing()) == []
+        assert (await kit.gateway.problems()).problems == []
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.advance(660)
+        assert (await kit.gateway.problems()).problems == []
+        await kit.gateway.registrations.resume("shop")
+        await kit.settled()
+        [(failing, since)] = kit.gateway.auto_disable.failing()
+        assert failing.id == registration.id
+        assert since == kit.gateway.clock.steady()
+
+
 async def test_the_overview_says_why_a_webhook_fails_also_after_a_restart(
     tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:

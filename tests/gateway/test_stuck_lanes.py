@@ -43,6 +43,10 @@ async def test_log_lane_and_overview_name_both_remedies(
         f"shop/{dead}"
     ]
     assert (await gateway.views.overview(("bar",), 20)).problems == []
+    await gateway.registrations.pause("shop")
+    await hookgw_gateway.settled()
+    assert (await gateway.views.overview(None, 20)).problems == []
+    await gateway.registrations.resume("shop")
     await gateway.deliveries.cancel_one("shop", dead)
     await hookgw_gateway.settled()
     assert (await gateway.views.overview(None, 20)).problems == []
