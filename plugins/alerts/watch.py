@@ -84,6 +84,7 @@ class Alert(msgspec.Struct, kw_only=True):
 
     Attributes:
         keys: of its problems, each with the time since when it is gone, or 0.
+        most: how many it had before some of them were over; 0 if none was.
         told: when the last notice was made.
     """
 
@@ -95,6 +96,7 @@ class Alert(msgspec.Struct, kw_only=True):
     told: float
     keys: dict[str, float]
     lines: list[Line]
+    most: int = 0
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -155,14 +157,18 @@ def advance(  # noqa: C901 -- reads once from top to bottom
         if rule.is_quiet(local):
             continue
         for alert in alerts:
-            if all(gone and now - gone >= CLEAR_AFTER for gone in alert.keys.values()):
+            left = {key: gone for key, gone in alert.keys.items() if not gone or now - gone < CLEAR_AFTER}
+            if not left:
                 del state.alerts[alert.id]
                 _tell(state, rule, alert, "over", now)
+            elif len(left) < len(alert.keys) and not all(left.values()):
+                # The others are over: they are told anew if they come back.
+                alert.most, alert.keys = max(alert.most, len(alert.keys)), left
+                alert.lines = _lines(alert, current)
         _raise(state, rule, [problem for key, problem in due.items() if not _is_told(state, rule, key)], now)
         for alert in state.alerts.values():
             if alert.rule == rule.id and rule.remind is not None and now - alert.told >= rule.remind:
-                present = [current[key] for key in alert.keys if key in current]
-                alert.lines = [_line(problem) for problem in present[:MOST_SHOWN]] or alert.lines
+                alert.lines = _lines(alert, current) or alert.lines
                 alert.told = now
                 _tell(state, rule, alert, "still", now)
     state.seen = {key: (first, last) for key, (first, last) in state.seen.items() if now - last < CLEAR_AFTER}
@@ -236,7 +242,7 @@ def _tell(
         host=alert.host,
         at=now,
         since=alert.opened,
-        count=len(alert.keys),
+        count=max(alert.most if what == "over" else 0, len(alert.keys)),
         lines=alert.lines,
         to=rule.to,
     )
@@ -256,6 +262,11 @@ def failed(state: State, notice: Notice, now: float) -> None:
 def _key(rule: Rule, problem: Problem) -> str:
     parts = (problem.kind, problem.instance, problem.label, problem.plugin, problem.node)
     return f"{rule.id[:6]}{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:14]}"
+
+
+def _lines(alert: Alert, current: Mapping[str, Problem]) -> list[Line]:
+    present = [current[key] for key in alert.keys if key in current]
+    return [_line(problem) for problem in present[:MOST_SHOWN]]
 
 
 def _line(problem: Problem) -> Line:

@@ -61,6 +61,32 @@ def test_accounts_that_fall_out_together_are_one_message_and_a_later_one_is_anot
     assert clock.told == [(1000, "raised", 2), (1015, "raised", 1)]
 
 
+def test_each_of_several_has_its_own_end(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="instance_closed", remind="30m", **{"for": "0s"})
+    clock.look(0, [closed("a"), closed("b"), closed("c")])
+    for now in range(15, 1815, 15):
+        clock.look(now, [closed("c")])
+    assert clock.told == [(0, "raised", 3), (1800, "still", 1)]
+    [alert] = clock.state.alerts.values()
+    assert [line.instance for line in alert.lines] == ["c"]
+    # What was over is a new problem; the all-clear of the first alert is for all that it told of.
+    clock.look(1815, [closed("a"), closed("c")])
+    for now in range(1830, 2100, 15):
+        clock.look(now)
+    assert clock.told[2:] == [(1815, "raised", 1), (1950, "over", 3), (1950, "over", 1)]
+
+
+def test_a_webhook_that_fails_again_joins_the_alert_of_its_host(clockwork: Callable[..., Clockwork]) -> None:
+    clock = clockwork(on="webhook_failing", remind="30m", **{"for": "0s"})
+    both = [
+        Problem(ProblemKind.WEBHOOK_FAILING, "503", instance="a", label=label, detail="http://h/")
+        for label in ("x", "y")
+    ]
+    for now in range(0, 3615, 15):
+        clock.look(now, both[:1] if 0 < now < 1815 else both)
+    assert clock.told == [(0, "raised", 2), (1800, "still", 1), (3600, "still", 2)]
+
+
 def test_a_short_problem_is_not_told(clockwork: Callable[..., Clockwork]) -> None:
     clock = clockwork(on="instance_closed", **{"for": "5m"})
     for now in range(0, 285, 15):
