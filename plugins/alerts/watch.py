@@ -226,11 +226,12 @@ def _raise(state: State, rule: Rule, problems: Sequence[Problem], now: float) ->
 def _tell(
     state: State, rule: Rule, alert: Alert, what: Literal["raised", "still", "over"], now: float
 ) -> None:
-    # What nobody has heard of yet is replaced by what is true now; and if it is over, nobody need hear of it.
-    waiting = [one for one in state.notices.values() if one.alert == alert.id and not one.failed]
+    # What waits is replaced by what is true now: told later, it would be wrong by then. If it is over, nobody
+    # need hear of it, unless a channel was tried and may have passed it on.
+    waiting = [one for one in state.notices.values() if one.alert == alert.id]
     for former in waiting:
         del state.notices[former.id]
-    if what == "over" and any(former.state == "raised" for former in waiting):
+    if what == "over" and any(former.state == "raised" and not former.failed for former in waiting):
         return
     state.number += 1
     notice = Notice(

@@ -131,6 +131,17 @@ def test_what_no_channel_took_is_not_told_once_it_is_over_unless_somebody_may_ha
     assert [state for _, state, _ in clock.told] == ["raised", "over"]
 
 
+def test_the_all_clear_is_the_last_that_a_channel_hears_once_it_takes_messages_again(
+    clockwork: Callable[..., Clockwork],
+) -> None:
+    clock = clockwork(on="instance_closed", **{"for": "0s"})
+    clock.look(0, [closed("a")], takes=False)
+    for now in range(15, 300, 15):
+        clock.look(now, takes=False)
+    clock.look(300)
+    assert clock.told == [(300, "over", 1)]
+
+
 def test_a_node_that_is_gone_is_told_and_its_return(clockwork: Callable[..., Clockwork]) -> None:
     clock = clockwork(on="node_lost", **{"for": "1m"})
     for now in range(1000, 1300, 15):
