@@ -12,7 +12,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import Event, Invalid, PluginGateway, Problem, ProblemKind, Unavailable
+from hookgw import Event, HookgwError, Invalid, PluginGateway, Problem, ProblemKind
 
 from .channels import Refused, send
 from .options import Rule, read_options, read_rule
@@ -26,10 +26,15 @@ NOTICES_AT_ONCE = 8
 
 RULES = "rules"
 """The record with the rules of the dashboard."""
-STATE = "state"
-"""The record with what is remembered; :mod:`.watch` describes it."""
+STATE = "state "
+"""Records with parts of what is remembered begin with this; :mod:`.watch` describes it."""
+PART = 250_000
+"""Characters of a part. In a large storm, all of it is more than one record takes: 1 MiB, as JSON."""
 DEAD = "dead "
-"""Records with the dead letters that one process has counted in a minute begin with this."""
+"""Records with the dead letters of a minute begin with this: of one process, and later of all."""
+JOINED_AFTER = 3600.0
+"""Seconds after which the dead letters of ten minutes, of all processes, are one record: seven days have
+10,080 minutes, and a plugin may have 10,000 records."""
 
 logger = structlog.get_logger("hookgw.alerts")
 
@@ -84,7 +89,8 @@ class Alerts:
                 key = f"{DEAD}{minute} {self._process}"
                 changes[key] = counts + Counter(known.get(key) or {})
             await gateway.records.put(changes)
-        except Unavailable:
+        except HookgwError as error:
+            logger.warning("dead letters wait to be counted", reason=str(error))
             for minute, counts in dead.items():
                 self._dead[minute] = self._dead.get(minute, Counter()) + counts
 
@@ -95,7 +101,7 @@ class Alerts:
         while True:
             try:
                 await self._look(gateway)
-            except Unavailable as error:  # the storage: what is to be told waits for it
+            except HookgwError as error:  # of the storage: what is to be told waits for it
                 logger.warning("alerts wait for the storage", reason=str(error))
             await trio.sleep(LOOK_EVERY)
 
@@ -106,7 +112,6 @@ class Alerts:
         report = await gateway.problems()
         now = report.at
         state, rules = state_of(records), self.rules(records)
-        before = msgspec.json.encode(state)
         problems = [*report.problems, *lost_nodes(state, report.nodes, now)]
         found = {
             rule.id: [
@@ -117,19 +122,13 @@ class Alerts:
             for rule in rules
         }
         advance(state, rules, found, options, now)
-        changes: dict[str, Any] = {}
-        if msgspec.json.encode(state) != before:
-            changes[STATE] = msgspec.to_builtins(state)
-        longest = max((rule.within for rule in rules), default=0.0)
-        changes |= dict.fromkeys(
-            key for key in records if key.startswith(DEAD) and int(key.split()[1]) * 60 < now - longest - 3600
-        )
-        if changes:
-            await gateway.records.put(changes)
+        await _store(gateway, records, _records_of(state, records))
         due = [one for one in state.notices.values() if one.due <= now]
         if due:
             await self._send(gateway, state, due[:NOTICES_AT_ONCE], now)
-            await gateway.records.put({STATE: msgspec.to_builtins(state)})
+            await _store(gateway, records, _records_of(state, records))
+        longest = max((rule.within for rule in rules), default=0.0)
+        await _store(gateway, records, _joined(records, now, longest))
 
     async def _send(self, gateway: PluginGateway, state: State, due: list[Notice], now: float) -> None:
         async def send_one(notice: Notice) -> None:
@@ -210,7 +209,37 @@ class Alerts:
 
 def state_of(records: dict[str, Any]) -> State:
     """Return what is remembered."""
-    return msgspec.convert(records.get(STATE) or {}, State)
+    text = "".join(records[key] for key in sorted(records) if key.startswith(STATE))
+    return msgspec.json.decode(text or "{}", type=State)
+
+
+def _records_of(state: State, records: dict[str, Any]) -> dict[str, Any]:
+    """Return a state as records; ``None`` for former parts."""
+    text = msgspec.json.encode(state).decode()
+    parts = {f"{STATE}{at:09}": text[at : at + PART] for at in range(0, len(text), PART)}
+    return dict.fromkeys(key for key in records if key.startswith(STATE)) | parts
+
+
+def _joined(records: dict[str, Any], now: float, longest: float) -> dict[str, Any]:
+    """Return records that join old dead letters; ``None`` for those that no rule asks for any more."""
+    joined: dict[str, Any] = {}
+    for key, counted in records.items():
+        if key.startswith(DEAD):
+            last = int(key.split()[1]) // 10 * 10 + 9
+            if last * 60 < now - JOINED_AFTER:
+                joined.setdefault(key, None)
+                if last * 60 >= now - longest - 3600:
+                    of_all = f"{DEAD}{last} all"
+                    joined[of_all] = Counter(joined.get(of_all)) + Counter(counted)
+    return joined
+
+
+async def _store(gateway: PluginGateway, records: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Store what differs from the records, and bring them up to date."""
+    changes = {key: value for key, value in wanted.items() if value != records.get(key)}
+    if changes:
+        await gateway.records.put(changes)
+        records.update(changes)
 
 
 def _dead_letters(rule: Rule, records: dict[str, Any], now: float) -> list[Problem]:

@@ -103,7 +103,7 @@ class State(msgspec.Struct, kw_only=True):
     """What is remembered.
 
     Attributes:
-        seen: present problems by key: since when, and when they were last seen.
+        seen: present problems that nobody is told of yet, by key: since when, and when they were last seen.
         nodes: nodes of the fleet, and when they last answered, within some minutes.
         number: of the last alert or notice.
     """
@@ -165,13 +165,19 @@ def advance(  # noqa: C901 -- reads once from top to bottom
                 # The others are over: they are told anew if they come back.
                 alert.most, alert.keys = max(alert.most, len(alert.keys)), left
                 alert.lines = _lines(alert, current)
-        _raise(state, rule, [problem for key, problem in due.items() if not _is_told(state, rule, key)], now)
+        told = _told(state)
+        _raise(state, rule, [problem for key, problem in due.items() if key not in told], now)
         for alert in state.alerts.values():
             if alert.rule == rule.id and rule.remind is not None and now - alert.told >= rule.remind:
                 alert.lines = _lines(alert, current) or alert.lines
                 alert.told = now
                 _tell(state, rule, alert, "still", now)
-    state.seen = {key: (first, last) for key, (first, last) in state.seen.items() if now - last < CLEAR_AFTER}
+    told = _told(state)
+    state.seen = {
+        key: (first, last)
+        for key, (first, last) in state.seen.items()
+        if now - last < CLEAR_AFTER and key not in told
+    }
     state.notices = {name: one for name, one in state.notices.items() if now - one.at < KEPT}
 
 
@@ -186,8 +192,8 @@ def _due(state: State, rule: Rule, current: Mapping[str, Problem], now: float) -
     return due
 
 
-def _is_told(state: State, rule: Rule, key: str) -> bool:
-    return any(alert.rule == rule.id and key in alert.keys for alert in state.alerts.values())
+def _told(state: State) -> set[str]:
+    return {key for alert in state.alerts.values() for key in alert.keys}
 
 
 def _raise(state: State, rule: Rule, problems: Sequence[Problem], now: float) -> None:
@@ -195,17 +201,10 @@ def _raise(state: State, rule: Rule, problems: Sequence[Problem], now: float) ->
     for problem in problems:
         host = (urlsplit(problem.detail).hostname or "") if problem.kind in GROUPED else ""
         groups.setdefault((problem.kind, host), []).append(problem)
+    of_hosts = {(one.on, one.host): one for one in state.alerts.values() if one.host and one.rule == rule.id}
     for (kind, host), found in groups.items():
         keys = dict.fromkeys((_key(rule, problem) for problem in found), 0.0)
-        known = next(
-            (
-                alert
-                for alert in state.alerts.values()
-                if host and (alert.rule, alert.on, alert.host) == (rule.id, kind, host)
-            ),
-            None,
-        )
-        if known is not None:
+        if known := of_hosts.get((kind, host)):
             known.keys |= keys
             continue
         state.number += 1

@@ -321,5 +321,73 @@ async def test_a_kill_while_a_notice_is_sent_sends_it_again(
         await trio.lowlevel.checkpoint()
         await looks(kit, 15)
         after = await gateway.records.load()
-    assert [one["state"] for one in records[0]["state"]["notices"].values()] == ["raised"]
-    assert after["state"]["notices"] == {}
+    assert [one["state"] for one in waiting(records[0])] == ["raised"]
+    assert waiting(after) == []
+
+
+def waiting(records: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the notices in a state as it is stored, in parts."""
+    parts = [records[key] for key in sorted(records) if key.startswith("state ")]
+    return [*json.loads("".join(parts))["notices"].values()]
+
+
+async def test_a_storm_at_many_hosts_is_told_through_a_restart(
+    tmp_path: Path, phone: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is remembered of it is more than one record of a plugin takes."""
+    present = [
+        Problem(
+            ProblemKind.WEBHOOK_FAILING, "503", instance=f"i{n}", label="x", detail=f"http://h{n}/{'é' * 999}"
+        )
+        for n in range(400)
+    ]
+    real = Gateway.problems
+
+    async def problems(gateway: Gateway) -> ProblemReport:
+        return msgspec.structs.replace(await real(gateway), problems=present)
+
+    monkeypatch.setattr(Gateway, "problems", problems)
+    for _ in range(2):
+        async with alerting(tmp_path, phone, {"on": "webhook_failing", "for": "0s"}) as kit:
+            await looks(kit, 60)
+    assert len(phone.requests) > 30
+    assert len(set(told(phone))) == len(phone.requests)
+
+
+async def test_the_dead_letters_of_a_week_are_few_records(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(400)
+    rule = {"on": "dead_letters", "for": "0s", "within": "7d", "count": 9_991}
+    async with alerting(tmp_path, phone, rule) as kit:
+        records = kit.gateway.for_plugin("alerts").records
+        minute = int(kit.gateway.clock.wall() // 60)
+        await records.put({f"dead {minute - n} a": {"shop": 1} for n in range(1, 9_991)})
+        await kit.register(hookgw_receiver.url, retry={"schedule": []})
+        await looks(kit, 60)
+        assert told(phone) == []
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+        stored = await records.load()
+    counts = [sum(counted.values()) for key, counted in stored.items() if key.startswith("dead ")]
+    assert sum(counts) == 9_991
+    assert len(counts) < 7 * 24 * 6 + 90
+    assert told(phone) == [("raised", "shop has dead letters")]
+
+
+async def test_dead_letters_that_cannot_be_stored_are_counted_later(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(400)
+    async with alerting(tmp_path, phone, {"on": "dead_letters", "for": "0s"}) as kit:
+        await kit.register(hookgw_receiver.url, retry={"schedule": []})
+        await looks(kit, 15)
+        records = kit.gateway.for_plugin("alerts").records
+        room = 10_000 - len(await records.load())
+        await records.put({f"other {n}": 1 for n in range(room)})
+        await kit.emit("CALL", {})
+        await looks(kit, 60)
+        assert told(phone) == []
+        await records.put({"other 0": None})
+        await until(kit, lambda: bool(phone.requests))
+    assert told(phone) == [("raised", "shop has dead letters")]
