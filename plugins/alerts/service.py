@@ -13,6 +13,7 @@ import structlog
 import trio
 
 from hookgw import Event, HookgwError, Invalid, PluginGateway, Problem, ProblemKind
+from hookgw.records.registrations import GLOBAL_INSTANCE
 
 from .channels import Refused, send
 from .options import Rule, read_options, read_rule
@@ -44,7 +45,8 @@ class Alerts:
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = read_options(options)
-        # Dead letters by minute and instance, until they are stored; and under which name.
+        # Dead letters by minute and instance, or webhook of the configuration, until they are stored; and
+        # under which name.
         self._dead: dict[int, Counter[str]] = {}
         self._process = ""
         self._left_out: set[str] = set()
@@ -64,8 +66,10 @@ class Alerts:
         """Count dead letters."""
         if event.kind == "DELIVERY_DEAD":
             data = msgspec.json.decode(event.data_json)
-            minute = int(event.time // 60)
-            self._dead.setdefault(minute, Counter())[data["instance"] or ""] += data["count"]
+            minute, name = int(event.time // 60), data["instance"] or ""
+            if name == GLOBAL_INSTANCE:
+                name += f" {data['label']}"
+            self._dead.setdefault(minute, Counter())[name] += data["count"]
 
     async def count(self, gateway: PluginGateway) -> None:
         """Store what was counted, for the node that watches, until cancelled."""
@@ -243,7 +247,7 @@ async def _store(gateway: PluginGateway, records: dict[str, Any], wanted: dict[s
 
 
 def _dead_letters(rule: Rule, records: dict[str, Any], now: float) -> list[Problem]:
-    """Return a problem for each instance with as many dead letters as the rule says."""
+    """Return a problem for each instance, and webhook of the configuration, with so many dead letters."""
     if "dead_letters" not in rule.kinds:
         return []
     counts: Counter[str] = Counter()
@@ -255,8 +259,9 @@ def _dead_letters(rule: Rule, records: dict[str, Any], now: float) -> list[Probl
             ProblemKind.DEAD_LETTERS,
             f"{count:,} deliveries became dead letters within {in_words(rule.within)}.",
             instance=instance,
+            label=label,
         )
-        for instance, count in counts.items()
+        for (instance, _, label), count in ((name.partition(" "), count) for name, count in counts.items())
         if count >= rule.count
     ]
 

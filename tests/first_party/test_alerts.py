@@ -31,9 +31,10 @@ async def alerting(
     folder: Path, phone: Receiver, *rules: dict[str, Any], **options: Any
 ) -> AsyncIterator[GatewayKit]:
     channels = {"phone": {"type": "url", "url": phone.url}, **options.pop("channels", {})}
+    settings = options.pop("settings", {})
     rules = tuple({"to": ["phone"], **rule} for rule in rules)
     block = {"channels": channels, "rules": [*rules], "zone": "UTC", **options}
-    async with open_kit(folder, settings={"alerts": block}) as kit:
+    async with open_kit(folder, settings={"alerts": block, **settings}) as kit:
         yield kit
         assert kit.plugin_failures == []
 
@@ -228,6 +229,19 @@ async def test_dead_letters_are_counted_over_a_time(
         assert told(phone) == [("raised", "shop has dead letters")]
         await looks(kit, 900)
     assert told(phone)[1:] == [("over", "Over: shop has dead letters")]
+
+
+async def test_dead_letters_of_a_webhook_of_the_configuration_are_those_of_no_instance(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(400)
+    hook = {"url": hookgw_receiver.url, "label": "crm", "retry": {"schedule": []}}
+    rule = {"on": "dead_letters", "for": "0s"}
+    async with alerting(tmp_path, phone, rule, settings={"global_webhooks": [hook]}) as kit:
+        await kit.gateway.instances.create("shop")
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(phone.requests))
+    assert told(phone) == [("raised", "Webhook crm of every instance has dead letters")]
 
 
 async def test_a_rule_of_the_dashboard_lasts(
