@@ -101,6 +101,7 @@ def test_ticks_survive_paging_and_are_sent_together(
     page.goto(f"/dashboard/deliveries?instance={name}")
     page.get_by_role("button", name="Tick all").click()
     expect(page.get_by_text("50 selected")).to_be_visible()
+    page.get_by_role("checkbox").first.press("Enter")  # sends nothing: only the buttons do
     page.get_by_role("link", name="Older").click()
     page.get_by_role("checkbox").first.check()
     expect(page.get_by_text("51 selected")).to_be_visible()
@@ -186,6 +187,34 @@ def test_one_dead_receiver_is_repaired_in_two_clicks(page: Page, server: Server)
     page.goto("/dashboard/lanes?state=paused")
     for name in names:
         expect(page.get_by_role("link", name=f"{name} / default")).to_be_visible()
+
+
+def test_enter_mutes_the_problem_whose_field_has_the_focus(page: Page, server: Server) -> None:
+    for port in (2, 3):
+        name = new_name("muted")
+        server.post("/instance/create", {"instanceName": name}, status=201)
+        server.set(name, f"http://127.0.0.1:{port}/hook")
+        server.emit(name, "CONNECTION_UPDATE", {"instance": name, "state": "open"})
+    page.goto("/dashboard/")
+    expect(page.get_by_role("heading", name="127.0.0.1:2 refuses")).to_be_visible()
+    expect(page.get_by_role("heading", name="127.0.0.1:3 refuses")).to_be_visible()
+    problem = page.locator("#problem-rows > li").last
+    title = problem.get_by_role("heading").inner_text()
+    problem.locator("summary", has_text="Mute").click()
+    until = problem.get_by_label("Until")
+    until.fill("when it works")
+    problem.get_by_label("Reason").fill("It moves.")
+    with page.expect_response("**/live/overview*"):  # which leaves the fields alone
+        until.press("Enter")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(until).to_have_value("when it works")
+    expect(problem.get_by_label("Reason")).to_have_value("It moves.")
+    until.fill("1h")
+    until.press("Enter")
+    expect(page.get_by_role("status")).to_be_visible()
+    page.get_by_text("1 muted").click()
+    expect(page.locator("#muted-rows")).to_contain_text(title)
+    page.get_by_role("button", name=f"Show again: {title}").click()
 
 
 def test_columns_are_chosen(page: Page, server: Server) -> None:

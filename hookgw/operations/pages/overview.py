@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
@@ -151,11 +151,13 @@ class OverviewPage:
         asked = self._asked()
         return await self._page(asked)
 
-    async def _page(self, asked: Asked, error: HookgwError | None = None) -> Response:
+    async def _page(
+        self, asked: Asked, error: HookgwError | None = None, entered: Mapping[str, str] | None = None
+    ) -> Response:
         return await self._site.render(
             "overview.html",
             error=error,
-            now=await self._now(visitor().principal, asked),
+            now=await self._now(visitor().principal, asked, entered),
             charts=await self._charts(visitor().principal),
             live="/live/overview" + ("?problems=all" if asked.most == ALL_PROBLEMS else ""),
         )
@@ -173,7 +175,7 @@ class OverviewPage:
             self._tour.is_hidden(),
         )
 
-    async def _now(self, principal: Principal, asked: Asked) -> str:
+    async def _now(self, principal: Principal, asked: Asked, entered: Mapping[str, str] | None = None) -> str:
         gateway, most = self._gateway, asked.most
         names = names_within(gateway.registry, principal)
         instance = names[0] if names is not None and len(names) == 1 else None
@@ -202,6 +204,7 @@ class OverviewPage:
             groups=[await self._shown_group(one, principal) for one in groups[:most]],
             muted=[await self._shown_group(one, principal) for one in muted[:most]],
             may_mute=principal.is_operator,
+            entered=entered,
             may_skip=principal.rights.has(Right.REPLAY),
             has_more=len(groups) > most,
             codes=found.codes if principal.rights.has(Right.CONNECT) else 0,
@@ -290,11 +293,12 @@ class OverviewPage:
         form = await self._site.form()
         name, now = form.get("mute"), self._gateway.clock.wall()
         asked = self._asked()
+        entered = {"mute": name, "reason": form.get(f"reason-{name}"), "until": form.get(f"until-{name}")}
         try:
-            until = parse_moment(form.get(f"until-{name}"), "Until", now, reader_zone(), is_ahead=True)
-            await self._gateway.views.mutes.mute(await self._group(name), form.get(f"reason-{name}"), until)
+            until = parse_moment(entered["until"], "Until", now, reader_zone(), is_ahead=True)
+            await self._gateway.views.mutes.mute(await self._group(name), entered["reason"], until)
         except (Invalid, NotFound) as error:
-            return await self._page(asked, error)
+            return await self._page(asked, error, entered)
         return self._site.redirect("/", done="muted")
 
     async def unmute(self) -> Response:
