@@ -81,6 +81,12 @@ def with_words(filters: Mapping[str, str], name: str, words: str) -> str:
     return " ".join(parts)
 
 
+def without(text: str, *names: str) -> str:
+    """Return the search without some filters."""
+    parts = _PART.finditer(text)
+    return " ".join(one[0] for one in parts if QUALIFIERS.get((one["name"] or "").casefold()) not in names)
+
+
 def kind_of_words(words: str, is_instance: Callable[[str], bool]) -> tuple[Words, str]:
     """Return what words are, and what to search for.
 

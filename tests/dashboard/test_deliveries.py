@@ -395,6 +395,31 @@ async def test_all_that_match_are_counted_before_they_are_sent_again(
         assert text in refused.text.partition('role="alert"')[2]
 
 
+@pytest.mark.parametrize("action", ["replay", "cancel"])
+@pytest.mark.parametrize(
+    ("given", "since", "until"),
+    [
+        ({"since": "1970-01-02 00:00", "until": "now"}, "1970-01-02T00:00:00.000Z", r"2\S+Z"),
+        ({"until": "9990-01-02 00:00"}, "", "9990-01-02T00:00:00.000Z"),
+        ({"q": 'Since:2h until:"tomorrow 9:00" host:127.0.0.1'}, r"2\S+Z", r"2\S+T09:00:00.000Z"),
+        ({"q": "since:1970-01-02 host:127.0.0.1"}, "1970-01-02T00:00:00.000Z", r"2\S+Z"),
+    ],
+)
+async def test_all_that_match_are_fixed_in_time_however_times_are_written(
+    browser: Browser, gateway: Gateway, loja1: str, action: str, given: dict[str, str], since: str, until: str
+) -> None:
+    if action == "cancel":
+        await gateway.registrations.pause("loja1")
+        await emit(gateway, "MESSAGES_UPSERT", "waits")
+    plan = (await browser.submit(LIST, f"{LIST}/{action}", given)).text
+    assert "to default of loja1" in plan
+    shown = plan.partition('aria-label="Confirm"')[2].partition("</form>")[0]
+    fixed = dict(re.findall(r'name="(since|until|q)" value="([^"]+)"', shown))
+    assert re.fullmatch(since, fixed.get("since", ""))
+    assert re.fullmatch(until, fixed["until"])
+    assert fixed.get("q", "") == ("host:127.0.0.1" if "q" in given else "")
+
+
 async def test_all_that_match_are_of_several_instances(
     browser: Browser, gateway: Gateway, receiver: Receiver, loja1: str
 ) -> None:

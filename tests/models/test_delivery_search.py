@@ -3,7 +3,7 @@
 import pytest
 
 from hookgw import Invalid
-from hookgw.deliveries import Words, kind_of_words, last_part, parse_search, with_words
+from hookgw.deliveries import Words, kind_of_words, last_part, parse_search, with_words, without
 
 
 def is_shop(name: str) -> bool:
@@ -56,6 +56,8 @@ def test_what_words_are(words: str, kind: Words, value: str) -> None:
 def test_a_search_is_written_as_it_is_read() -> None:
     text = with_words({"state": "dead"}, "payload", "two words")
     assert parse_search(text) == ({"state": "dead", "text": "two words"}, "")
+    text = 'SINCE:2h "a word" until:"today 14:00" kind:x https://a.example'
+    assert without(text, "since", "until") == '"a word" kind:x https://a.example'
 
 
 @pytest.mark.parametrize(

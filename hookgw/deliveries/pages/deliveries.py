@@ -17,7 +17,7 @@ from hookgw.deliveries.dry_run import Counted
 from hookgw.deliveries.pages.export import FORMATS, export
 from hookgw.deliveries.pages.suggestions import names_reached, reaches_name, suggestions, tagged
 from hookgw.deliveries.requests import parse_list
-from hookgw.deliveries.search import Words, kind_of_words, last_part, parse_search, with_words
+from hookgw.deliveries.search import Words, kind_of_words, last_part, parse_search, with_words, without
 from hookgw.deliveries.selection import check_label, check_names, limited, limited_to, query_of, selected
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.kernel.language import N_
@@ -365,14 +365,16 @@ class DeliveriesPage:
         without_global = not reader.principal.is_global
         deliveries = gateway.deliveries
         is_replay = action == "replay"
-        # What comes in while the reader looks at the count has no part in it.
-        has_until = filters.until or "until" in parse_search(filters.q).filters
-        fixed = filters if has_until else filters._replace(until=rfc3339(gateway.clock.wall()))
-        if filters.since:
-            since = parse_moment(filters.since, "From", gateway.clock.wall(), reader.zone)
-            fixed = fixed._replace(since="" if since is None else rfc3339(since))
         try:
-            fixed = await self._resolved(fixed, reader)
+            fixed = await self._resolved(filters, reader)
+            asked = self._selection(fixed, reader)
+            # What comes in while the reader looks at the count has no part in it, and 2h is counted from now.
+            until = gateway.clock.wall() if asked.until is None else asked.until
+            fixed = fixed._replace(
+                q=without(fixed.q, "since", "until"),
+                since="" if asked.since is None else rfc3339(asked.since),
+                until=rfc3339(until),
+            )
             selection = self._selection(fixed, reader)
             if (
                 selection.state not in (None, "dead")
