@@ -41,6 +41,9 @@ LEAST_KEY = 8
 STORE_EVERY = 1.0
 """Seconds between two rounds of storing ends of connections: an account may come and go all the time."""
 
+Check = Callable[[Instance], None] | None
+"""Takes the instance that is stored, inside a change, and raises to refuse that change."""
+
 
 class CreatedInstance(NamedTuple):
     """A new instance; its key is stored only as a hash and cannot be shown again."""
@@ -404,6 +407,7 @@ class InstanceService:
         own_options: Mapping[str, Any] = MappingProxyType({}),
         *,
         is_operator: bool,
+        check: Check = None,
     ) -> Instance:
         """Change an instance's options. If that changes any of its connector, that starts again, if it runs.
 
@@ -411,6 +415,7 @@ class InstanceService:
             own_options: new values of those of every instance, by the names of the fields of the record.
             change: new values; ``None`` removes an option, and a masked secret keeps its stored value.
             is_operator: whether the caller has a global key.
+            check: see :data:`Check`.
 
         Raises:
             Conflict: it has no connector.
@@ -420,6 +425,8 @@ class InstanceService:
         """
         async with self._registry.changing_existing(name):
             instance = self._registry.instance(name)
+            if check is not None:
+                check(instance)
             if change or not own_options:
                 self._with_connector(name)
             changed = msgspec.structs.replace(instance, **own_options)
@@ -466,19 +473,21 @@ class InstanceService:
         self._connectors.check_integration(integration)
         return self._connectors.option_rules(integration).schema
 
-    async def change_settings(self, name: str, change: Mapping[str, Any]) -> list[str]:
+    async def change_settings(self, name: str, change: Mapping[str, Any], check: Check = None) -> list[str]:
         """Change the settings of an instance's account, and tell its connector, if it runs.
 
         Return a warning if the connector did not apply them. They are stored anyway, and its next run begins
         with them.
         """
-        settings = await self._store_settings(name, change)
+        settings = await self._store_settings(name, change, check)
         # Outside of the lock: a slow network must not block changes of the instance.
         return await self._connectors.apply_settings(name, settings)
 
     @completes
-    async def _store_settings(self, name: str, change: Mapping[str, Any]) -> InstanceSettings:
+    async def _store_settings(self, name: str, change: Mapping[str, Any], check: Check) -> InstanceSettings:
         async with self._registry.changing_existing(name) as instance:
+            if check is not None:
+                check(instance)
             settings = msgspec.structs.replace(instance.settings, **change)
             if settings != instance.settings:
                 instance = msgspec.structs.replace(instance, settings=settings)
@@ -487,9 +496,11 @@ class InstanceService:
         return settings
 
     @completes
-    async def change_tags(self, name: str, tags: Mapping[str, str]) -> Instance:
+    async def change_tags(self, name: str, tags: Mapping[str, str], check: Check = None) -> Instance:
         """Replace all tags of an instance by valid ones."""
         async with self._registry.changing_existing(name) as instance:
+            if check is not None:
+                check(instance)
             if tags != instance.tags:
                 instance = msgspec.structs.replace(instance, tags=dict(tags))
                 await self._put(instance)

@@ -517,5 +517,8 @@ class Form:
         """Return whether a field was sent: of a checkbox, whether it is ticked."""
         return any(key == name for key, _ in self._pairs)
 
+    def drop(self, name: str) -> None:
+        self._pairs = [one for one in self._pairs if one[0] != name]
+
     def names(self) -> list[str]:
         return list(dict.fromkeys(key for key, _ in self._pairs))

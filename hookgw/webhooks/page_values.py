@@ -15,6 +15,7 @@ from hookgw.records.deliveries import Attempt, LaneStatistics
 from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.site.field_form import form_values, inputs_of, into_form
+from hookgw.site.seen import seen
 from hookgw.site.words import wait_in_words
 from hookgw.webhooks.fields import FIELDS, Showing
 from hookgw.webhooks.responses import present_registration
@@ -56,6 +57,7 @@ class Values(NamedTuple):
         is_pulled: whether its receiver fetches.
         inputs: by their names.
         is_special: whether one of the inputs is not as for a new registration.
+        seen: see :mod:`hookgw.site.seen`.
     """
 
     label: str
@@ -65,6 +67,7 @@ class Values(NamedTuple):
     kinds: frozenset[str]
     inputs: dict[str, Any]
     is_special: bool
+    seen: str
     fields: Sequence[tuple[Field, Field, Input]] = tuple(inputs_of(FIELDS))
 
 
@@ -115,22 +118,26 @@ def row_of(gateway: Gateway, registration: Registration) -> Row:
 
 def values_of(gateway: Gateway, instance: str, form: Form | None, label: str = DEFAULT_LABEL) -> Values:
     """Return the form's values: the entered ones, else the stored ones, else the defaults."""
-    new = Registration(id="", instance=instance, url="")
-    shown = gateway.registrations.find(instance, form.get("label", label) if form else label) or new
-    inputs, blank = _inputs(gateway, shown), _inputs(gateway, new)
-    url, enabled, kinds = with_masked_user(shown.url), shown.enabled, frozenset(shown.events)
-    is_pulled = shown.is_pulled
+    stored = gateway.registrations.find(instance, form.get("label", label) if form else label)
+    shown = shown_of(gateway, instance, stored)
+    url, is_pulled, enabled, kinds, inputs = shown
+    blank = shown_of(gateway, instance, None)[-1]
     if form is not None:
         inputs, label = form_values(FIELDS, form), form.get("label", DEFAULT_LABEL)
         url, enabled, kinds = form.get("url"), form.has("enabled"), frozenset(form.all("kind"))
         is_pulled = form.get("way") == "pull"
     url = "" if is_pulled else url
-    return Values(label, url, is_pulled, enabled, kinds, inputs, inputs != blank)
+    return Values(label, url, is_pulled, enabled, kinds, inputs, inputs != blank, seen(shown, form))
 
 
-def _inputs(gateway: Gateway, registration: Registration) -> dict[str, Any]:
+def shown_of(
+    gateway: Gateway, instance: str, stored: Registration | None
+) -> tuple[str, bool, bool, frozenset[str], dict[str, Any]]:
+    """Return the URL, whether it is fetched, whether it is enabled, the kinds, and the inputs by name."""
+    one = stored or Registration(id="", instance=instance, url="")
     showing = Showing("", gateway.catalog, gateway.hooks.secret_options)
-    return into_form(FIELDS, msgspec.to_builtins(present_registration(registration, showing)))
+    inputs = into_form(FIELDS, msgspec.to_builtins(present_registration(one, showing)))
+    return with_masked_user(one.url), one.is_pulled, one.enabled, frozenset(one.events), inputs
 
 
 async def heads_of(gateway: Gateway, registration: Registration) -> list[Head]:

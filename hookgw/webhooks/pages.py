@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import quote
 
 from quart import Response
@@ -14,6 +15,7 @@ from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.site.field_form import from_form
 from hookgw.site.figure_part import Spark, Sparks
+from hookgw.site.seen import unchanged
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
 from hookgw.web.auth import check_named
@@ -21,7 +23,7 @@ from hookgw.web.forwarding import forward_call
 from hookgw.web.needs import within_reach
 from hookgw.webhooks.change import parse_registration, unmask_change
 from hookgw.webhooks.fields import FIELDS
-from hookgw.webhooks.page_values import Row, Values, row_of, values_of
+from hookgw.webhooks.page_values import Row, Values, row_of, shown_of, values_of
 from hookgw.webhooks.webhook_page import ListDeliveries, WebhookPage, secret_of
 
 
@@ -69,7 +71,10 @@ class WebhookForms:
             change, warnings = parse_registration(body | from_form(FIELDS, form), gateway.catalog)
             old = gateway.registrations.find(instance, label)
             change = unmask_change(change, old, gateway.hooks.secret_options)
-            stored = await gateway.registrations.set(instance, label, change)
+            # On the instance's page, the form shows the default one; another label replaces that one.
+            is_shown = is_own_page or label == DEFAULT_LABEL
+            check = unchanged(form, partial(shown_of, gateway, instance)) if is_shown else None
+            stored = await gateway.registrations.set(instance, label, change, check=check)
         except HookgwError as error:
             if is_own_page:
                 return await self._own.page(instance, label, "settings", form=form, error=error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -142,6 +142,7 @@ class RegistrationService:
         create: bool = False,
         declared_by: str = "",
         looks_up: bool = True,
+        check: Callable[[Registration | None], None] | None = None,
     ) -> StoredRegistration:
         """Store a registration, new or changed.
 
@@ -151,6 +152,7 @@ class RegistrationService:
             create: create an instance that does not exist, if ``instances.auto_create`` allows it.
             declared_by: of a new registration.
             looks_up: whether to return warnings. A caller that stores many asks for them afterwards, at once.
+            check: takes the registration that is stored, inside the change, and raises to refuse that.
 
         Raises:
             NotFound: there is no such instance.
@@ -164,7 +166,7 @@ class RegistrationService:
             with suppress(Forbidden):  # another request created it at the same moment
                 stored = (await self._create_instance(instance, webhook=change, label=label)).registration
         if stored is None:
-            stored, running = await self._store(instance, label, change, declared_by)
+            stored, running = await self._store(instance, label, change, declared_by, check)
         job = None if running is None else await self._jobs.wait(running)
         warnings = await self.warnings(stored) if looks_up else []
         running_job = job if job and job.is_running else None
@@ -249,10 +251,17 @@ class RegistrationService:
 
     @completes
     async def _store(
-        self, instance: str, label: str, change: RegistrationChange, declared_by: str
+        self,
+        instance: str,
+        label: str,
+        change: RegistrationChange,
+        declared_by: str,
+        check: Callable[[Registration | None], None] | None,
     ) -> tuple[Registration, RunningJob | None]:
         async with self._registry.changing_existing(instance):
             old = self._registry.find(instance, label)
+            if check is not None:
+                check(old)
             if old is None and len(self._registry.of_instance(instance)) >= MOST_REGISTRATIONS:
                 raise Invalid.of(
                     "webhook.too_many",

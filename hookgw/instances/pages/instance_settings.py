@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,6 +19,8 @@ from hookgw.records.instances import Instance
 from hookgw.records.tags import tag_texts, tags_from
 from hookgw.site.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.site.option_form import option_fields, read_options
+from hookgw.site.seen import FIELD as SEEN
+from hookgw.site.seen import seen, unchanged
 from hookgw.site.site import Form, Site, visitor
 
 
@@ -29,6 +31,11 @@ class InstanceSettingsTab:
         self._site = site
         self._gateway = site.gateway
         self._show = show
+        self._shown: dict[str, Callable[[Instance], Any]] = {
+            "settings": lambda one: present_settings(one.settings),
+            "options": lambda one: (own_options(one), site.gateway.instances.masked_options(one)),
+            "tags": lambda one: one.tags,
+        }
         path = "/instances/<instance>"
         for name, view, right in (
             ("settings", self.change_settings, Right.CONNECT),
@@ -52,6 +59,10 @@ class InstanceSettingsTab:
                 msgspec.to_builtins(present_settings(instance.settings)),
                 form if at == "settings" else None,
             ),
+            "seen": {
+                name: seen(shown_of(instance), form if at == name else None)
+                for name, shown_of in self._shown.items()
+            },
             "own_options": _inputs(OPTIONS, {one.json: own[one.name] for one in OPTIONS}, entered),
             "options": await self._site.fragment("option_fields.html", fields=options) if options else "",
             "tags": form.text("tags") if form is not None and at == "tags" else _tags(instance),
@@ -69,8 +80,11 @@ class InstanceSettingsTab:
         instances.get(instance)
         try:
             change, _ = parse_settings(from_form(SETTINGS, form))
-            warnings = await instances.change_settings(instance, change)
+            warnings = await instances.change_settings(
+                instance, change, unchanged(form, self._shown["settings"])
+            )
             if warnings:
+                form.drop(SEEN)  # it is stored
                 raise Conflict(*warnings)
         except (Conflict, Invalid) as error:
             return await self._show(instance, form=form, at="settings", error=error)
@@ -86,7 +100,8 @@ class InstanceSettingsTab:
             schema = instances.options_schema(found) if found.integration else None
             change = read_options(form, schema, for_change=True)
             is_operator = visitor().principal.is_operator
-            await instances.change_options(instance, change, own, is_operator=is_operator)
+            check = unchanged(form, self._shown["options"])
+            await instances.change_options(instance, change, own, is_operator=is_operator, check=check)
         except (Conflict, Forbidden, Invalid) as error:
             return await self._show(instance, form=form, at="options", error=error)
         return self._saved(instance)
@@ -96,8 +111,9 @@ class InstanceSettingsTab:
         self._gateway.instances.get(instance)
         try:
             tags = tags_from(form.get("tags").split(), "The tag")
-            await self._gateway.instances.change_tags(instance, parse_tags({"tags": tags}))
-        except Invalid as error:
+            check = unchanged(form, self._shown["tags"])
+            await self._gateway.instances.change_tags(instance, parse_tags({"tags": tags}), check)
+        except (Conflict, Invalid) as error:
             return await self._show(instance, form=form, at="tags", error=error)
         return self._saved(instance)
 
