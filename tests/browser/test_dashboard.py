@@ -76,6 +76,26 @@ def test_from_the_login_to_the_first_delivery(
     assert receiver.next(f"/{name}").json["instance"] == name
 
 
+def test_a_form_is_sent_once(page: Page) -> None:
+    """Of two responses, the browser shows the second, which does not have the key of a new instance."""
+    page.goto("/dashboard/instances")
+    page.evaluate("""() => {
+        window.sent = [];
+        addEventListener("submit", (event) => {
+            sent.push(!event.defaultPrevented);
+            event.preventDefault(); // as if the response took long
+        });
+    }""")
+    page.get_by_label("Name").fill(new_name("once"))
+    create = page.get_by_role("button", name="Create")
+    create.dblclick()
+    assert page.evaluate("sent") == [True, False]
+    # Back has brought the page again.
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    create.click()
+    assert page.evaluate("sent") == [True, False, True]
+
+
 def test_a_failing_receiver_and_a_replay(page: Page, server: Server, receiver: ReceiverProcess) -> None:
     name = new_name()
     create(page, name)
