@@ -112,6 +112,11 @@ def test_ticks_survive_paging_and_are_sent_together(
     for _ in range(51):
         receiver.next(f"/{name}")
     expect(page.get_by_text("selected")).to_have_count(0)
+    # That is over: what is ticked now outlives a reload, which says nothing again.
+    page.get_by_role("checkbox").first.check()
+    page.reload()
+    expect(page.get_by_text("1 selected")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_count(0)
 
 
 def test_all_that_match_are_a_selection(page: Page, server: Server, receiver: ReceiverProcess) -> None:

@@ -25,5 +25,11 @@ takePortalLink();
 startSearch();
 startCharts();
 startKeys();
+// What was done is said once: not after a reload or Back, which would also take ticks away again.
+const here = new URL(location);
+if (here.searchParams.has("done")) {
+  here.searchParams.delete("done");
+  history.replaceState(history.state, "", here);
+}
 // What was wrong, beside its form, may be far below.
 document.querySelector("main [role=alert]")?.scrollIntoView({ block: "center" });
