@@ -435,14 +435,24 @@ class Site:
         response.headers.update(self._security)
         return response
 
-    def redirect(self, path: str, **query: str) -> Response:
+    @property
+    def kept_query(self) -> str:
+        """The query of the current page with its ``?``, for forms that lead back to it with :meth:`back`."""
+        kept = [one for one in request.args.items(multi=True) if one[0] != "done"]
+        return f"?{urlencode(kept)}" if kept else ""
+
+    def back(self, path: str, done: str) -> Response:
+        """Redirect to the page of a form as its reader looks at it: filtered, sorted, or a later one."""
+        return self.redirect(path, **{**request.args.to_dict(flat=False), "done": done})
+
+    def redirect(self, path: str, /, **query: str | Sequence[str]) -> Response:
         """Return a redirect (303, so that the browser reads the next page) to a page of the dashboard.
 
         Args:
             path: below the dashboard, escaped.
             query: ``done`` names the notice that the page shows.
         """
-        location = f"{self.root}{path}" + (f"?{urlencode(query)}" if query else "")
+        location = f"{self.root}{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
         return Response(b"", 303, {"location": location}, content_type=_HTML)
 
     def _to_login(self) -> Response:

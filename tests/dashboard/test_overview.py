@@ -358,6 +358,36 @@ async def test_a_problem_is_muted_with_a_reason_until_a_time(
     assert "Needs attention" in (await browser.get("/")).text
 
 
+MUTE = {"mute": "{group}", "reason-{group}": "x", "until-{group}": "2h"}
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "action", "fields"),
+    [
+        ("/", "problems=all&span=7d", "/problems/repair", {"repair": "pause:{group}"}),
+        ("/", "problems=all&span=7d", "/problems/mute", MUTE),
+        ("/", "problems=all&span=7d", "/problems/unmute", {"unmute": "{group}"}),
+        ("/lanes", "search=loja&column=pending&column=node", "/lanes/resume", {"webhook": "loja1/default"}),
+        ("/lanes", "state=waiting&page=2", "/lanes/all", {"action": "try", "webhook": "loja1/default"}),
+    ],
+)
+async def test_after_a_repair_a_page_is_filtered_as_before(
+    browser: Browser, gateway: Gateway, page: str, query: str, action: str, fields: dict[str, str]
+) -> None:
+    await fail(gateway, "loja1")
+    text = (await browser.get(f"{page}?{query}&done=paused")).text
+    asked = f"{action}?{query}"
+    assert f'action="/dashboard{asked.replace("&", "&amp;")}"' in text
+    [group] = (await gateway.views.grouped(await gateway.views.overview(None, 10), with_mutes=True))[:1]
+    given = {key.format(group=group.id): value.format(group=group.id) for key, value in fields.items()}
+    done = await browser.submit(page, asked, given)
+    assert done.headers["location"].startswith(f"/dashboard{page}?{query}&done=")
+    assert "done=paused&" not in done.headers["location"]
+    # What names the arguments of a function names nothing here.
+    odd = await browser.submit(page, f"{action}?path=x&self=y", given)
+    assert odd.status_code == 303
+
+
 async def test_a_key_without_the_right_repairs_nothing(visitor: Browser, gateway: Gateway) -> None:
     await fail(gateway, "loja1")
     await gateway.instances.create("mine", token="key-of-mine")

@@ -212,7 +212,7 @@ class DeliveryPage:
             return elsewhere
         await self._gateway.views.cancel_one(instance, name, without_global=not visitor().principal.is_global)
         page = _SKIPPED_ON.get(form.get("page"), f"/deliveries/{quote(instance)}/{quote(name)}")
-        return self._site.redirect(page, done="skipped")
+        return self._site.back(page, "skipped")
 
 
 def _headers(registration: Registration | None) -> list[SentHeader]:

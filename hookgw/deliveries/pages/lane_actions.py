@@ -129,7 +129,7 @@ class LaneActions:
                 raise Conflict(DONE_OF(done=part.done, count=len(named)), *refused)
         except (Conflict, Invalid) as error:
             return await self._page(None, error)
-        return self._site.redirect("/lanes", done=action.done)
+        return self._site.back("/lanes", action.done)
 
     async def _page(self, plan: Plan | None, error: HookgwError | None = None) -> Response:
         return await self._site.render(

@@ -96,7 +96,7 @@ class LanesPage:
         if elsewhere is not None:
             return elsewhere
         await self._gateway.registrations.resume(instance, label)
-        return self._site.redirect("/lanes", done="resumed")
+        return self._site.back("/lanes", "resumed")
 
     async def _table(self, principal: Principal, view: ListView) -> str:
         only = LaneFilter(

@@ -287,7 +287,7 @@ class OverviewPage:
                 raise Conflict(DONE_OF(done=part.done, count=len(places)), *refused)
         except (Conflict, Invalid, NotFound) as error:
             return await self._page(asked, error)
-        return self._site.redirect("/", done=_REPAIRED[repair])
+        return self._site.back("/", _REPAIRED[repair])
 
     async def mute(self) -> Response:
         form = await self._site.form()
@@ -299,12 +299,12 @@ class OverviewPage:
             await self._gateway.views.mutes.mute(await self._group(name), entered["reason"], until)
         except (Invalid, NotFound) as error:
             return await self._page(asked, error, entered)
-        return self._site.redirect("/", done="muted")
+        return self._site.back("/", "muted")
 
     async def unmute(self) -> Response:
         form = await self._site.form()
         await self._gateway.views.mutes.unmute(form.get("unmute"))
-        return self._site.redirect("/", done="unmuted")
+        return self._site.back("/", "unmuted")
 
     async def _figures_of(self, names: Sequence[str]) -> Figures:
         """Count the deliveries of instances from the history: the counters are the gateway's."""
