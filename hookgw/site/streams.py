@@ -46,7 +46,8 @@ SHARE = 0.02
 """The part of the time that rendering takes at most, for as long as it rests no longer than
 :data:`LONGEST_INTERVAL`."""
 HEARTBEAT = 15.0
-"""Seconds after which a stream without news sends a comment, so that proxies do not close it."""
+"""Seconds after which a stream without news sends an event, so that proxies do not close it, and ``live.js``
+knows that it is alive: a browser sees no comment, and nothing of a connection that has died in silence."""
 RETRY = 2_000
 """Milliseconds after which a browser connects again."""
 
@@ -207,7 +208,7 @@ class Streams:
                 yield f"id: {shown}\n{lines}\n".encode()
             elif quiet >= HEARTBEAT:
                 quiet = 0.0
-                yield b": \n\n"
+                yield b"event: beat\ndata:\n\n"
             quiet += INTERVAL
             with trio.move_on_after(INTERVAL):
                 await stream.woken.wait()

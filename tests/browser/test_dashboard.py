@@ -375,6 +375,20 @@ def test_what_is_typed_outlives_the_session(page: Page, new_page: NewPage, serve
     expect(tenant.get_by_role("heading", level=1)).to_have_text("Log in")
 
 
+def test_a_page_says_when_nothing_comes_from_a_frozen_hookgw(page: Page) -> None:
+    page.clock.install()
+    page.route("**/dashboard/live/**", lambda route: None)  # no response, and no error
+    with page.expect_request("**/dashboard/live/**"):
+        page.goto("/dashboard/instances")
+    missing = page.get_by_text("hookgw does not answer.")
+    with page.expect_request("**/dashboard/live/**"):
+        page.clock.fast_forward("00:38")
+    expect(missing).to_be_visible()
+    page.unroute("**/dashboard/live/**")
+    page.clock.fast_forward("00:38")
+    expect(missing).to_be_hidden()
+
+
 def test_a_page_outlives_the_error_page_of_a_proxy(page: Page) -> None:
     """While hookgw restarts, a proxy answers 502 with a page of its own."""
     page.clock.install()

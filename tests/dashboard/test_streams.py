@@ -196,6 +196,14 @@ async def test_one_instance_does_not_take_all_streams(
                 pass
 
 
+async def test_a_stream_without_news_beats(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "INTERVAL", 0.01)
+    monkeypatch.setattr(streams, "HEARTBEAT", 0.02)
+    async with watching(browser) as events:
+        assert (await events.next())["data"]
+        assert await events.next() == {"event": "beat", "data": ""}
+
+
 @pytest.fixture
 def six_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_STREAMS", 6)

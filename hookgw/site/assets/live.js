@@ -10,6 +10,7 @@ import { _ } from "./texts.js";
 
 // Milliseconds.
 const PATIENCE = 3000; // without a stream, before the page says so
+const SILENCE = 37500; // of a stream: it beats every 15 s (HEARTBEAT in hookgw/site/streams.py)
 const FIRST = 2000; // between two tries: twice as long each time
 const LONGEST = 30000;
 const TURN = 10000; // after a newer page of the session has taken the stream of this one
@@ -124,7 +125,9 @@ function hasChanges() {
 // now: the login, or an error. What a proxy in front answers while hookgw restarts tells nothing.
 async function isGone() {
   try {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
+    const answer = await fetch(location.href, {
+      headers: { accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(SILENCE),
+    });
     if (!answer.headers.has("x-hookgw-version")) return false;
     if (answer.redirected && new URL(answer.url).pathname.endsWith("/login")) return true;
     return [403, 404, 410].includes(answer.status);
@@ -135,7 +138,7 @@ async function isGone() {
 
 function follow(region) {
   const [status, news] = region.previousElementSibling.children;
-  let source = null, isPressed = false, latest = null, notice = null, retry = null, hiding = null, wait = FIRST;
+  let source = null, isPressed = false, latest = null, notice = null, retry = null, silence = null, hiding = null, wait = FIRST;
   let fresh = new Set(), isMore = false, isPaused = false, settling = null;
 
   // Shows the latest part, and says how many rows wait.
@@ -157,14 +160,26 @@ function follow(region) {
 
   function close() {
     clearTimeout(retry);
+    clearTimeout(silence);
     source?.close();
     source = null;
+  }
+
+  // A machine that is frozen, or a connection that is dead and was not closed, causes no error.
+  function listen() {
+    clearTimeout(silence);
+    silence = setTimeout(() => {
+      status.hidden = false;
+      connect();
+    }, SILENCE);
   }
 
   function connect() {
     close();
     if (isPaused) return;
     const mine = source = new EventSource(region.dataset.live);
+    listen();
+    mine.addEventListener("beat", listen);
     mine.onopen = () => {
       clearTimeout(notice);
       notice = null;
@@ -172,6 +187,7 @@ function follow(region) {
       wait = FIRST;
     };
     mine.onmessage = (event) => {
+      listen();
       latest = event.data;
       update();
     };
