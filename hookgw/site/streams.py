@@ -14,6 +14,7 @@ pages take little from deliveries.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -50,6 +51,8 @@ HEARTBEAT = 15.0
 knows that it is alive: a browser sees no comment, and nothing of a connection that has died in silence."""
 RETRY = 2_000
 """Milliseconds after which a browser connects again."""
+_LINE = re.compile(r"\r\n|\r|\n")
+"""The ends of lines in the format: str.splitlines knows more, which are part of the text."""
 
 Render = Callable[[], Awaitable[str]]
 
@@ -204,7 +207,7 @@ class Streams:
             await self._refresh(part, render)
             if part.digest and part.digest != shown:
                 shown, quiet = part.digest, 0.0
-                lines = "".join(f"data: {line}\n" for line in part.text.splitlines())
+                lines = "".join(f"data: {line}\n" for line in _LINE.split(part.text))
                 yield f"id: {shown}\n{lines}\n".encode()
             elif quiet >= HEARTBEAT:
                 quiet = 0.0

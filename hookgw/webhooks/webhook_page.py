@@ -104,6 +104,7 @@ class WebhookPage:
             raise NotFound(NO_WEBHOOK(instance=instance, label=label))
         if registration is not None:
             shown |= await self._of(registration, tab, form, shown)
+            error = error or shown.pop("wrong", None)
         else:
             tab = "settings"
         tabs = [name for name, right in TABS.items() if right is None or visitor().has(right)]
@@ -136,7 +137,11 @@ class WebhookPage:
             since, until = request.args.get("since", "")[:64], request.args.get("until", "")[:64]
             place = f"{quote(registration.instance)}/{quote(registration.label)}"
             span = urlencode({name: one for name, one in (("since", since), ("until", until)) if one})
-            chosen = self._span(since, until)
+            chosen: tuple[float | None, float | None] = None, None
+            try:
+                chosen = self._span(since, until)
+            except Invalid as wrong:  # the page says so, with all deliveries below
+                found["wrong"], span = wrong, ""
             path = _path(registration.instance, registration.label)
             series = await gateway.figures.of_webhook(registration.id, asked_span())
             found |= {

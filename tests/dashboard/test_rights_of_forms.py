@@ -1,6 +1,7 @@
 """Every page for every set of rights: no form leads to a route that would refuse the session."""
 
 import re
+from collections import Counter
 
 import pytest
 import trio
@@ -19,6 +20,7 @@ from tests.dashboard.conftest import Browser, emit, set_webhook
 WEBHOOK = "/instances/loja1/webhooks/default"
 
 _TAGS = re.compile(r"<(form|button|input|select|textarea)\b([^>]*)>")
+_ID = re.compile(r' id="([^"]*)"')
 _ATTRIBUTE = re.compile(r'(\S+?)="([^"]*)"')
 
 
@@ -95,9 +97,11 @@ async def test_no_form_leads_to_a_refusal(
             if page.status_code != 200 or "text/html" not in page.headers["content-type"]:
                 continue
             posts, ids, named = forms_of(page.text)
+            twice = {one for one, count in Counter(_ID.findall(page.text)).items() if count > 1}
+            wrong |= {f"{title}: {path} has the id {one!r} twice" for one in twice}
             wrong |= {f"{title}: {path} has no form {one!r}" for one in named - ids}
             for address in posts:
-                rule, values = match(address.partition("?")[0], method="POST", return_rule=True)
+                rule, values = match(re.split("[?#]", address)[0], method="POST", return_rule=True)
                 seen.add(rule.rule)
                 try:
                     check_need(

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import h11
 import httpx
+import msgspec
 import pytest
 import trio
 
@@ -14,6 +15,7 @@ from hookgw.auth import RequestQuota
 from hookgw.site import streams
 from hookgw.web import ActiveRequests
 from hookgw.web import AppApplication as Application
+from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
 
 LIVE = "/dashboard/live/instances"
@@ -48,7 +50,7 @@ class Events:
                 if end:
                     self._text = rest
                     fields: dict[str, str] = {}
-                    for line in text.splitlines():
+                    for line in text.split("\n"):
                         name, _, value = line.partition(":")
                         fields[name] = f"{fields[name]}\n{value.strip()}" if name in fields else value.strip()
                     if fields.keys() - {"retry", ""}:
@@ -89,6 +91,17 @@ async def test_a_change_arrives(browser: Browser, gateway: Gateway) -> None:
         assert "There are no instances yet." in (await events.next())["data"]
         await gateway.instances.create("loja1")
         assert ">loja1</a>" in (await events.next())["data"]
+
+
+async def test_only_ends_of_lines_are_ends_of_lines(browser: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("loja1")
+    change, _ = parse_registration({"url": "https://a.example", "enabled": False}, gateway.catalog)
+    await gateway.registrations.set("loja1", "default", change)
+    found = gateway.registrations.get("loja1")
+    reason = "one\u2028two\x85three\x0cfour\r\nfive"
+    await gateway.registry.put(msgspec.structs.replace(found, disabled_reason=reason))
+    async with watching(browser, "/dashboard/live/webhook/loja1/default") as events:
+        assert reason.replace("\r", "") in (await events.next())["data"]
 
 
 async def test_every_page_that_changes_has_a_live_part(browser: Browser, gateway: Gateway) -> None:

@@ -168,7 +168,12 @@ async def test_a_chosen_span_filters_the_deliveries_and_stays_in_links(
     )
     listed = await gateway.history.list(DeliveryQuery(instance="loja1"))
     assert len(listed.deliveries) == 1
-    assert (await browser.get(f"{PAGE}?since=never")).status_code == 400
+    wrong = await browser.get(f"{PAGE}?since=2h&until=never")
+    assert wrong.status_code == 400
+    assert 'name="until" value="never"' in wrong.text
+    assert 'name="since" value="2h"' in wrong.text
+    assert "Until" in wrong.text.partition('role="alert"')[2].partition("</div>")[0]
+    assert 'data-live="/dashboard/live/webhook/loja1/default/deliveries?"' in wrong.text
 
 
 async def test_its_figures_show_how_old_the_oldest_pending_was(
