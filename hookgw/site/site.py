@@ -182,7 +182,9 @@ class Site:
                     await reserve(PAGE)
                 response = await view(**values)
             except Unauthorized:
-                response = self._to_login()
+                # Where a form was: few have the address of their page, and fewer can be opened.
+                form_page = page.format_map({key: quote(one) for key, one in values.items()}) if page else ""
+                response = self._to_login(form_page)
             except HookgwError as error:
                 response = await self.error_page(error)
             return self._finished(response)
@@ -455,9 +457,8 @@ class Site:
         location = f"{self.root}{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
         return Response(b"", 303, {"location": location}, content_type=_HTML)
 
-    def _to_login(self) -> Response:
-        here = request.full_path.rstrip("?") if request.method == "GET" else ""
-        here = here.removeprefix(PREFIX)
+    def _to_login(self, form_page: str) -> Response:
+        here = (form_page or request.path.removeprefix(PREFIX)) + self.kept_query
         response = self.redirect("/login", **({"next": here} if here not in ("", "/") else {}))
         if self.session_token:
             response.headers.add("set-cookie", self.cookies.remove(SESSION))

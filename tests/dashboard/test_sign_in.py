@@ -33,6 +33,22 @@ async def test_a_page_without_a_session_leads_to_the_login_and_back(visitor: Bro
     assert (await visitor.get("/instances?search=lo")).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("form", "page"),
+    [
+        ("/instances/loja%201/settings", "/instances/loja 1/settings"),
+        ("/instances/loja%201/tags", "/instances/loja%201/settings"),
+        ("/instances/loja%201/webhooks/default/pause", "/instances/loja%201/webhooks/default"),
+        ("/lanes/resume?search=a+b", "/lanes?search=a+b"),
+        ("/problems/repair", ""),
+    ],
+)
+async def test_a_form_without_a_session_leads_to_its_page(visitor: Browser, form: str, page: str) -> None:
+    sent = await visitor.http.post(f"/dashboard{form}", data={"typed": "x"})
+    assert sent.status_code == 303
+    assert sent.headers["location"] == f"{LOGIN}?{urlencode({'next': page})}".removesuffix("?next=")
+
+
 async def test_the_cookie_is_for_this_site_and_no_script(visitor: Browser) -> None:
     cookies = (await visitor.log_in(KEY)).headers.get_list("set-cookie")
     [session] = [one for one in cookies if one.startswith("hookgw_session_")]
