@@ -2,6 +2,7 @@
 
 import re
 import time
+from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
 
@@ -233,6 +234,33 @@ def test_columns_are_chosen(page: Page, server: Server) -> None:
     expect(page.get_by_role("columnheader", name="Last event")).to_have_count(0)
     page.goto("/dashboard/instances")
     expect(page.get_by_role("columnheader", name="Tags")).to_be_visible()
+
+
+def test_lists_show_states_at_any_width(page: Page, server: Server, receiver: ReceiverProcess) -> None:
+    name = new_name("wide")
+    server.post("/instance/create", {"instanceName": name, "integration": "simulator"}, status=201)
+    server.set(name, receiver.url(f"/{name}"))
+    emit(server, receiver, name, 1)
+    columns = ("integration", "account", "tags", "last", "day", "webhooks", "pending")
+    problems = []
+    for path in (
+        "/deliveries?",
+        "/lanes?idle=true&",
+        "/instances?",
+        f"/instances?{urlencode({'column': columns}, doseq=True)}&",
+    ):
+        search = "instance" if path == "/deliveries?" else "search"
+        page.goto(f"/dashboard{path}{search}={name[:-1]}{'*' if search == 'instance' else ''}")
+        expect(page.locator("#rows .state").first).to_be_attached()
+        for width in (721, 900, 993, 1024, 1200, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            cut = page.locator("#rows .c-state .state").evaluate_all(
+                "all => all.some(one => one.getBoundingClientRect().right"
+                " > one.closest('td').getBoundingClientRect().right)"
+            )
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            problems += [f"{path}: {width}: {wide}"] if cut or wide > width else []
+    assert problems == []
 
 
 def test_keys_are_listed_and_work(page: Page, server: Server, receiver: ReceiverProcess) -> None:

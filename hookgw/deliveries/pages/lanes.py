@@ -31,7 +31,7 @@ _COLUMNS = (
     Column("pending", N_("Pending"), sort="pending", style="c-count number"),
     Column("oldest", N_("Oldest since"), sort="oldest", style="c-time"),
     Column("receiver", N_("Receiver"), style="c-url"),
-    Column("error", N_("Last error"), is_usual=False),
+    Column("error", N_("Last error"), is_usual=False, style="c-error"),
     Column("node", N_("Node"), is_usual=False, style="c-name"),
 )
 
