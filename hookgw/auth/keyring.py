@@ -31,7 +31,9 @@ class KeyHolder:
     Attributes:
         principal: the key's rights and reach.
         counted_as: the name under which shares and quotas count it, whatever its reach; ``None`` for an
-            operator's key, which they do not count. The keys of an instance count together.
+            operator's key, which they do not count. The keys of an instance count together. Keys that
+            another key has made, or that came with an instance that it created, count as that one: otherwise
+            making them would multiply its share.
         bucket: limits the key's requests; ``None`` for no limit.
         sources: the ``rate_limit_key`` of recent clients, the oldest first; in memory only.
     """
@@ -42,15 +44,14 @@ class KeyHolder:
         self.principal = principal
         self.key = key
         self.counted_as = principal.instance
-        if principal.instance is None and not principal.is_operator:
-            # Names of instances have no space. Keys that one key has made count as that one.
-            self.counted_as = f"key {key.origin or key.name}"
+        if key.creator or (principal.instance is None and not principal.is_operator):
+            self.counted_as = f"key {key.creator or key.name}"  # names of instances have no space
         self.bucket = bucket
         self.sources: dict[str, None] = {}
 
     @property
     def limits(self) -> Limits:
-        """What the key of an instance has of this one, if this one creates the instance."""
+        """What a key has of this one that creates it, or its instance."""
         mine = self.principal
         if mine.is_operator:
             return Limits()
@@ -59,6 +60,7 @@ class KeyHolder:
             None if mine.reach.is_everything else mine.reach,
             None if mine.rights.covers(RIGHTS_OF_INSTANCE) else mine.rights.words,
             self.key.expires_at,
+            self.key.creator or ("" if mine.instance is not None else self.key.name),
         )
 
     def note_used_from(self, source: str) -> None:
@@ -119,8 +121,12 @@ class Keyring:
                 self._holders[key.hash] = self._holder(key.principal(instance), key)
 
     def _holder(self, principal: Principal, key: Key) -> KeyHolder:
-        group = key.name if principal.is_operator else key.origin or key.name
-        bucket = self.rates.bucket(principal.instance, group, is_limited=not principal.is_global)
+        instance, group = principal.instance, key.name
+        if key.creator:
+            instance, group = None, key.creator
+        elif instance is not None:
+            group = key.origin or key.name
+        bucket = self.rates.bucket(instance, group, is_limited=not principal.is_global)
         return KeyHolder(principal, key, bucket)
 
     def remove(self, instance: str | None, keys: Iterable[Key]) -> None:
@@ -134,10 +140,10 @@ class Keyring:
         """Return a holder without a key: of the session of a portal link. It is not in the ring.
 
         Args:
-            key: says whose requests count together, by its ``origin``, and until when it lasts.
+            key: says whose requests count together, by its ``creator`` or its ``origin``, and until when it
+                lasts.
         """
-        bucket = self.rates.bucket(principal.instance, key.origin, is_limited=True)
-        return KeyHolder(principal, key, bucket)
+        return self._holder(principal, key)
 
     @contextmanager
     def claiming(self, key: str) -> Iterator[str]:

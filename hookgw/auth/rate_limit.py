@@ -83,8 +83,9 @@ class TokenBucket:
 class RateLimits:
     """Assigns buckets to keys.
 
-    A key that another key has made shares the bucket of the key from which it descends; otherwise making
-    keys would multiply the limit. Each operator's key has its own bucket.
+    A key that another key has made, or that came with an instance that it created, shares the bucket of the
+    key from which it descends; otherwise making them would multiply the limit. Each operator's key has its
+    own bucket, and so has each key that an operator makes.
 
     Args:
         instance_rate: requests per second of a key that does not reach everything; 0 for no limit.
@@ -95,7 +96,7 @@ class RateLimits:
         self._of_instances = Pace(instance_rate, now) if instance_rate else None
         self._of_global_keys = Pace(global_rate, now) if global_rate else None
         # Weak: a bucket lives as long as a key that has it, and needs no removal when keys are revoked.
-        self._buckets: WeakValueDictionary[tuple[str | None, str], TokenBucket] = WeakValueDictionary()
+        self._buckets: WeakValueDictionary[tuple[str | None, str, bool], TokenBucket] = WeakValueDictionary()
 
     def bucket(self, instance: str | None, group: str, *, is_limited: bool = False) -> TokenBucket | None:
         """Return the bucket that the keys of a group share, or ``None`` if there is no limit.
@@ -105,7 +106,9 @@ class RateLimits:
         """
         is_global = instance is None and not is_limited
         pace = self._of_global_keys if is_global else self._of_instances
-        return None if pace is None else self._buckets.setdefault((instance, group), TokenBucket(pace))
+        if pace is None:
+            return None
+        return self._buckets.setdefault((instance, group, is_global), TokenBucket(pace))
 
     def divide(self, nodes: int) -> None:
         """Divide both rates among the nodes of a fleet; each bucket is changed when it is used."""

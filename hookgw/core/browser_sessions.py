@@ -215,12 +215,14 @@ class BrowserSessions:
         principal = Principal(maker.principal.instance, portal.reach, Rights.of(portal.rights))
         if not maker.principal.covers(principal):
             return None  # the key can do less by now
+        customer = f"portal {portal.group}"
         key = Key(
             name=maker.key.name,
             hash=session.id,
             created_at=session.created_at,
             expires_at=portal.ends_at,
-            origin=f"portal {portal.group}",
+            origin=customer,
+            creator=customer if maker.principal.instance is None else maker.key.creator,
         )
         return self._keyring.guest(principal, key)
 

@@ -192,8 +192,9 @@ class KeyService:
                     name=name,
                 )
             origin = "" if scope != maker.principal.instance else maker.key.origin or maker.key.name
+            creator = maker.limits.creator
             key, is_limited = value or new_key(), reach is not None or words is not None
-            self._check_room(scope, kept, None if maker.principal.is_operator else origin, is_limited)
+            self._check_room(scope, kept, creator, is_limited)
             if value is not None and self._keyring.find(value) is not None:
                 raise Forbidden.of(
                     "key.value_unusable", "This value cannot be used. Choose another, or omit it."
@@ -204,6 +205,7 @@ class KeyService:
                 created_at=self._clock.wall(),
                 expires_at=maker.key.expires_at if expires_at is None else expires_at,
                 origin=origin,
+                creator=creator,
                 reach=reach,
                 rights=words,
                 **given,
@@ -332,18 +334,16 @@ class KeyService:
         found = asked.within(outer)
         return None if found.is_everything else found
 
-    def _check_room(
-        self, scope: str | None, kept: Sequence[Key], origin: str | None, is_limited: bool
-    ) -> None:
+    def _check_room(self, scope: str | None, kept: Sequence[Key], creator: str, is_limited: bool) -> None:
         """Raise ``Conflict`` if there are as many keys as allowed.
 
         Args:
-            origin: of a key that an operator does not make.
+            creator: of the new key.
         """
         if scope is not None or not is_limited:
             most, count = MAX_KEYS, sum(scope is not None or not key.is_limited for key in kept)
-        elif origin:
-            most, count = MAX_MADE, sum(key.origin == origin for key in kept)
+        elif creator:
+            most, count = MAX_MADE, sum(key.creator == creator for key in kept)
         else:
             most, count = MAX_LIMITED_KEYS, len(self._global.limited)
         if count >= most or len(self._global.limited) >= MAX_LIMITED_KEYS:

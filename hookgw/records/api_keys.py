@@ -224,6 +224,7 @@ class Limits(msgspec.Struct, frozen=True):
     reach: Reach | None = None
     rights: tuple[str, ...] | None = None
     expires_at: float | None = None
+    creator: str = ""
 
 
 NO_LIMITS = Limits()
@@ -239,6 +240,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         expires_at: the time from which the key is refused; ``None`` for never.
         origin: the name of the first key in the chain of keys that created this one; empty if this key is the
             first, because it came with its instance or a global key created it.
+        creator: the name of the first key in that chain, beyond the key's instance, that is no operator's: this
+            key counts as that one in limits. Empty if there is none, and in keys of earlier versions.
         reach: which instances it is for; ``None``, as in keys of before reach, for its own, or everything.
         rights: as in :meth:`Rights.of`; ``None``, as in keys of before rights, for all.
         declared_by: the name of the document whose ``apply`` made it; empty if none did.
@@ -252,6 +255,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     # keys does not multiply what one tenant may send.
     origin: str = ""
     declared_by: str = ""
+    creator: str = ""
     reach: Reach | None = None
     rights: tuple[str, ...] | None = None
 

@@ -269,7 +269,9 @@ async def test_a_key_revokes_none_that_can_more(client: httpx.AsyncClient) -> No
     assert (await client.delete("/key/delete/weak", **key)).status_code == 200
 
 
-async def test_a_new_instance_is_within_the_reach_that_made_it(client: httpx.AsyncClient) -> None:
+async def test_a_new_instance_is_within_the_reach_that_made_it(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
     key = await make(client, **ACME, rights=["instances", "read"], expiresIn="30d")
     created = (await client.post("/instance/create", json={"instanceName": "acme4"}, **as_(key))).json()
     found = (await client.get("/instance/fetchInstances?instanceName=acme4", **as_(key))).json()
@@ -279,6 +281,10 @@ async def test_a_new_instance_is_within_the_reach_that_made_it(client: httpx.Asy
     assert (await client.get("/webhook/find/acme4", **own)).status_code == 200
     for method, path in (("POST", "/event/emit/acme4"), ("POST", "/key/create/acme4")):
         assert (await client.request(method, path, json=EVENT, **own)).status_code == 403
+    (holder, maker) = (gateway.keys.holder_of(one) for one in (created["hash"], key))
+    assert holder is not None
+    assert maker is not None
+    assert (holder.counted_as, holder.bucket) == ("key acme", maker.bucket)
     (shown,) = (await client.get("/key/list/acme4")).json()
     assert (shown["rights"], shown["expiresAt"] is None) == (["read", "instances"], False)
     for body, status in (

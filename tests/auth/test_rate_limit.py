@@ -77,6 +77,8 @@ def test_keys_of_one_origin_share(time: Time) -> None:
     assert rates.bucket("shop", "crm") is not shared
     assert rates.bucket("bar", "default") is not shared
     assert rates.bucket(None, "default") is not shared
+    # Whichever is asked for first: a global key that makes keys with a reach keeps its rate.
+    assert rates.bucket(None, "ops", is_limited=True) is not rates.bucket(None, "ops")
 
 
 def test_a_bucket_lasts_as_long_as_a_key_that_has_it(time: Time) -> None:

@@ -225,6 +225,54 @@ async def test_where_a_key_comes_from(gateway: Gateway) -> None:
     }
 
 
+async def test_what_a_key_makes_counts_as_that_key_also_after_a_restart(tmp_path: Path) -> None:
+    """Or a customer would multiply its shares by making keys, or instances with keys."""
+
+    def found(gateway: Gateway) -> list[KeyHolder]:
+        return [holder(gateway, key) for key in made]
+
+    def check(gateway: Gateway) -> None:
+        *of_acme, apart, of_other = found(gateway)
+        assert {one.counted_as for one in of_acme} == {"key acme"}
+        assert len({id(one.bucket) for one in of_acme}) == 1
+        # What the operator makes counts by itself, whichever of its keys has made it.
+        assert (apart.counted_as, of_other.counted_as) == ("acme-1", "key other")
+        assert len({id(one.bucket) for one in found(gateway)}) == 3
+
+    async with open_kit(tmp_path) as kit:
+        keys, ops = kit.gateway.keys, everything(kit.gateway)
+        tags = {"tenant": "acme"}
+        _, acme = await keys.create(None, "acme", maker=ops, tags=tags)
+        _, crm = await keys.create(None, "crm", maker=holder(kit.gateway, acme))
+        _, other = await keys.create(None, "other", maker=ops, tags={"tenant": "other"})
+        made = [acme, crm]
+        for number, maker in enumerate([acme, crm], 1):
+            limits = holder(kit.gateway, maker).limits
+            created = await kit.gateway.instances.create(f"acme-{number}", tags=tags, limits=limits)
+            made.append(created.key)
+            for name, by in (("own", created.key), ("from-outside", maker)):
+                _, key = await keys.create(f"acme-{number}", name, maker=holder(kit.gateway, by))
+                made.append(key)
+        _, apart = await keys.create("acme-1", "apart", maker=ops)
+        made += [apart, other]
+        check(kit.gateway)
+    async with open_kit(tmp_path) as kit:
+        check(kit.gateway)
+
+
+async def test_how_many_a_key_makes_says_nothing_about_others(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.keys.service.MAX_MADE", 1)
+    ops, acme = everything(gateway), ""
+    for name in ("other", "acme"):
+        _, acme = await gateway.keys.create(None, name, maker=ops, tags={"tenant": name})
+    _, crm = await gateway.keys.create(None, "crm", maker=holder(gateway, acme))
+    for maker in (acme, crm):
+        with pytest.raises(Conflict, match="1 keys, which is the limit"):
+            await gateway.keys.create(None, "more", maker=holder(gateway, maker))
+
+
 async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway) -> None:
     with capture_logs() as logs:
         key = await make(gateway, "shop", "crm", "shop-default-key", life=DAY)

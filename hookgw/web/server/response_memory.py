@@ -111,6 +111,6 @@ class ResponseMemory:
 def holder_of(key: KeyHolder | None, client: tuple[Any, ...] | None) -> str:
     """Return the holder of the memory for a response, from the request's key or address (ASGI)."""
     if key is not None:
-        instance = key.principal.instance
-        return f"instance {instance}" if instance is not None else key.counted_as or f"key {key.key.name}"
+        counted_as = key.counted_as or f"key {key.key.name}"
+        return counted_as if " " in counted_as else f"instance {counted_as}"  # whose names have no space
     return f"address {rate_limit_key(client[0])}" if client else "no address"
