@@ -23,10 +23,10 @@ from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import parse_duration
 from hookgw.keys.fields import FIELDS
 from hookgw.plugins.hook_implementation import nearest
-from hookgw.records.api_keys import Key, Principal, Reach, Rights
+from hookgw.records.api_keys import LEAST_VALUE, Key, Principal, Reach, Rights
 from hookgw.records.instances import Instance
 
-LEAST_VALUE, MOST_VALUE = 32, 256
+MOST_VALUE = 256
 """Characters of a key that the caller brings."""
 
 

@@ -26,7 +26,7 @@ from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
 from hookgw.kernel.randomness import random_hex
 from hookgw.plugins.hooks import Hooks
-from hookgw.records.api_keys import DEFAULT_KEY, NO_LIMITS, Key, Limits
+from hookgw.records.api_keys import DEFAULT_KEY, LEAST_VALUE, NO_LIMITS, Key, Limits
 from hookgw.records.connectors import ConnectionState, QRCode
 from hookgw.records.instances import Disconnection, Instance, InstanceSettings, check_name
 from hookgw.records.jobs import Job, JobKind
@@ -36,7 +36,7 @@ from hookgw.webhooks.change import RegistrationChange
 logger = structlog.get_logger("hookgw.instances")
 
 LEAST_KEY = 8
-"""The fewest characters of a chosen key."""
+"""The fewest characters of a key that an operator chooses."""
 
 STORE_EVERY = 1.0
 """Seconds between two rounds of storing ends of connections: an account may come and go all the time."""
@@ -148,9 +148,9 @@ class InstanceService:
             requested_integration: the name by which a client of Evolution API asked for the connector. Such
                 clients send fields for Evolution API: options that the connector does not describe are left
                 out.
-            token: the key; ``None`` to generate one.
+            token: the key; ``None`` to generate one. Only an operator may choose a short one.
             limits: of the key.
-            is_operator: whether the caller may set options that are the operator's.
+            is_operator: whether the caller is one, who may set all options.
             own_options: those of every instance, by the names of the fields of the record.
             webhook: the first registration, with this label.
 
@@ -180,9 +180,10 @@ class InstanceService:
                 field=reserved[0],
             )
         await self._connectors.check_options(integration, kept_options)
-        if token and not (LEAST_KEY <= len(token) <= 256 and token.isascii() and token.isprintable()):
+        least = LEAST_KEY if is_operator else LEAST_VALUE
+        if token and not (least <= len(token) <= 256 and token.isascii() and token.isprintable()):
             raise Invalid.of(
-                "token.form", "token must be {least} to 256 printable ASCII characters.", least=LEAST_KEY
+                "token.form", "token must be {least} to 256 printable ASCII characters.", least=least
             )
         key = token or new_key()
         async with self._registry.changing(name):

@@ -14,6 +14,9 @@ from hookgw.records.tags import has_tags
 DEFAULT_KEY = "default"
 # Characters. Keys that people choose are guessable below this length; a shorter one gets a warning.
 WEAK = 16
+LEAST_VALUE = 32
+"""The fewest characters of a key that no operator chooses: a taken value is refused, so short ones could be
+guessed without a wrong key."""
 
 
 class Right(StrEnum):
@@ -240,7 +243,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         expires_at: the time from which the key is refused; ``None`` for never.
         origin: the name of the first key in the chain of keys that created this one; empty if this key is the
             first, because it came with its instance or a global key created it.
-        creator: the name of the first key in that chain, beyond the key's instance, that is no operator's: this
+        creator: the name of the first key in that chain, of any scope, that is no operator's; this
             key counts as that one in limits. Empty if there is none, and in keys of earlier versions.
         reach: which instances it is for; ``None``, as in keys of before reach, for its own, or everything.
         rights: as in :meth:`Rights.of`; ``None``, as in keys of before rights, for all.

@@ -300,6 +300,25 @@ async def test_a_new_instance_is_within_the_reach_that_made_it(
     assert response.status_code == 403
 
 
+async def test_only_an_operator_chooses_a_short_token(client: httpx.AsyncClient) -> None:
+    """It is refused if another instance has it: whoever may create instances could try which ones exist."""
+    assert (
+        await client.post("/instance/create", json={"instanceName": "bigco", "token": "shop2026"})
+    ).status_code == 201
+    within = await make(client, **ACME, rights=["instances"])
+    everywhere = await make(client, name="all", rights=["instances"])
+    for number, key in enumerate((within, everywhere)):
+        for token in ("shop2026", "x" * 31):
+            body = {"instanceName": f"acme4{number}", "token": token}
+            response = await client.post("/instance/create", json=body, **as_(key))
+            assert (response.status_code, shape_of(response)) == (
+                400,
+                ["token must be 32 to 256 printable ASCII characters."],
+            )
+        body = {"instanceName": f"acme4{number}", "token": f"{number}" * 32}
+        assert (await client.post("/instance/create", json=body, **as_(key))).status_code == 201
+
+
 async def test_a_key_that_receives_one_label(client: httpx.AsyncClient) -> None:
     for label in ("default", "crm"):
         response = await client.post(f"/webhook/set/acme1/{label}", json={"url": "pull:"})
