@@ -11,10 +11,11 @@ import trio
 from quart import Blueprint, Response
 
 from hookgw.concurrency.threads import SYSTEM_THREADS
-from hookgw.kernel.json_text import decode_strict
+from hookgw.kernel.json_decoding import decode_json, no_collection
 from hookgw.mcp.loading import load_server
 from hookgw.mcp.tools import Refused
 from hookgw.web.auth import VIA, shown_key
+from hookgw.web.lists import CURSOR
 from hookgw.web.needs import ANY_KEY
 from hookgw.web.openapi.describe import Body, describes
 from hookgw.web.request_body import current_exchange, read_json
@@ -93,19 +94,27 @@ class OwnApi:
             content = msgspec.json.encode({name: value for name, value in body.items() if value is not None})
             headers.append((b"content-type", JSON.encode()))
         headers.append((b"content-length", b"%d" % len(content)))
-        parameters = urlencode(given, doseq=True).encode()
-        status, answer = await self._request(method, url, parameters, headers, content)
-        value = decode_strict(answer)
-        if status >= 400:
-            messages = value.get("response", {}).get("message", [])
-            raise Refused(*map(str, messages), status=status)
-        return value
+        found: list[Any] = []
+        while True:
+            parameters = urlencode(given, doseq=True).encode()
+            status, cursor, answer = await self._request(method, url, parameters, headers, content)
+            with no_collection():  # the gateway's own: limits for foreign texts would refuse long lists
+                value = decode_json(answer)
+            if status >= 400:
+                messages = value.get("response", {}).get("message", [])
+                raise Refused(*map(str, messages), status=status)
+            if isinstance(value, list):
+                found += value
+                value = found
+            if not cursor:
+                return value
+            given["cursor"] = cursor
 
     async def _request(
         self, method: str, url: str, query: bytes, headers: list[tuple[bytes, bytes]], content: bytes
-    ) -> tuple[int, bytes]:
+    ) -> tuple[int, str, bytes]:
         parts: list[bytes] = []
-        status, is_read = 0, False
+        status, cursor, is_read = 0, "", False
 
         async def receive() -> Any:
             nonlocal is_read
@@ -115,10 +124,11 @@ class OwnApi:
             return {"type": "http.request", "body": content, "more_body": False}
 
         async def send(message: Any) -> None:
-            nonlocal status
+            nonlocal status, cursor
             await trio.lowlevel.checkpoint()
             if message["type"] == "http.response.start":
                 status = message["status"]
+                cursor = dict(message["headers"]).get(CURSOR.encode(), b"").decode()
             else:
                 parts.append(message.get("body", b""))
 
@@ -138,4 +148,4 @@ class OwnApi:
             VIA: "mcp",
         }
         await AsgiClient(scope, receive, send).run(self._app.routing.asgi_app)
-        return status, b"".join(parts)
+        return status, cursor, b"".join(parts)

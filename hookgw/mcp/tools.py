@@ -45,7 +45,7 @@ class Api(Protocol):
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the decoded response; raise :class:`Refused` if it is an error.
+        """Return the decoded response, an array with all of its pages; or raise :class:`Refused`.
 
         Segments of the path, and values of the query and of the body, that are ``None`` are left out.
         """

@@ -194,3 +194,30 @@ class TestBelowABasePath:
             answered = await client.post("/hooks/mcp", json=message, headers=headers)
         (content,) = answered.json()["result"]["content"]
         assert msgspec.json.decode(content["text"])["matching"] == 1
+
+
+async def test_instances_are_listed_also_if_their_list_has_several_pages(
+    open_mcp: Open, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
+        await gateway.instances.create(f"shop{number}", tags={"tenant": "acme"})
+    monkeypatch.setattr("hookgw.web.lists.LIST", 4_000)
+    async with open_mcp(KEY) as client:
+        arguments = {"tags": {"tenant": "acme"}, "state": "close"}
+        found = value_of(await client.call_tool("list_instances", arguments))
+    assert found["matching"] == 10
+    assert [one["name"] for one in found["instances"]] == [f"shop{number}" for number in range(10)]
+
+
+async def test_the_longest_event_can_be_shown(
+    open_mcp: Open, app: Application, nursery: trio.Nursery
+) -> None:
+    """The response has more values than an event may have."""
+    data = {"values": [0] * 99_990}
+    async with open_client(app, nursery, apikey=KEY) as api:
+        accepted = await api.post("/event/emit/shop", json=one(id="long", data=data))
+        assert accepted.status_code == 202, accepted.text
+    async with open_mcp(KEY) as client:
+        arguments = {"instance": "shop", "id": "long"}
+        found = value_of(await client.call_tool("show_event", arguments))
+    assert found["event"]["data"] == data
