@@ -50,8 +50,8 @@ class BrowserSessions:
     """The sessions of browsers, and the links that begin them.
 
     A session is found by a token that only the browser has. It ends with its key: when the key is revoked or
-    expires, the session is no longer valid. That of a portal link also ends when the key can do less than the
-    link gives.
+    expires, the session is no longer valid, even if a later key has the same value. That of a portal link
+    also ends when the key can do less than the link gives.
     """
 
     def __init__(self, store: Records, keyring: Keyring, clock: Clock) -> None:
@@ -121,6 +121,10 @@ class BrowserSessions:
         Raises:
             StorageUnavailable: the disk refuses.
         """
+        holder = self._keyring.holder_of(begun.holder_hash)
+        if holder is not None and begun.created_at < holder.key.created_at:
+            # The clock was set back since, or another node's is ahead.
+            begun = msgspec.structs.replace(begun, created_at=holder.key.created_at)
         ended = {one.id for one in self._sessions.values() if self._has_ended(one)}
         ended.update(one for one in instead_of if one in self._sessions)
         if not begun.is_link:
@@ -203,7 +207,9 @@ class BrowserSessions:
 
     def _holder_of(self, session: BrowserSession) -> KeyHolder | None:
         holder = self._keyring.holder_of(session.holder_hash)
-        if holder is None or session.portal is None:
+        if holder is None or session.created_at < holder.key.created_at:
+            return None
+        if session.portal is None:
             return holder
         # Kept, for its bucket of requests; and made again if the key has changed.
         known = self._guests.get(session.id)

@@ -1,5 +1,6 @@
 """Sessions of browsers, through a running gateway."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from hookgw import Gateway
 from hookgw.app import open_gateway
 from hookgw.auth import KeyHolder
+from hookgw.concurrency import Clock
 from hookgw.config import AuthSettings, Settings, StorageSettings
 from hookgw.core import LINK_LIFETIME, MOST_LINKS, browser_sessions
-from hookgw.kernel import Size, Unauthorized
+from hookgw.kernel import Forbidden, Size, Unauthorized
+from hookgw.keys import PortalRequest
 from hookgw.testing import GatewayKit
 
 
@@ -19,11 +22,15 @@ def holder(gateway: Gateway, key: str = GatewayKit.key) -> KeyHolder:
     return found
 
 
-async def test_a_session_survives_a_restart(tmp_path: Path) -> None:
-    settings = Settings(
-        storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)),
+def stored(folder: Path) -> Settings:
+    return Settings(
+        storage=StorageSettings(path=str(folder / "hookgw.db"), min_free=Size(0)),
         auth=AuthSettings(global_key="the-global-key"),
     )
+
+
+async def test_a_session_survives_a_restart(tmp_path: Path) -> None:
+    settings = stored(tmp_path)
     async with open_gateway(settings, base=tmp_path) as gateway:
         kept = await gateway.sessions.begin(holder(gateway, "the-global-key"))
         ended = await gateway.sessions.begin(holder(gateway, "the-global-key"))
@@ -78,6 +85,54 @@ async def test_a_session_ends_with_its_instance(hookgw_gateway: GatewayKit) -> N
     assert not gateway.sessions.is_valid(signed_in)
     with pytest.raises(Unauthorized):
         await gateway.sessions.find(token)
+
+
+async def test_a_session_does_not_come_back_with_a_key_of_the_same_value(tmp_path: Path) -> None:
+    """Of an instance that is created again with its token, or of a document that is applied again."""
+    settings = stored(tmp_path)
+    token, value, tags = "key-of-loja1", "v" * 32, {"tenant": "acme"}
+    wanted = PortalRequest(
+        tags=tags, instances=None, rights=("read",), lifetime=3600.0, return_url="", opens="overview"
+    )
+
+    async def end_and_make_again(gateway: Gateway) -> None:
+        await gateway.instances.delete("loja1")
+        await gateway.instances.create("loja1", token=token)
+        operator = holder(gateway, "the-global-key")
+        await gateway.keys.revoke(None, "acme", by=operator)
+        await gateway.keys.create(None, "acme", maker=operator, value=value, tags=tags)
+
+    async with open_gateway(settings, base=tmp_path) as gateway:
+        await gateway.instances.create("loja1", token=token)
+        await gateway.keys.create(
+            None, "acme", maker=holder(gateway, "the-global-key"), value=value, tags=tags
+        )
+        begun = [await gateway.sessions.begin(holder(gateway, one)) for one in (token, value)]
+        links = [(await gateway.portal.make(holder(gateway, value), wanted))[0] for _ in range(2)]
+        begun.append(await gateway.portal.open(links[0]))
+        for one in begun:
+            await gateway.sessions.find(one)
+        await end_and_make_again(gateway)
+        for one in begun:
+            with pytest.raises(Unauthorized):
+                await gateway.sessions.find(one)
+        with pytest.raises(Forbidden):
+            await gateway.portal.open(links[1])
+    async with open_gateway(settings, base=tmp_path) as gateway:
+        for one in begun:
+            with pytest.raises(Unauthorized):
+                await gateway.sessions.find(one)
+        assert await gateway.store.load_sessions() == {}
+
+
+async def test_a_key_signs_in_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    """Or at a node whose clock is behind that of the node that made the key."""
+    now = time.time()
+    async with open_gateway(stored(tmp_path), base=tmp_path, clock=Clock(lambda: now)) as gateway:
+        await gateway.instances.create("loja1", token="key-of-loja1")
+        now -= 3600
+        token = await gateway.sessions.begin(holder(gateway, "key-of-loja1"))
+        assert (await gateway.sessions.find(token)).holder.principal.instance == "loja1"
 
 
 async def test_a_link_expires(hookgw_gateway: GatewayKit) -> None:
