@@ -271,6 +271,7 @@ class NodeAccounts:
                     own_options={**plan.fields, "declared_by": owner},
                     tags={**(plan.tags or {}), **asked.tags},
                     limits=asked.limits,
+                    is_operator=asked.is_operator,
                     settings=msgspec.structs.replace(Instance(name=name, id="").settings, **plan.settings),
                 )
                 return self._instances.option_warnings(created.instance)

@@ -14,6 +14,7 @@ from hookgw.accounts import ApplyAsked, change_instances, parse_document
 from hookgw.auth import KeyHolder
 from hookgw.config import Settings
 from hookgw.kernel import finish
+from hookgw.plugins import ConnectorOptions
 from hookgw.records import GLOBAL, HOOKGW, Key, Limits, Reach, Right, new_secret
 from hookgw.store import AuditQuery
 from hookgw.webhooks import MOST_REGISTRATIONS
@@ -393,6 +394,23 @@ async def test_a_document_stays_within_the_reach_of_its_key(
     assert gateway.instances.get("new").tags == {"tenant": "a"}, "new instances are within its reach"
     exported = (await stranger.get("/apply", headers=mine)).json()
     assert list(exported["document"]["instances"]) == ["new"]
+
+
+async def test_only_an_operator_gives_a_new_instance_the_operators_options(
+    gateway: Gateway, stranger: httpx.AsyncClient, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = {"type": "string", "x-operator": True}
+    rules = ConnectorOptions("simulator", {"type": "object", "properties": {"region": region}})
+    (simulator,) = (one for one in gateway.connectors.all() if one.name == "simulator")
+    monkeypatch.setattr(simulator, "option_rules", rules)
+    document = {"instances": {"new": {"connector": "simulator", "options": {"region": "us"}}}}
+    mine = await key_of(gateway, tags={"tenant": "a"})
+    applied = await stranger.post("/apply", json=document, headers=mine)
+    assert applied.status_code == 200, applied.text
+    (change,) = applied.json()["changes"]
+    assert change["messages"] == ["region can be set only with a global key."]
+    assert gateway.instances.find("new") is None
+    assert (await api.apply(document))["failed"] == 0
 
 
 async def test_a_new_key_is_in_the_answer_once(api: Api, gateway: Gateway) -> None:
