@@ -34,7 +34,7 @@ from hookgw.config.settings import LimitsSettings
 from hookgw.core.tag_limits import LAST_PART, SHARE, TagGroup, TagGroups
 from hookgw.fair import share_of
 from hookgw.kernel.errors import TooLarge, TooManyRequests, Unavailable
-from hookgw.records.instances import name_before_retirement
+from hookgw.records.instances import is_retired
 from hookgw.records.operational_kinds import OPERATIONS_ID
 from hookgw.records.registrations import GLOBAL_INSTANCE, is_global
 from hookgw.store import Append
@@ -189,6 +189,7 @@ class Backlog:
     Attributes:
         count, size: all pending deliveries, and their bytes.
         is_tight: set when a request came near a limit, for the caller to reset.
+        has_retired: likewise when a deleted instance counts under another name.
     """
 
     def __init__(self, limits: LimitsSettings, threshold: int, observer: BacklogObserver) -> None:
@@ -213,7 +214,7 @@ class Backlog:
         self._groups = TagGroups(limits.tags, self._most)
         self._sweep_at = LEAST_SWEPT
         self._noted: Need | None = None
-        self.is_tight = False
+        self.is_tight = self.has_retired = False
         self.count = 0
         self.size = 0
 
@@ -222,10 +223,7 @@ class Backlog:
         return _amount(self._registrations.get(registration))
 
     def of_instance(self, instance: str) -> Amount:
-        """Return the number and the payload bytes of the pending deliveries of an instance's events.
-
-        Deliveries of a deleted instance count towards a later one of its name.
-        """
+        """Return the number and the payload bytes of the pending deliveries of an instance's events."""
         return _amount(self._instances.get(instance))
 
     def of_tag(self, tag: str, value: str) -> Amount:
@@ -483,20 +481,22 @@ class Backlog:
 
     def changed(self, change: Mapping[tuple[str, str], Amount]) -> None:
         """Count a commit that changed the pending deliveries by other means than appending."""
-        # By the name that the instance had when its events were appended, whenever it is deleted: what was
-        # added under a name is taken off the same name.
-        self.watch(self.add(self._by_former_names(change)))
+        self.watch(self.add(change))
 
-    def _by_former_names(self, change: Mapping[tuple[str, str], Amount]) -> Mapping[tuple[str, str], Amount]:
-        if self._instances.keys() >= {instance for _, instance in change}:  # nearly always
-            return change
-        found: Need = {}
-        for (registration, stored), (count, size) in change.items():
-            # A name that is counted is one of an instance that was not deleted when its events came.
-            name = stored if stored in self._instances else name_before_retirement(stored)
-            has = found.get(holder := (registration, name))
-            found[holder] = (count, size) if has is None else (has[0] + count, has[1] + size)
-        return found
+    def retired(self, instance: str, name: str) -> None:
+        """Count what is pending of a deleted instance under another name, as the store does.
+
+        A later instance of its name begins with nothing. Commits may have been counted under the other name
+        before. What is held for a replay stays where :meth:`release` takes it back.
+        """
+        holder = self._instances.get(instance)
+        if holder is None:
+            return
+        parts = {registration: (part.count, part.size) for registration, part in holder.parts.items()}
+        # Added first: a registration's backlog does not become normal meanwhile. Other nodes do the same.
+        self.add({(one, name): amount for one, amount in parts.items()}, is_heard=True)
+        self.add({(one, instance): (-count, -size) for one, (count, size) in parts.items()}, is_heard=True)
+        self.has_retired = True
 
     # In a fleet, where other nodes change the backlog, too.
 
@@ -530,7 +530,7 @@ class Backlog:
             found: the pending deliveries, by registration id and instance.
             only: replace the counts of these alone; ``None`` for all.
         """
-        change = dict(self._by_former_names(found))
+        change = dict(found)
         for key, (count, size) in (self._noted or {}).items():
             has = change.get(key, (0, 0))
             change[key] = has[0] + count, has[1] + size
@@ -597,7 +597,12 @@ class Backlog:
                 self._watch_instance(instance, holder)
 
     def _watch_instance(self, instance: str, holder: InstanceTally) -> None:
-        if not holder.is_high and not holder.is_held and self._is_high(holder, HIGH_PART):
+        if (
+            not holder.is_high
+            and not holder.is_held
+            and self._is_high(holder, HIGH_PART)
+            and not is_retired(instance)  # nobody can do anything about it
+        ):
             holder.is_high = True
             self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
 

@@ -223,6 +223,7 @@ async def open_core(
                 dispatcher.rate_changed(registration.id)
 
     registry.watch_tags(tags_changed)
+    registry.watch_retired(backlog.retired)
     # Before the first append, which changes these counts. Lanes start with their shards.
     backlog.changed(await store.pending_counts())
     store.subscribe(_CommitListener(dispatcher, backlog))

@@ -62,6 +62,7 @@ class Registry:
         self.registration = self._registrations.get
         self.tags = TagIndex()
         self._tag_watchers: list[Callable[[str, Mapping[str, str]], None]] = []
+        self._retired: Callable[[str, str], None] = lambda *_: None
         # Sorted; ``None`` after an instance was added or removed. Lists are asked for again and again.
         self._names: list[str] | None = None
         self._of_instance: dict[str, dict[str, Registration]] = {}
@@ -119,6 +120,10 @@ class Registry:
             if instance.tags:
                 changed(instance.name, instance.tags)
 
+    def watch_retired(self, retired: Callable[[str, str], None]) -> None:
+        """Call with the name of each instance that is deleted, and the name of its events from then on."""
+        self._retired = retired
+
     def _hold(self, instance: Instance) -> None:
         old = self._instances.get(instance.name)
         if old is None:
@@ -172,6 +177,10 @@ class Registry:
         except BaseException:  # the disk refused: the instance still exists
             self._hold(instance)
             raise
+        # Who appended to it in the same commit counts its duplicates first, under its name.
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.checkpoint()
+        self._retired(instance.name, retired_name(instance))
         # Not before: a lane without its registration makes its head a dead letter.
         for registration in registrations:
             self._forget(registration)
@@ -355,9 +364,11 @@ class Registry:
     ) -> None:
         """Take over records that another node has stored; ``None`` for a removed record."""
         for name, instance in instances.items():
-            if instance is None:
+            known = self._instances.get(name)
+            if known is not None and (instance is None or instance.id != known.id):
                 self._let_go(name)
-            else:
+                self._retired(name, retired_name(known))
+            if instance is not None:
                 self._hold(instance)
         for registration_id, registration in registrations.items():
             former = self._registrations.get(registration_id)

@@ -5,11 +5,11 @@ node tells the others its changes, and adds theirs to its count: :data:`EXCHANGE
 :data:`TIGHT_EVERY` near a limit. What a node accepts counts for the others after twice that time at most: by
 what all nodes accept in that time, a limit may be exceeded.
 
-The whole outbox is counted when something may have been missed: a node came or went, rows are missing, or the
-database was away. The exchange goes on meanwhile. Changes of others that they had made but not told when the
-count looked are counted twice: so the outbox is counted again, now and then, until each holder of a backlog
-was once counted while it was quiet. The count of a holder that is never quiet may be off by a second's
-changes.
+The whole outbox is counted when something may have been missed: a node came or went, an instance was deleted
+(its events have another name since), rows are missing, or the database was away. The exchange goes on
+meanwhile. Changes of others that they had made but not told when the count looked are counted twice: so the
+outbox is counted again, now and then, until each holder of a backlog was once counted while it was quiet. The
+count of a holder that is never quiet may be off by a second's changes.
 
 ::
 
@@ -137,6 +137,10 @@ class BacklogExchange:
         others = {node.generation for node in view.nodes} - {generation}
         if self.known.keys() - others:
             self.must_count = True  # a node that is gone may have changed more than it has told
+        if others and self._backlog.has_retired:
+            # Others may have told changes under its former name until they heard of it.
+            self.must_count = True
+        self._backlog.has_retired = False
         self.known = {other: self.known.get(other, UNKNOWN) for other in others}
         if generation != self._generation:
             self._generation, self._number, self._telling = generation, 0, None

@@ -224,16 +224,26 @@ def test_the_limit_of_a_global_webhook_is_shared_like_the_total() -> None:
     assert fill(pending, "own", registration="reg_x") == 1000
 
 
-def test_a_deleted_instance_counts_under_the_name_that_it_had() -> None:
-    pending, _ = backlog()
-    pending.add(of({"global_x": (3, 30)}))
-    pending.changed({("global_x", "shop 0b0c"): (-1, -10)})
-    assert pending.of_instance("shop") == (2, 20)
-    pending.add(of({"global_x": (1, 1)}))
-    pending.changed({("global_x", "shop 0b0c"): (-2, -20), ("global_x", "shop"): (-1, -1)})
+def test_a_later_instance_of_the_same_name_begins_with_nothing() -> None:
+    pending, observer = backlog(threshold=3, deliveries=100, instance_reserved_deliveries=1)
+    pending.add(of({"global_x": (60, 60), "reg_1": (2, 2)}))
+    pending.watch([("global_x", "shop"), ("reg_1", "shop")])
+    pending.hold("shop", (3, 3))
+    # Some commits of after the deletion are counted before the name is changed.
+    pending.changed({("global_x", "shop 0b0c"): (-10, -10), ("reg_1", "shop 0b0c"): (-2, -2)})
+    pending.retired("shop", "shop 0b0c")
+    pending.release("shop", (3, 3))
+    assert (pending.of_instance("shop"), pending.of_instance("shop 0b0c")) == ((0, 0), (50, 50))
+    assert (pending.count, pending.of("global_x"), pending.of("reg_1")) == (50, (50, 50), (0, 0))
+    assert observer.registrations == [("global_x", True, 60)]
+    assert observer.instances == [("shop", True, 62), ("shop", False, 5)]
+    pending.check(of({"global_x": (40, 40)}))
+    pending.changed({("global_x", "shop 0b0c"): (40, 40)})
+    assert len(observer.instances) == 2, "nobody can do anything about it"
+    pending.changed({("global_x", "shop 0b0c"): (-90, -90)})
+    pending.retired("nobody", "nobody 0b0c")
     assert list(pending.instances()) == []
-    pending.changed({("global_x", "shop 0b0c"): (2, 2), ("global_x", "shop"): (1, 1)})
-    assert pending.of_instance("shop") == (3, 3)
+    assert (pending.count, pending.size) == (0, 0)
 
 
 def test_an_event_that_nobody_wants_always_has_room() -> None:

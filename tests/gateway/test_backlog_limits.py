@@ -146,6 +146,37 @@ async def test_one_instance_cannot_fill_the_outbox_for_another(
             await kit.emit(KIND, {}, instance="quiet")
 
 
+async def test_what_a_deleted_instance_left_is_not_a_later_ones(
+    tmp_path: Path, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {
+        "limits": {**SHARED, "tags": {"tenant": {"deliveries": 20}}},
+        "global_webhooks": [{"url": hookgw_receiver.url, "events": [KIND], "label": "all"}],
+    }
+    async with open_kit(tmp_path, settings=settings) as kit:
+        gateway = kit.gateway
+        await kit.register(hookgw_receiver.url, events=(KIND,))
+        assert await fill(kit, "shop") == 80
+        await gateway.instances.delete("shop")
+        assert gateway.backlog.count == 40
+        await gateway.instances.create("shop", tags={"tenant": "acme"})
+        assert gateway.backlog.of_instance("shop") == (0, 0)
+        assert gateway.backlog.of_tag("tenant", "acme") == (0, 0)
+        assert await fill(kit, "shop") == 20
+    async with open_kit(tmp_path, settings=settings) as kit:
+        assert kit.gateway.backlog.count == 60
+        assert kit.gateway.backlog.of_instance("shop")[0] == 20
+        hookgw_receiver.default = answer()
+        await kit.gateway.instances.delete("shop")
+        seen = len(hookgw_receiver.requests)
+        await kit.advance(3600)
+        await hookgw_receiver.wait_for(seen + 60)
+        await kit.settled()
+        assert list(kit.gateway.backlog.instances()) == []
+        assert kit.gateway.backlog.count == 0
+
+
 async def test_what_is_pending_stays_when_the_share_becomes_smaller(
     tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:

@@ -309,6 +309,26 @@ async def test_a_node_hears_what_another_one_has_taken_away(world: World) -> Non
     world.check()
 
 
+async def test_all_nodes_count_a_deleted_instance_under_its_later_name(world: World) -> None:
+    a, b, c = (world.start() for _ in range(3))
+    await trio.sleep(2)
+    a.change(of(5))
+    c.change(of(1, instance="mall"))
+    await world.settle()
+    # One hears of the deletion before it hears of the last events, another one long after.
+    a.change(of(2))
+    b.backlog.retired("shop", "shop 0b0c")
+    world.database.change(of(-7) | of(7, instance="shop 0b0c"))
+    a.backlog.retired("shop", "shop 0b0c")
+    a.change(of(-1, instance="shop 0b0c"))
+    await trio.sleep(2)
+    c.backlog.retired("shop", "shop 0b0c")
+    await world.settle()
+    for node in world.nodes:
+        assert dict(node.backlog.instances()) == {"shop 0b0c": (6, 600), "mall": (1, 100)}
+        assert node.backlog.of_instance("shop") == (0, 0)
+
+
 async def test_a_lost_answer_counts_nothing_twice(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
