@@ -66,8 +66,9 @@ class Coverage:
 
     def lose(self) -> None:
         """Hold what the network reports until :meth:`catch_up` has stored what came before."""
+        if not self._holds:  # each failed look at the server says so again, and must not put off the end
+            self._held_from = math.inf
         self._is_lost = self._holds = True
-        self._held_from = math.inf
 
     @property
     def holds(self) -> bool:
