@@ -14,7 +14,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.kernel.errors import NotSupported
+from hookgw.kernel.errors import NetworkRefused, NotSupported
 from hookgw.records.connectors import Missed, NewEvent
 from hookgw.records.instances import CatchUp
 
@@ -27,6 +27,12 @@ _MOST_BYTES = 16 * 2**20
 """Bytes of events in memory. What is beyond is stored, though older events of other chats may follow."""
 MOST_HELD = 600.0
 """Seconds for which reports are held at most: perhaps only hookgw's own way to the server is broken."""
+MOST_FAULTS, MOST_FAILING = 3, 60.0
+"""Faults in a row, and seconds since the first, after which an account opens without what it has missed.
+
+The server was reached just before each of them. A call for old messages alone may fail for good: a large
+table behind a proxy that waits for less time is enough.
+"""
 
 logger = structlog.get_logger("hookgw.connector")
 
@@ -62,6 +68,8 @@ class Coverage:
         self._is_lost = True
         self._holds = False
         self._held_from = math.inf
+        self._faults = 0
+        self._failing_from = 0.0
         self._lock = trio.Lock()
 
     def lose(self) -> None:
@@ -111,29 +119,48 @@ class Coverage:
             except NotSupported as error:  # the connector's page says so, too
                 logger.info("the network has no history", reason=str(error))
                 break
+            except NetworkRefused as error:
+                if self._may_recover():
+                    raise
+                logger.warning("the network's history fails", reason=str(error))
+                self._report_gap(begin, now)
+                break
+            self._faults = 0
             left -= taken
             if left < 0:
                 self._report_gap(begin, now)
                 break
             self.until = begin = end
+        self._faults = 0
         self.until = now
 
     async def _store_window(self, missed: Missed, begin: float, end: float, left: int) -> int:
         """Store the events of a window, at most ``left``; return how many there were, or one too many."""
         found: list[NewEvent] = []
         count = size = 0
-        async with aclosing(missed(begin, end)) as pages:
-            async for page in pages:
-                found += page[: left - count]
-                count += len(page)
-                size += sum(map(_size_of, page))
-                if count > left:
-                    break
-                if size > _MOST_BYTES:
-                    await self._store_sorted(found)
-                    found, size = [], 0
+        try:
+            async with aclosing(missed(begin, end)) as pages:
+                async for page in pages:
+                    found += page[: left - count]
+                    count += len(page)
+                    size += sum(map(_size_of, page))
+                    if count > left:
+                        break
+                    if size > _MOST_BYTES:
+                        await self._store_sorted(found)
+                        found, size = [], 0
+        except NetworkRefused:
+            if not self._faults:
+                self._failing_from = trio.current_time()
+            self._faults += 1
+            if not self._may_recover():  # nobody asks for these again
+                await self._store_sorted(found)
+            raise
         await self._store_sorted(found)
         return count
+
+    def _may_recover(self) -> bool:
+        return self._faults < MOST_FAULTS or trio.current_time() < self._failing_from + MOST_FAILING
 
     async def _store_sorted(self, found: list[NewEvent]) -> None:
         found.sort(key=lambda event: event.time or 0.0)

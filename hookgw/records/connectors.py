@@ -339,7 +339,9 @@ class Session(Protocol):
         span of time after the other. Events that were stored before, by their ids, are left out; so make them
         from kind, chat and message, as for reports. If it raises, call it again later: it continues.
 
-        The user limits the events and the time (the option ``catchUp``). Beyond, INSTANCE_GAP is raised.
+        The user limits the events and the time (the option ``catchUp``). Beyond, INSTANCE_GAP is raised; also
+        if ``missed`` raises ``NetworkRefused`` three times in a row and for a minute: this then goes on
+        without what is left.
 
         Args:
             missed: yields pages of events of the time between two moments, in seconds since the epoch, both

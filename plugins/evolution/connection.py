@@ -31,8 +31,6 @@ _BAD_REQUEST, _SERVER_ERROR = 400, 500
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 300.0
 _RELEASED_FOR = 60.0
 """Seconds for which a webhook that was given back stays so: the instance is being deleted."""
-MOST_HISTORY_FAULTS = 3
-"""Faults after which the account is connected without what was missed."""
 _LATE = timedelta(minutes=30)
 """How long Evolution API repeats a request at most. Its clock may jump, as it tells the local time."""
 
@@ -55,7 +53,6 @@ class Connection:
         state: as given.
         options, client: of the instance; ``None`` if its options are wrong.
         reported: the state of the connection, as it was reported last.
-        history_faults: how often Evolution API has failed to show its messages, one time after the other.
         closed: set once the connection was reported as closed.
     """
 
@@ -65,7 +62,6 @@ class Connection:
         self.options: Options | None = None
         self.client: Client | None = None
         self.reported: ConnectionState | None = None
-        self.history_faults = 0
         self.closed = trio.Event()
         self._reports = 0
         self._newest: datetime | None = None
@@ -186,12 +182,7 @@ class Connection:
             if options.set_webhook and trio.current_time() >= self._released_until:
                 await self._keep_set(options, target)
         # Also while the account is closed: Evolution API knows what it has received, and reports its codes.
-        try:
-            await self.session.catch_up(missed)
-        except Refused as error:
-            self.history_faults += error.remote_status >= _SERVER_ERROR
-            raise
-        self.history_faults = 0
+        await self.session.catch_up(missed)
         await self._look_at_state(self.session.pairing_number or options.number)
         await self._forward_changed_settings()
 

@@ -14,12 +14,12 @@ from .messages import found_messages
 
 PAGE = 100
 LARGE_PAGE = 1000
-_PASSING = frozenset({401, 403, 408, 429, 502, 503, 504})
+_PASSING = frozenset({401, 403, 408, 429})
 _SENT_BY_CALL = frozenset({"web", "unknown"})
 
 
 async def messages_between(
-    client: Client, begin: float, end: float, *, is_patient: bool
+    client: Client, begin: float, end: float
 ) -> AsyncGenerator[Sequence[Report], None]:
     """Yield the messages of a span of time, as the reports that they were, or would be.
 
@@ -29,7 +29,6 @@ async def messages_between(
     Args:
         client: of the instance.
         begin, end: in seconds since the epoch.
-        is_patient: whether a fault of Evolution API may pass.
 
     Raises:
         NotSupported: this Evolution API does not show its messages, or not those of a span of time.
@@ -37,7 +36,7 @@ async def messages_between(
     """
     first, last = int(begin), int(end)
     while first <= last:
-        found = await _find(client, first, last, is_patient=is_patient)
+        found = await _find(client, first, last)
         oldest = min(map(_time_of, found), default=first)
         if len(found) < PAGE:
             yield _reports_of(found)
@@ -48,21 +47,20 @@ async def messages_between(
             continue
         page, found = 1, [{}]  # this second alone has more than a page
         while found:
-            found = await _find(client, last, last, is_patient=is_patient, page=page, size=LARGE_PAGE)
+            found = await _find(client, last, last, page=page, size=LARGE_PAGE)
             yield _reports_of(found)
             page += 1
         last -= 1
 
 
 async def _find(
-    client: Client, first: int, last: int, *, is_patient: bool, page: int = 1, size: int = PAGE
+    client: Client, first: int, last: int, *, page: int = 1, size: int = PAGE
 ) -> list[dict[str, Any]]:
     query = MessageQuery(since=first, until=last, page=page, size=size)
     try:
         found: list[dict[str, Any]] = (await found_messages(client, query))["messages"]["records"]
     except Refused as error:
-        may_pass = error.remote_status in _PASSING or (is_patient and error.remote_status >= 500)
-        if may_pass or error.is_missing:
+        if error.remote_status in _PASSING or error.remote_status >= 500 or error.is_missing:
             raise
         raise NotSupported.of(
             "evolution.no_messages_shown",

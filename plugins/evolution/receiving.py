@@ -14,7 +14,7 @@ import trio
 from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge
 from hookgw.connectors import attach_file, decode_json, network_event
 
-from .connection import MOST_HISTORY_FAULTS, Connection
+from .connection import Connection
 from .events import Report, read_reports, repaired
 from .history import messages_between
 from .media import file_of, may_have_file, size_of, small_file, with_link
@@ -97,8 +97,7 @@ class Receiver:
         client, options = self.connection.client, self.connection.options
         if client is None or options is None or not options.set_webhook:
             return  # another receiver has the webhook
-        is_patient = self.connection.history_faults < MOST_HISTORY_FAULTS
-        pages = messages_between(client, begin, end, is_patient=is_patient)
+        pages = messages_between(client, begin, end)
         try:
             async for page in pages:
                 events = [

@@ -289,25 +289,28 @@ async def test_an_outage_is_caught_up_with(
         assert len(evolution.calls_of(FIND)) == count  # nothing was lost since
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        (404, {"status": 404, "error": "Not Found", "response": {"message": ["Cannot POST"]}}),
-        (500, {"status": 500, "error": "Internal Server Error", "response": {"message": "no database"}}),
-    ],
-)
 async def test_a_server_that_shows_no_messages_is_connected_all_the_same(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    autojump_clock: MockClock,
-    answer: tuple[int, Any],
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
     await restarted(connector, session, downtime=HOUR)
-    evolution.faults[FIND] = [answer] * 100
+    evolution.faults[FIND] = [(404, {"response": {"message": ["Cannot POST"]}})] * 100
     async with connected(connector, session):
         pass
-    assert len(evolution.calls_of(FIND)) == (1 if answer[0] == 404 else 4)
+    assert len(evolution.calls_of(FIND)) == 1
+    assert session.gaps == []
+
+
+@pytest.mark.parametrize("status", [403, 500, 504])
+async def test_a_search_for_messages_that_keeps_failing_does_not_keep_the_account_closed(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, status: int
+) -> None:
+    await restarted(connector, session, downtime=HOUR)
+    evolution.faults[FIND] = [(status, {"response": {"message": "too slow"}})] * 100
+    async with connected(connector, session):
+        pass
+    assert len(evolution.calls_of(FIND)) > 2  # it might have been a moment's
+    [(begin, end)] = session.gaps
+    assert end - begin > HOUR
 
 
 async def test_a_version_that_ignores_the_times_is_connected_all_the_same(

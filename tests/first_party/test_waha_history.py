@@ -161,3 +161,14 @@ async def test_a_server_without_a_store_is_connected_all_the_same(it: Setup) -> 
     async with it.connected():
         pass
     assert it.session.state is ConnectionState.OPEN
+
+
+@pytest.mark.parametrize("path", ["chats/overview", "/messages"])
+async def test_a_history_that_keeps_failing_does_not_keep_the_account_closed(it: Setup, path: str) -> None:
+    await restarted(it, downtime=3600)
+    kept(it, ANA, "first chat", time.time() - 60)
+    kept(it, BOB, "second chat", time.time() - 90)
+    it.waha.faults.append(Fault(status=504, path=path, times=100))
+    async with it.connected():
+        pass
+    assert len(it.session.gaps) == 1

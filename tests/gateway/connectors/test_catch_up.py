@@ -13,12 +13,13 @@ from hookgw import (
     ConnectionState,
     IngestRequest,
     IngestResponse,
+    NetworkRefused,
     NewEvent,
     NotSupported,
     Session,
     Unavailable,
 )
-from hookgw.connectors.coverage import MOST_HELD, WINDOW
+from hookgw.connectors.coverage import MOST_FAILING, MOST_FAULTS, MOST_HELD, WINDOW
 from hookgw.records.events import Event
 from hookgw.records.instances import CatchUp
 from hookgw.testing import FakeConnector, GatewayKit, open_kit
@@ -42,6 +43,7 @@ class Network(FakeConnector):
         self.asked: list[tuple[float, float]] = []
         self.has_history = True
         self.failures = 0
+        self.failure: Exception = OSError("network down")
         self.may_answer = trio.Event()
         self.may_answer.set()
         self.seen: list[str] = []
@@ -69,7 +71,7 @@ class Network(FakeConnector):
             yield [message(at) for at in found[first : first + 2]]
         if self.failures:
             self.failures -= 1
-            raise OSError("network down")
+            raise self.failure
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         await session.emit_all([message(float(request.body))])
@@ -203,6 +205,28 @@ async def test_a_gap_is_asked_for_again_after_a_failure(
         await kit.advance(5)
         await caught_up(kit)
     assert network.seen == [f"at-{at:.0f}" for at in network.history]
+
+
+async def test_a_history_that_keeps_failing_does_not_keep_the_account_closed(
+    tmp_path: Path, network: Network, hookgw_clock: MockClock
+) -> None:
+    stopped = await connected_once(tmp_path, network)
+    network.history = [stopped + 1]
+    network.failures, network.failure = 1_000, NetworkRefused("too slow")
+    hookgw_clock.jump(60)
+    async with opened(tmp_path, network) as kit:
+        for _ in range(MOST_FAULTS - 1):
+            assert kit.gateway.instances.connection_state("shop") is not ConnectionState.OPEN
+            await asleep("connector shop")
+            await kit.advance(MOST_FAILING / (MOST_FAULTS - 1))
+        await caught_up(kit)
+        assert kit.gateway.instances.connection_state("shop") is ConnectionState.OPEN
+        assert len(network.asked) == MOST_FAULTS
+        await kit.ingest(b"1")
+        await kit.settled()
+    assert network.seen == [f"at-{stopped + 1:.0f}", "at-1"]
+    [gap] = network.reports
+    assert gap["from"] < gap["to"]
 
 
 async def test_without_a_history_the_connection_opens(
