@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hookgw.plugins.gateway_protocol import PluginGateway as PluginGateway
     from hookgw.plugins.hookspecs import hookimpl as hookimpl
     from hookgw.records.api_keys import Right as Right
+    from hookgw.records.chats import ChatFields as ChatFields
     from hookgw.records.chats import chat_names as chat_names
     from hookgw.records.chats import jids_of as jids_of
     from hookgw.records.chats import plain_jid as plain_jid
@@ -129,7 +130,7 @@ _HOMES = {
     "hookgw.records.problems": ("Problem", "ProblemKind", "ProblemReport"),
     "hookgw.records.registrations": ("Registration",),
     "hookgw.kernel.network_json": ("NetworkEvents", "decode_json"),
-    "hookgw.records.chats": ("chat_names", "jids_of", "plain_jid"),
+    "hookgw.records.chats": ("ChatFields", "chat_names", "jids_of", "plain_jid"),
     "hookgw.connectors.whatsapp_numbers": ("whatsapp_chat_of", "whatsapp_number_of"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

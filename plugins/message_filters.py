@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from hookgw import Event, Registration, chat_names, hookimpl, jids_of, plain_jid
+from hookgw import ChatFields, Event, Registration, chat_names, hookimpl, jids_of, plain_jid
 
 NAME = "message_filters"
 # The chat in which the status updates of contacts arrive.
@@ -97,18 +97,11 @@ class Patterned:
         return self._wildcards is not None and len(jid) <= MAX_JID and bool(self._wildcards.fullmatch(jid))
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(ChatFields):
     """What the options ask for, of the payload of an event. The rest of it is not decoded."""
 
     key: Any = None
-    fromMe: Any = None  # noqa: N815 -- the name in the payload
-    remoteJid: Any = None  # noqa: N815
-    remoteJidAlt: Any = None  # noqa: N815
-    participant: Any = None
-    participantAlt: Any = None  # noqa: N815
-    chatId: Any = None  # noqa: N815
-    id: Any = None
-    messageType: Any = None  # noqa: N815
+    messageType: Any = None  # noqa: N815 -- the name in the payload
 
 
 # float: msgspec's own takes 20 µs for a number such as 1.5e300.

@@ -17,7 +17,7 @@ from hookgw.core.long_work import run_in_slices
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
-from hookgw.records.chats import HIDDEN, NUMBER, jids_of, plain_jid
+from hookgw.records.chats import HIDDEN, NUMBER, ChatFields, jids_of, plain_jid
 from hookgw.records.events import Event
 from hookgw.store import EventQuery, LoggedEvent
 
@@ -115,18 +115,16 @@ class Contact(msgspec.Struct, kw_only=True, gc=False):
     updated_at: float
 
 
-class _Key(msgspec.Struct, rename="camel"):
-    remote_jid: str
+class _Key(ChatFields, kw_only=True):
+    remoteJid: str  # noqa: N815 -- the names in the payload
     id: str = ""
-    from_me: bool = False
+    fromMe: bool = False  # noqa: N815
     participant: str | None = None
-    remote_jid_alt: Any = None
-    participant_alt: Any = None
 
     @property
     def chats(self) -> tuple[str, ...]:
         """All names of the chat, the one to list it under first."""
-        return jids_of({"remoteJid": self.remote_jid, "remoteJidAlt": self.remote_jid_alt})
+        return jids_of(msgspec.structs.asdict(self))
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -140,8 +138,7 @@ class _Key(msgspec.Struct, rename="camel"):
     @property
     def authors(self) -> tuple[str, ...]:
         """All names of whom the message names as its author."""
-        named = {"participant": self.participant, "participantAlt": self.participant_alt}
-        return jids_of(named, "participant")
+        return jids_of(msgspec.structs.asdict(self), "participant")
 
 
 # Fields that no list needs are not checked: events may hold anything.
@@ -264,7 +261,7 @@ class ChatSearch:
                 return
             if key.members:
                 chat.is_group, chat.name = True, None
-            elif chat.name is None and not key.from_me and not chat.is_group:
+            elif chat.name is None and not key.fromMe and not chat.is_group:
                 chat.name = _text(message.push_name)
 
         def merge(newer: Chat, older: Chat) -> None:
@@ -366,16 +363,15 @@ def _read_message(event: Event) -> _Message | None:
         message = _message_of(event.data_json)
     except msgspec.MsgspecError:
         return None
-    return message if message.key.remote_jid else None
+    return message if message.key.remoteJid else None
 
 
 def _last_message(message: _Message) -> LastMessage:
     content = message.message
     is_shown = len(bytes(content)) <= MOST_MESSAGE
-    key = msgspec.to_builtins(message.key)
-    del key["remoteJidAlt"], key["participantAlt"]
-    if key["participant"] is None:
-        del key["participant"]
+    key = {name: getattr(message.key, name) for name in ("remoteJid", "id", "fromMe")}
+    if message.key.participant is not None:
+        key["participant"] = message.key.participant
     stamp = message.message_timestamp
     return LastMessage(
         id=message.key.id,
@@ -422,7 +418,7 @@ def _contacts_in(event: Event) -> Iterator[tuple[tuple[str, ...], Contact] | Non
     if message is None:
         return
     key = message.key
-    name = None if key.from_me else _text(message.push_name)
+    name = None if key.fromMe else _text(message.push_name)
     jids, members = key.chats, key.members
     is_group = bool(members) or jids[0].endswith(_GROUP)
     contact = Contact(
@@ -433,7 +429,7 @@ def _contacts_in(event: Event) -> Iterator[tuple[tuple[str, ...], Contact] | Non
         updated_at=event.time,
     )
     yield jids, contact
-    if members and not key.from_me:
+    if members and not key.fromMe:
         member = Contact(jid=members[0], name=name, picture_url=None, is_group=False, updated_at=event.time)
         yield members, member
 

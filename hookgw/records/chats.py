@@ -2,18 +2,19 @@
 
 The one rule for lanes, filters, lists of chats and erasures. A person on WhatsApp has several names: devices
 (``5511988887777:90@s.whatsapp.net``), the spelling of some gateways (``5511988887777@c.us``), and an id that
-hides the number (``…@lid``). A payload may have that id beside the number, as ``remoteJid`` and
-``remoteJidAlt``.
+hides the number (``…@lid``). A payload may have that id beside the number, in one of the fields of
+:class:`ChatFields`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 NUMBER = "@s.whatsapp.net"
 HIDDEN = "@lid"
@@ -25,6 +26,7 @@ SPELLINGS = {"s.whatsapp.net": (NUMBER, "@c.us", "@hosted"), "lid": (HIDDEN, "@h
 MOST_PARTS = 100
 """A list about more chats is not split: it would be a flood of events."""
 
+_PEOPLE = tuple(spelling for ends in SPELLINGS.values() for spelling in ends)
 _ENDS = {spelling[1:]: ends[0] for ends in SPELLINGS.values() for spelling in ends}
 # Behind the user may be an agent (_1) and a device (:90).
 _PERSON = re.compile(rf"(\d+)(?:_\d+)?(?::\d+)?@({'|'.join(map(re.escape, _ENDS))})", re.ASCII)
@@ -39,6 +41,46 @@ def plain_jid(jid: str) -> str:
     return jid if found is None else found[1] + _ENDS[found[2]]
 
 
+class ChatFields(msgspec.Struct):
+    """The fields of a payload, or of the ``key`` in it, that say which chat it is about, and who wrote it.
+
+    Derive a struct with what else you need, and decode with it: the rest of a payload, which may be large, is
+    not decoded. :func:`chat_names` and :func:`jids_of` take it as ``msgspec.structs.asdict`` returns it.
+
+    Attributes:
+        remoteJid: the chat.
+        remoteJidAlt, remoteJidLid: other names of it.
+        senderPn, senderLid, previousRemoteJid: other names of it, if it is a person who wrote to the account:
+            in events of Baileys 6 and Evolution API 2.3.
+        participant: who wrote it in a group.
+        participantAlt, participantPn, participantLid: other names of the participant.
+        fromMe: whether the account wrote it.
+        chatId, id: the chat, if there is no ``remoteJid``.
+    """
+
+    remoteJid: Any = None  # noqa: N815 -- the names in the payload
+    remoteJidAlt: Any = None  # noqa: N815
+    remoteJidLid: Any = None  # noqa: N815
+    senderPn: Any = None  # noqa: N815
+    senderLid: Any = None  # noqa: N815
+    previousRemoteJid: Any = None  # noqa: N815
+    participant: Any = None
+    participantAlt: Any = None  # noqa: N815
+    participantPn: Any = None  # noqa: N815
+    participantLid: Any = None  # noqa: N815
+    fromMe: Any = None  # noqa: N815
+    chatId: Any = None  # noqa: N815
+    id: Any = None
+
+
+_OTHER_NAMES = {
+    "remoteJid": ("remoteJidAlt", "remoteJidLid"),
+    "participant": ("participantAlt", "participantPn", "participantLid"),
+}
+# What the account wrote has the account's own number there.
+_NAMES_OF_WRITER = ("senderPn", "senderLid", "previousRemoteJid")
+
+
 def jids_of(key: Mapping[str, Any], field: str = "remoteJid") -> tuple[str, ...]:
     """Return all names that a payload has for one chat or person, the one to know it by first.
 
@@ -47,12 +89,23 @@ def jids_of(key: Mapping[str, Any], field: str = "remoteJid") -> tuple[str, ...]
 
     Args:
         key: the ``key`` of a message, or another object of a payload. Fields of wrong types count as missing.
-        field: has the name; the field with ``Alt`` after it has another one of the same person.
+        field: has the name. Others of the same chat or person are in the fields that begin with it, such as
+            ``remoteJidAlt``, and in ``senderPn``, ``senderLid`` and ``previousRemoteJid`` of what a person
+            wrote to the account.
     """
-    given = [jid for jid in (key.get(field), key.get(f"{field}Alt")) if isinstance(jid, str) and jid]
+    fields = (field, *_OTHER_NAMES.get(field, (f"{field}Alt",)))
+    jid = key.get(field)
+    if (
+        field == "remoteJid"
+        and isinstance(jid, str)
+        and jid.endswith(_PEOPLE)
+        and key.get("fromMe") is not True
+    ):
+        fields += _NAMES_OF_WRITER
+    given = [jid for jid in map(key.get, fields) if jid and isinstance(jid, str)]
     plain = [plain_jid(jid) for jid in given]
-    if len(plain) > 1 and plain[0].endswith(HIDDEN) and plain[1].endswith(NUMBER):
-        plain.reverse()
+    if plain and plain[0].endswith(HIDDEN):
+        plain[:0] = [jid for jid in plain if jid.endswith(NUMBER)][:1]
     return tuple(dict.fromkeys([*plain, *given]))
 
 
@@ -76,40 +129,30 @@ def chat_names(payload: Mapping[str, Any]) -> tuple[str, ...]:
     return jids_of(payload, "id") if isinstance(id_, str) and "@" in id_ else ()
 
 
-class _Payload(msgspec.Struct):
+class _Payload(ChatFields):
     """A payload, or an entry of a list. The rest of it is not decoded."""
 
     key: Any = None
-    remoteJid: Any = None  # noqa: N815 -- the names in the payload
-    remoteJidAlt: Any = None  # noqa: N815
-    chatId: Any = None  # noqa: N815
-    id: Any = None
     keyId: Any = None  # noqa: N815
-    fromMe: Any = None  # noqa: N815
-    participant: Any = None
-    participantAlt: Any = None  # noqa: N815
 
 
-class _Key(msgspec.Struct, gc=False):
-    remoteJid: str  # noqa: N815 -- the names in the payload
-    fromMe: bool = False  # noqa: N815
-    id: str = ""
-    remoteJidAlt: str | None = None  # noqa: N815
-    participant: str | None = None
-    participantAlt: str | None = None  # noqa: N815
-
-
-class _Message(msgspec.Struct, gc=False):
-    key: _Key
-
-
-_decode_message = msgspec.json.Decoder(_Message, float_hook=float).decode
+# Of a message, without the id: the same for many messages.
+_NAMED = [name for name in ChatFields.__struct_fields__ if name != "id"]
+# No network has longer ones, and all of them are remembered.
+_Name = Annotated[str, Meta(max_length=255)] | None
+_TYPES = {"id": (str, ""), "fromMe": (bool | None, None)}
+_Key = msgspec.defstruct(
+    "_Key", [(name, *_TYPES.get(name, (_Name, None))) for name in ("id", *_NAMED)], gc=False
+)
+_Message = msgspec.defstruct("_Message", [("key", _Key)], gc=False)
+_decode_message: Callable[[bytes | memoryview], Any] = msgspec.json.Decoder(_Message, float_hook=float).decode
 
 
 @lru_cache(maxsize=10_000)
-def _remembered_name(jid: str | None, other: str | None) -> str:
-    names = jids_of({"jid": jid, "jidAlt": other}, "jid")
-    return names[0] if names else ""
+def _chat_and_sender(account: str | None, named: tuple[Any, ...]) -> tuple[str, str]:
+    key = dict(zip(_NAMED, named, strict=True))
+    names = jids_of(key)
+    return (names[0], _sender_of(key, names[0], account)) if names else ("", "")
 
 
 _Value = str | bool | int | float | None
@@ -181,14 +224,9 @@ def message_subjects(data_json: bytes | memoryview, account: str | None) -> tupl
         key = _decode_message(data_json).key
     except msgspec.ValidationError:
         return None
-    chat = _remembered_name(key.remoteJid, key.remoteJidAlt)
-    if not chat:
-        return None
-    if key.participant or key.participantAlt:
-        return chat, _remembered_name(key.participant, key.participantAlt), key.id
-    if key.fromMe:
-        return chat, _remembered_name(account, None), key.id
-    return chat, chat, key.id
+    values = msgspec.structs.astuple(key)
+    chat, sender = _chat_and_sender(account, values[1:])
+    return (chat, sender, values[0]) if chat else None
 
 
 def _subjects_of(entry: Any, account: str | None) -> tuple[str, str, str]:
@@ -197,20 +235,19 @@ def _subjects_of(entry: Any, account: str | None) -> tuple[str, str, str]:
     if not isinstance(entry, _Payload):
         return chat, chat, ""
     key = entry.key
-    if isinstance(key, dict):
-        message, from_me, named = key.get("id"), key.get("fromMe"), key
-    else:
-        message, from_me = entry.keyId or entry.id, entry.fromMe
-        named = {"participant": entry.participant, "participantAlt": entry.participantAlt}
-    if senders := jids_of(named, "participant"):
-        sender = senders[0]
-    elif from_me is True:
-        sender = plain_jid(account) if account else ""
-    else:
-        sender = chat
+    named = key if isinstance(key, dict) else msgspec.structs.asdict(entry)
+    message = named.get("id") if named is key else entry.keyId or entry.id
     if not isinstance(message, str) or (named is not key and "@" in message):
         message = ""
-    return chat, sender, message
+    return chat, _sender_of(named, chat, account), message
+
+
+def _sender_of(named: Mapping[str, Any], chat: str, account: str | None) -> str:
+    if senders := jids_of(named, "participant"):
+        return senders[0]
+    if named.get("fromMe") is True:
+        return plain_jid(account) if account else ""
+    return chat
 
 
 def split_by_chat(data_json: bytes) -> dict[str, bytes]:

@@ -112,6 +112,9 @@ SPELLINGS: list[dict[str, Any]] = [
     {"chat": "55@c.us"},
     {"chat": "7@lid", "remoteJidAlt": "55@s.whatsapp.net"},
     {"chat": "55@s.whatsapp.net", "remoteJidAlt": "7:2@lid"},
+    {"chat": "7@lid", "senderPn": "55@s.whatsapp.net"},
+    {"chat": "55@s.whatsapp.net", "senderLid": "7@lid"},
+    {"chat": "55@s.whatsapp.net", "remoteJidLid": "7@lid"},
 ]
 
 
@@ -125,7 +128,8 @@ async def test_a_person_is_one_chat_under_the_number(other: dict[str, Any], is_n
     written.insert(len(written) * is_newer, message(**other, name="Ana", text="other"))
     (chat,) = await chats(*written)
     assert (chat.jid, chat.name, chat.is_group) == ("55@s.whatsapp.net", "Ana", False)
-    assert chat.last_message.id == ("other" if is_newer else "4")
+    assert chat.last_message.id == ("other" if is_newer else str(len(SPELLINGS) - 1))
+    assert chat.last_message.key.keys() <= {"remoteJid", "id", "fromMe", "participant"}
     assert chat.updated_at == written[-1].time
     (contact,) = await contacts(*written)
     assert (contact.jid, contact.name, contact.is_group) == ("55@s.whatsapp.net", "Ana", False)
@@ -137,13 +141,16 @@ async def test_people_without_a_number_are_apart() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["55", "55@s.whatsapp.net", "55:3@c.us", "7", "7@lid"])
-async def test_a_person_is_found_by_every_name(wanted: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "in_group"), [("remoteJidAlt", "participantAlt"), ("senderPn", "participantPn")]
+)
+async def test_a_person_is_found_by_every_name(wanted: str, name: str, in_group: str) -> None:
     history = History(
         message("66@s.whatsapp.net"),
-        message("7@lid", remoteJidAlt="55@s.whatsapp.net"),
+        message("7@lid", **{name: "55@s.whatsapp.net"}),
         message("8@lid"),
         message("7@lid", text="newest"),
-        message("1@g.us", "Ana", participant="7@lid", participantAlt="55@s.whatsapp.net"),
+        message("1@g.us", "Ana", participant="7@lid", **{in_group: "55@s.whatsapp.net"}),
     )
     search = ChatSearch(history)  # type: ignore[arg-type]
     query = ChatQuery(chat=wanted)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw import plain_jid
+from hookgw import jids_of, plain_jid
 from hookgw.records import MOST_PARTS, chats_in, split_by_chat, subjects_in
 
 ANA = "5516988887777@s.whatsapp.net"
@@ -42,6 +42,20 @@ def test_a_person_has_one_plain_name(jid: str, plain: str) -> None:
     assert plain_jid(plain) == plain
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"remoteJid": LID, "remoteJidAlt": ANA},
+        {"remoteJid": ANA, "remoteJidLid": LID},
+        {"remoteJid": LID, "fromMe": False, "senderPn": ANA, "senderLid": None},
+        {"remoteJid": ANA, "senderLid": "187654321098765:3@lid"},
+        {"remoteJid": ANA, "senderPn": ANA, "previousRemoteJid": LID},
+    ],
+)
+def test_a_payload_has_several_names_of_a_person(key: dict[str, Any]) -> None:
+    assert jids_of(key)[:2] == (ANA, LID)
+
+
 ABOUT: dict[str, tuple[Any, tuple[str, ...]]] = {
     "a message": ({"key": {"remoteJid": ANA}}, (ANA,)),
     "a device": ({"key": {"remoteJid": "5516988887777:90@s.whatsapp.net"}}, (ANA,)),
@@ -50,6 +64,16 @@ ABOUT: dict[str, tuple[Any, tuple[str, ...]]] = {
     "a number behind an id": ({"key": {"remoteJid": LID, "remoteJidAlt": ANA}}, (ANA,)),
     "an id behind a number": ({"key": {"remoteJid": ANA, "remoteJidAlt": LID}}, (ANA,)),
     "a status with both": ({"remoteJid": LID, "remoteJidAlt": "5516988887777:3@s.whatsapp.net"}, (ANA,)),
+    "a number of Baileys 6": ({"key": {"remoteJid": LID, "fromMe": False, "senderPn": ANA}}, (ANA,)),
+    "an id of Baileys 6": ({"key": {"remoteJid": ANA, "senderLid": LID, "senderPn": ANA}}, (ANA,)),
+    "a replaced id": ({"key": {"remoteJid": ANA, "senderPn": ANA, "previousRemoteJid": LID}}, (ANA,)),
+    "a number beside a replaced id": ({"key": {"remoteJid": LID, "previousRemoteJid": ANA}}, (ANA,)),
+    "a status of Baileys 6": ({"keyId": "A", "remoteJid": LID, "senderPn": ANA}, (ANA,)),
+    "an id of GOWA": ({"key": {"remoteJid": ANA, "remoteJidLid": LID}}, (ANA,)),
+    "two numbers": ({"key": {"remoteJid": LID, "remoteJidAlt": ANA, "senderPn": BOB}}, (ANA,)),
+    "the account wrote it": ({"key": {"remoteJid": LID, "fromMe": True, "senderPn": BOB}}, (LID,)),
+    "a writer in a group": ({"key": {"remoteJid": GROUP, "senderPn": BOB, "senderLid": LID}}, (GROUP,)),
+    "a writer elsewhere": ({"key": {"remoteJid": "!room:x", "senderPn": BOB}}, ("!room:x",)),
     "an id alone": ({"key": {"remoteJid": LID}}, (LID,)),
     "an id twice": ({"key": {"remoteJid": LID, "remoteJidAlt": "1@lid"}}, (LID,)),
     "a member of a group": ({"key": {"remoteJid": GROUP, "participant": ANA}}, (GROUP,)),
@@ -151,6 +175,11 @@ def test_a_list_about_very_many_chats_stays_whole(chats: int, parts: int) -> Non
         ({"key": {"remoteJid": GROUP, "participant": BOB, "fromMe": True}}, [GROUP], [BOB], []),
         ({"key": {"remoteJid": GROUP, "participant": LID, "participantAlt": BOB}}, [GROUP], [BOB], []),
         ({"key": {"remoteJid": LID, "remoteJidAlt": ANA, "id": "M"}}, [ANA], [ANA], ["M"]),
+        ({"key": {"remoteJid": LID, "senderPn": ANA, "id": "M"}}, [ANA], [ANA], ["M"]),
+        ({"key": {"remoteJid": LID, "senderPn": BOB, "fromMe": True}}, [LID], ["me"], []),
+        ({"key": {"remoteJid": GROUP, "participant": LID, "participantPn": BOB}}, [GROUP], [BOB], []),
+        ({"key": {"remoteJid": GROUP, "participant": BOB, "participantLid": LID}}, [GROUP], [BOB], []),
+        ({"keyId": "M", "remoteJid": GROUP, "participant": LID, "participantPn": BOB}, [GROUP], [BOB], ["M"]),
         ({"key": {"remoteJid": LID}}, [LID], [LID], []),
         ({"key": {"remoteJid": GROUP}, "participant": BOB, "keyId": "M"}, [GROUP], [GROUP], []),
         ({"key": {"remoteJid": GROUP, "id": "a@b"}}, [GROUP], [GROUP], ["a@b"]),

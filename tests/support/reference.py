@@ -95,7 +95,14 @@ PAGES = {
             "Messages": [
                 *("Message", "TextMessage", "MediaMessage", "MediaKind", "LocationMessage", "ContactMessage"),
                 *("Contact", "ReactionMessage", "TemplateMessage", "MessageKey", "MessageQuery"),
-                *("whatsapp_chat_of", "whatsapp_number_of", "plain_jid", "jids_of", "chat_names"),
+                *(
+                    "whatsapp_chat_of",
+                    "whatsapp_number_of",
+                    "plain_jid",
+                    "jids_of",
+                    "chat_names",
+                    "ChatFields",
+                ),
             ],
             "Errors": [
                 *("HookgwError", "Invalid", "NotFound", "Conflict", "TooLarge", "Unavailable"),

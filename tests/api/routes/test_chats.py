@@ -106,16 +106,21 @@ async def test_messages_are_found_as_evolution_api_shows_them(
 
 
 @pytest.mark.parametrize("chat", [ANA, "5511988887777", "1@lid", "2@lid"])
+@pytest.mark.parametrize(
+    ("other", "in_group"), [("remoteJidAlt", "participantAlt"), ("senderPn", "participantPn")]
+)
 async def test_messages_with_a_hidden_id_alone_are_those_of_the_number(
-    client: httpx.AsyncClient, chat: str
+    client: httpx.AsyncClient, chat: str, other: str, in_group: str
 ) -> None:
     client.event_hooks = {}
-    in_group = {"participant": "2@lid", "participantAlt": ANA}
     await tell(
         client,
         ("MESSAGES_UPSERT", message("A", "1@lid", at=1000)),
-        ("MESSAGES_UPSERT", message("B", "1@lid", key={"remoteJidAlt": ANA}, at=2000)),
-        ("MESSAGES_UPSERT", message("C", GROUP, key=in_group, at=3000)),  # says whose 2@lid is
+        ("MESSAGES_UPSERT", message("B", "1@lid", key={other: ANA}, at=2000)),
+        (
+            "MESSAGES_UPSERT",
+            message("C", GROUP, key={"participant": "2@lid", in_group: ANA}, at=3000),
+        ),  # says whose 2@lid is
         ("MESSAGES_UPSERT", message("D", ANA, at=4000)),
         ("MESSAGES_UPSERT", message("E", "1@lid", at=5000)),
         ("MESSAGES_UPSERT", message("F", "2@lid", at=6000)),
