@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hookgw.connectors.events import network_event as network_event
     from hookgw.connectors.json_values import LARGEST_NUMBER as LARGEST_NUMBER
     from hookgw.connectors.json_values import LATEST_TIME as LATEST_TIME
+    from hookgw.connectors.json_values import any_number as any_number
     from hookgw.connectors.json_values import as_written as as_written
     from hookgw.connectors.json_values import degrees as degrees
     from hookgw.connectors.json_values import each as each
@@ -102,7 +103,7 @@ _HOMES = {
             "mapping",
             "number",
         ),
-        *("one_line", "raw_at", "raw_items", "seconds", "strings", "text", "texts"),
+        *("any_number", "one_line", "raw_at", "raw_items", "seconds", "strings", "text", "texts"),
     ),
     "hookgw.connectors.messages": (
         *("MediaUrl", "FileToSend", "check_mimetype", "sent_content", "file_to_send", "sent_data"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ LARGEST_NUMBER = 2**53
 LATEST_TIME = 253_402_300_799
 """The last second of the year 9999, since the epoch."""
 
+_NUMBER = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,15})?", re.ASCII)
 _fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -100,9 +103,41 @@ def number(value: Any) -> int | None:
     return value
 
 
+def any_number(value: Any) -> float | None:
+    """Return a number, which may be written as a text, or as the halves of a 64-bit integer.
+
+    JavaScript's protobuf writes such integers as ``{"low": 1773027345, "high": 0, "unsigned": true}``.
+
+    Returns:
+        ``None`` for any other value.
+    """
+    if isinstance(value, dict):
+        low, high = value.get("low"), value.get("high")
+        if type(low) is not int or type(high) is not int:
+            return None
+        value = (high << 32) + (low & 0xFFFF_FFFF)
+    elif isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -(2**63) < value < 2**63:
+        return None
+    return float(value)
+
+
 def seconds(value: Any) -> int:
-    """Return a time in seconds since the epoch, or 0 for any other value; at most :data:`LATEST_TIME`."""
-    return min(number(value) or 0, LATEST_TIME)
+    """Return a time in seconds since the epoch, at most :data:`LATEST_TIME`; 0 if it is none.
+
+    It may be a number of seconds or of milliseconds in any form, or a date with its offset, as Go writes it.
+    """
+    found = any_number(value) or 0
+    if found > 100_000_000_000:  # milliseconds
+        found /= 1000
+    elif not found and isinstance(value, str) and 20 <= len(value) <= 40:
+        try:
+            moment = datetime.fromisoformat(value)
+            found = moment.timestamp() if moment.tzinfo is not None else 0
+        except (ValueError, OverflowError):
+            return 0
+    return int(min(max(found, 0), LATEST_TIME))
 
 
 def degrees(value: Any, most: float = 180) -> float | None:

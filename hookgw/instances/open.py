@@ -32,7 +32,7 @@ class Instances:
 
 def open_instances(core: Core, media_key: bytes) -> Instances:
     settings, clock, registry = core.settings, core.clock, core.registry
-    states = ConnectionStates(core.node.holds)
+    states = ConnectionStates(core.node.holds, clock.wall)
     coverage = CoverageStore(core.store, states.sessions, core.operational)
     links = MediaLinks(media_key, settings.media.lifetime, settings.server.address, clock.wall)
     connectors = Connectors(

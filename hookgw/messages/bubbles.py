@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookgw.connectors.json_values import LARGEST_NUMBER, any_number
 from hookgw.kernel.json_decoding import decode_json
+from hookgw.messages.chats import sent_at
 from hookgw.messages.stored_messages import FILE_TYPES, WRAPPERS, Content, unwrapped
 from hookgw.records.chats import HIDDEN, NUMBER, jids_of
 
@@ -108,12 +110,12 @@ def bubbles_of(contents: Iterable[tuple[Content, float]]) -> list[Bubble]:
     """Return the messages of a chat, the oldest first.
 
     Args:
-        contents: the newest first, each with the time of its event. A message that hookgw has sent may be
+        contents: the newest first, each with when hookgw accepted it. A message that hookgw has sent may be
             there twice, because the network reports it, too.
     """
     found: dict[str, Bubble] = {}
-    for content, time in contents:
-        key, stamp = content.key, content.message_timestamp
+    for content, accepted_at in contents:
+        key = content.key
         names = jids_of(key)
         if key["id"] in found or not names:
             continue
@@ -126,8 +128,7 @@ def bubbles_of(contents: Iterable[tuple[Content, float]]) -> list[Bubble]:
             key["id"],
             from_me,
             author,
-            # A network may report a message long after it was sent; a wrong clock must not move it far.
-            float(stamp) if type(stamp) is int and 0 < stamp <= time + 60 else time,
+            sent_at(content.message_timestamp, accepted_at),
             words_of(bytes(content.message), content.message_type),
             names,
         )
@@ -144,10 +145,5 @@ def _first(part: dict[str, Any], names: tuple[str, ...]) -> str:
 
 def _size_of(value: Any) -> int | None:
     """Return a length of a file. JavaScript writes long numbers as a text, or in two halves."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16:
-        return int(value)
-    if isinstance(value, dict):
-        low, high = value.get("low"), value.get("high", 0)
-        if type(low) is int and type(high) is int and 0 <= high < 2**20:
-            return (high << 32) + (low & 0xFFFFFFFF)
-    return value if type(value) is int and 0 <= value < 2**53 else None
+    found = any_number(value)
+    return int(found) if found is not None and 0 <= found < LARGEST_NUMBER else None

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 import trio
 
+from hookgw.connectors.json_values import seconds
 from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of
 from hookgw.core.long_work import run_in_slices
 from hookgw.deliveries.history import DeliveryHistory
@@ -241,9 +242,9 @@ class ChatSearch:
     ) -> tuple[list[Chat], str | None]:
         found = _Found[Chat](is_wanted)
 
-        def take(event: Event) -> Generator[None, None, None]:
+        def take(one: LoggedEvent) -> Generator[None, None, None]:
             yield
-            message = _read_message(event)
+            message = _read_message(one.event)
             if message is None:
                 return
             key, jids = message.key, message.key.chats
@@ -253,7 +254,7 @@ class ChatSearch:
                     jid=jids[0],
                     name=None,
                     is_group=jids[0].endswith(_GROUP),
-                    updated_at=event.time,
+                    updated_at=sent_at(message.message_timestamp, one.accepted_at),
                     last_message=_last_message(message),
                 ),
             )
@@ -276,8 +277,8 @@ class ChatSearch:
         """Return the people and groups that wrote to an instance or were written to; see :meth:`chats`."""
         found = _Found[Contact](is_wanted)
 
-        def take(event: Event) -> Generator[None, None, None]:
-            for seen in _contacts_in(event):
+        def take(one: LoggedEvent) -> Generator[None, None, None]:
+            for seen in _contacts_in(one):
                 yield  # one event may have tens of thousands
                 if seen is not None:
                     jids, contact = seen
@@ -299,9 +300,9 @@ class ChatSearch:
         wanted = set(people)
         found: dict[str, str] = {}
 
-        def take(event: Event) -> Generator[None, None, None]:
+        def take(one: LoggedEvent) -> Generator[None, None, None]:
             yield
-            message = _read_message(event)
+            message = _read_message(one.event)
             if message is None:
                 return
             for jid in (*message.key.chats, *message.key.authors):
@@ -320,7 +321,7 @@ async def search_events(
     history: DeliveryHistory,
     instance: str,
     kinds: tuple[str, ...],
-    take: Callable[[Event], Generator[None, None, None]],
+    take: Callable[[LoggedEvent], Generator[None, None, None]],
     is_enough: Callable[[], bool],
     cursor: str | None = None,
     bounds: Bounds = WHOLE,
@@ -344,7 +345,7 @@ async def search_events(
 
     def take_all(events: list[LoggedEvent]) -> Generator[None, None, None]:
         for one in events:
-            yield from take(one.event)
+            yield from take(one)
 
     deadline = trio.current_time() + bounds.seconds
     for _ in range(bounds.pages):
@@ -356,6 +357,16 @@ async def search_events(
         if cursor is None or is_enough() or trio.current_time() >= deadline:
             break
     return cursor
+
+
+def sent_at(stamp: Any, accepted_at: float) -> float:
+    """Return when a message was sent, in seconds since the epoch.
+
+    That is what it says, unless that is no time, or the clock there is wrong: then when hookgw accepted it.
+    The time of the event is its producer's, and Evolution API writes the local time as if it were UTC.
+    """
+    sent = seconds(stamp)
+    return float(sent) if 0 < sent <= accepted_at + 60 else accepted_at
 
 
 def _read_message(event: Event) -> _Message | None:
@@ -372,14 +383,13 @@ def _last_message(message: _Message) -> LastMessage:
     key = {name: getattr(message.key, name) for name in ("remoteJid", "id", "fromMe")}
     if message.key.participant is not None:
         key["participant"] = message.key.participant
-    stamp = message.message_timestamp
     return LastMessage(
         id=message.key.id,
         key=key,
         push_name=_text(message.push_name),
         message=content if is_shown else msgspec.Raw(b"{}"),
         message_type=_text(message.message_type),
-        message_timestamp=stamp if type(stamp) is int else None,
+        message_timestamp=seconds(message.message_timestamp) or None,
         status=_text(message.status),
         source=_text(message.source),
     )
@@ -392,11 +402,12 @@ def _entries_of(data: bytes) -> list[msgspec.Raw]:
         return [msgspec.Raw(data)]
 
 
-def _contacts_in(event: Event) -> Iterator[tuple[tuple[str, ...], Contact] | None]:
+def _contacts_in(logged: LoggedEvent) -> Iterator[tuple[tuple[str, ...], Contact] | None]:
     """Yield the contacts in an event, each with all of its names.
 
     ``None`` is an entry without an id: the caller pauses at each.
     """
+    event = logged.event
     if event.kind in _CONTACTS:
         # One by one: decoding tens of thousands at once would hold up everything else.
         for text in _entries_of(event.data_json):
@@ -410,14 +421,14 @@ def _contacts_in(event: Event) -> Iterator[tuple[tuple[str, ...], Contact] | Non
                 name=_field(item, "pushName", "name", "notify"),
                 picture_url=_field(item, "profilePicUrl", "profilePictureUrl", "imgUrl"),
                 is_group=jids[0].endswith(_GROUP),
-                updated_at=event.time,
+                updated_at=logged.accepted_at,
             )
             yield jids, contact
         return
     message = _read_message(event)
     if message is None:
         return
-    key = message.key
+    key, at = message.key, sent_at(message.message_timestamp, logged.accepted_at)
     name = None if key.fromMe else _text(message.push_name)
     jids, members = key.chats, key.members
     is_group = bool(members) or jids[0].endswith(_GROUP)
@@ -426,11 +437,11 @@ def _contacts_in(event: Event) -> Iterator[tuple[tuple[str, ...], Contact] | Non
         name=None if is_group else name,
         picture_url=None,
         is_group=is_group,
-        updated_at=event.time,
+        updated_at=at,
     )
     yield jids, contact
     if members and not key.fromMe:
-        member = Contact(jid=members[0], name=name, picture_url=None, is_group=False, updated_at=event.time)
+        member = Contact(jid=members[0], name=name, picture_url=None, is_group=False, updated_at=at)
         yield members, member
 
 

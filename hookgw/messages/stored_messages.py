@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookgw.connectors.json_values import seconds
 from hookgw.core.registry import Registry
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.instances.connectors.media_download import MediaDownload
@@ -17,8 +18,8 @@ from hookgw.kernel.json_decoding import decode_json
 from hookgw.messages.chats import MESSAGES, search_events
 from hookgw.messages.media import MediaDownloads
 from hookgw.records.chats import HIDDEN, NUMBER, jids_of, plain_jid
-from hookgw.records.events import Event
 from hookgw.records.messages import MessageKey, MessageQuery
+from hookgw.store import LoggedEvent
 
 _STATUSES = "MESSAGES_UPDATE"
 _MOST_SEARCHES = 3
@@ -192,9 +193,10 @@ class StoredMessages:
         statuses: dict[str, list[str]] = {}
         room = MOST_SHOWN
 
-        def take(event: Event) -> Generator[None, None, None]:
+        def take(one: LoggedEvent) -> Generator[None, None, None]:
             nonlocal room
             yield
+            event = one.event
             if event.kind == _STATUSES:
                 _note_status(statuses, event.data_json)
                 return
@@ -258,8 +260,9 @@ class StoredMessages:
         """Return the payload of the newest event with a message."""
         found: list[dict[str, Any]] = []
 
-        def take(event: Event) -> Generator[None, None, None]:
+        def take(one: LoggedEvent) -> Generator[None, None, None]:
             yield
+            event = one.event
             content = None if found else read_content(event.data_json)
             if content is not None and content.key["id"] == message_id:
                 data = decode_json(event.data_json)
@@ -301,16 +304,16 @@ def _note_status(statuses: dict[str, list[str]], data_json: bytes) -> None:
 
 
 def _is_wanted(content: Content, query: MessageQuery) -> bool:
-    key, stamp = content.key, _whole(content.message_timestamp)
+    key, stamp = content.key, seconds(content.message_timestamp)
     if query.id is not None and key["id"] != query.id:
         return False
     if query.from_me is not None and (key.get("fromMe") is True) is not query.from_me:
         return False
     if query.message_type is not None and content.message_type != query.message_type:
         return False
-    if query.since is not None and (stamp is None or stamp < query.since):
+    if query.since is not None and (not stamp or stamp < query.since):
         return False
-    return query.until is None or (stamp is not None and stamp <= query.until)
+    return query.until is None or 0 < stamp <= query.until
 
 
 def _shown(content: Content, statuses: list[str], room: int) -> StoredMessage:
@@ -321,7 +324,7 @@ def _shown(content: Content, statuses: list[str], room: int) -> StoredMessage:
         push_name=_text(content.push_name),
         message_type=_text(content.message_type),
         message=content.message if has_room else msgspec.Raw(b"{}"),
-        message_timestamp=_whole(content.message_timestamp),
+        message_timestamp=seconds(content.message_timestamp) or None,
         source=_text(content.source),
         context_info=content.context_info if has_room else msgspec.Raw(b"null"),
         statuses=statuses,
@@ -330,7 +333,3 @@ def _shown(content: Content, statuses: list[str], room: int) -> StoredMessage:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _whole(value: Any) -> int | None:
-    return value if type(value) is int else None

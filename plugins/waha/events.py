@@ -16,17 +16,19 @@ from hookgw import NewEvent, event_id_of
 from hookgw.connectors import (
     MediaUrl,
     Recent,
+    any_number,
     found_at,
     items,
     mapping,
     network_event,
     raw_at,
+    seconds,
     strings,
     text,
 )
 
 from .content import content_of, edited_content_of
-from .fields import id_text, number, seconds
+from .fields import id_text
 from .ids import (
     AUTHORS,
     CALLERS,
@@ -492,5 +494,5 @@ def _push_name(engine: Mapping[str, Any]) -> str:
 def _status(payload: Mapping[str, Any]) -> str | None:
     if (named := _STATUS_NAMES.get(text(payload.get("ackName")))) is not None:
         return named
-    ack = number(payload.get("ack"))
+    ack = any_number(payload.get("ack"))
     return None if ack is None else _STATUSES.get(ack)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hookgw.connectors import items, mapping, text
+from hookgw.connectors import items, mapping, seconds, text
 
-from .fields import id_text, seconds
+from .fields import id_text
 from .ids import jid_of
 
 _FLAGS = {

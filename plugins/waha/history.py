@@ -9,11 +9,10 @@ import msgspec
 import structlog
 
 from hookgw import NewEvent, NotSupported
-from hookgw.connectors import items, mapping, text
+from hookgw.connectors import items, mapping, seconds, text
 
 from .client import Client, Refused
 from .events import Account, translate
-from .fields import seconds
 
 logger = structlog.get_logger("hookgw.waha")
 

@@ -1,5 +1,6 @@
 """Fields of JSON that a network wrote: each has the type that its reader expects, whatever was there."""
 
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from hookgw.connectors import (
     LATEST_TIME,
     NetworkEvents,
+    any_number,
     as_written,
     degrees,
     each,
@@ -80,7 +82,46 @@ def test_texts() -> None:
 )
 def test_numbers(value: Any, expected: int | None) -> None:
     assert number(value) == expected
-    assert seconds(value) == min(expected or 0, LATEST_TIME)
+
+
+_TIMES = st.integers(1, 4_000_000_000)
+
+
+@given(_TIMES)
+def test_a_time_is_the_same_in_all_forms(time: int) -> None:
+    halves = {"low": time - 2**32 if time >= 2**31 else time, "high": 0, "unsigned": True}
+    milliseconds = time * 1000
+    high, low = divmod(milliseconds, 2**32)
+    for form in (time, str(time), float(time), halves):
+        assert seconds(form) == time
+    if milliseconds > 100_000_000_000:
+        for form in (milliseconds, str(milliseconds), {"low": low, "high": high, "unsigned": False}):
+            assert seconds(form) == time
+
+
+@given(_TIMES, st.integers(-720, 840))
+def test_a_date_with_its_offset_is_a_time(time: int, minutes: int) -> None:
+    zone = timezone(timedelta(minutes=minutes))
+    assert seconds(datetime.fromtimestamp(time, zone).isoformat()) == time
+    assert seconds(f"{datetime.fromtimestamp(time, UTC):%Y-%m-%dT%H:%M:%S}.123456789Z") == time
+    assert seconds(f"{datetime.fromtimestamp(time, UTC):%Y-%m-%dT%H:%M:%S.000}") == 0  # of which place?
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, True, "", "x", "1e5", "٣", "1" * 30, [], {}, {"low": 1}, {"low": True, "high": 0}, -5),
+        *({"low": 1, "high": "0"}, {"low": 0, "high": 2**40}, "0001-01-01T00:00:00Z", "9999-99-99T00:00:00Z"),
+    ],
+)
+def test_what_is_no_time_is_zero(value: Any) -> None:
+    assert seconds(value) == 0
+
+
+def test_numbers_of_javascript() -> None:
+    assert any_number({"low": -1, "high": 0, "unsigned": True}) == 2**32 - 1
+    assert any_number({"low": -5, "high": -1, "unsigned": False}) == -5
+    assert (any_number("-38.5"), any_number("1.5"), any_number(True)) == (-38.5, 1.5, None)
 
 
 def test_places() -> None:

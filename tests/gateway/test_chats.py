@@ -28,10 +28,16 @@ class History:
         await trio.sleep(self._seconds)
         start = int(query.cursor or 0)
         end = start + self._size
-        events = [LoggedEvent(event, 0) for event in self._events[start:end] if event.kind in query.kinds]
+        events = [
+            LoggedEvent(event, event.time + SHIFT)
+            for event in self._events[start:end]
+            if event.kind in query.kinds
+        ]
         return EventPage(events, str(end) if end < len(self._events) else None)
 
 
+# Seconds from the time of an event until hookgw accepts it: its producer writes the local time.
+SHIFT = 10_800
 _times = iter(range(1_000_000))
 
 
@@ -41,17 +47,38 @@ def event(kind: str, data: Any) -> Event:
     )
 
 
-def message(chat: str, name: str | None = None, *, text: str = "hi", **key: Any) -> Event:
+def message(chat: str, name: str | None = None, *, text: str = "hi", stamp: Any = None, **key: Any) -> Event:
     from_me = key.pop("fromMe", False)
     data = {
         "key": {"remoteJid": chat, "fromMe": from_me, "id": text, **key},
         "pushName": name,
         "message": {"conversation": text},
         "messageType": "conversation",
-        "messageTimestamp": 17,
+        "messageTimestamp": stamp,
         "source": "web",
     }
     return event("SEND_MESSAGE" if from_me else "MESSAGES_UPSERT", data)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "at"),
+    [
+        (10_000, 10_000),
+        ("10000", 10_000),
+        ({"low": 10_000, "high": 0, "unsigned": True}, 10_000),
+        (10_000.0, 10_000),
+        (None, None),
+        (-1, None),
+        ("x", None),
+        (2_000_000_000, None),  # of a wrong clock
+    ],
+)
+async def test_the_time_is_that_of_the_message_or_else_that_of_its_arrival(
+    stamp: Any, at: float | None
+) -> None:
+    written = message("55@c", "Ana", stamp=stamp)
+    (chat,), (contact,) = await chats(written), await contacts(written)
+    assert chat.updated_at == contact.updated_at == (written.time + SHIFT if at is None else at)
 
 
 def everything(_: str) -> bool:
@@ -75,7 +102,7 @@ async def test_the_chat_with_the_newest_message_is_first() -> None:
     ]
     assert bytes(found[1].last_message.message) == b'{"conversation":"2"}'
     assert found[1].last_message.key["remoteJid"] == "66@c"
-    assert found[1].updated_at == first.time + 1
+    assert found[1].updated_at == first.time + 1 + SHIFT
 
 
 @pytest.mark.parametrize("group", [{"chat": "1@g.us"}, {"chat": "!room:x", "participant": "@ana:x"}])
@@ -130,7 +157,7 @@ async def test_a_person_is_one_chat_under_the_number(other: dict[str, Any], is_n
     assert (chat.jid, chat.name, chat.is_group) == ("55@s.whatsapp.net", "Ana", False)
     assert chat.last_message.id == ("other" if is_newer else str(len(SPELLINGS) - 1))
     assert chat.last_message.key.keys() <= {"remoteJid", "id", "fromMe", "participant"}
-    assert chat.updated_at == written[-1].time
+    assert chat.updated_at == written[-1].time + SHIFT
     (contact,) = await contacts(*written)
     assert (contact.jid, contact.name, contact.is_group) == ("55@s.whatsapp.net", "Ana", False)
 
@@ -174,7 +201,7 @@ async def test_what_is_no_message_is_passed_over(data: Any) -> None:
 
 
 async def test_odd_fields_are_unknown_ones() -> None:
-    odd = {"key": {"remoteJid": "5"}, "pushName": 5, "messageTimestamp": "17", "messageType": []}
+    odd = {"key": {"remoteJid": "5"}, "pushName": 5, "messageTimestamp": "soon", "messageType": []}
     (chat,) = await chats(event("MESSAGES_UPSERT", odd))
     last = chat.last_message
     assert (last.push_name, last.message_timestamp, last.message_type, bytes(last.message)) == (

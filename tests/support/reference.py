@@ -147,6 +147,7 @@ PAGES = {
             ],
             "JSON of the network": [
                 *("mapping", "items", "each", "strings", "found_at", "text", "texts", "one_line", "number"),
+                "any_number",
                 *("raw_at", "raw_items", "as_written", "seconds", "degrees", "filled"),
                 *("LARGEST_NUMBER", "LATEST_TIME"),
             ],

@@ -47,7 +47,7 @@ async def read_changes(history: DeliveryHistory, instance: str, cursor: str | No
         state = STATES.get(word) if isinstance(word, str) else None
         if state is None:
             continue
-        change = StateChange(one.event.time, state, kept_reason(data.get("statusReason")))
+        change = StateChange(one.accepted_at, state, kept_reason(data.get("statusReason")))
         if changes and changes[-1][1:] == change[1:]:
             changes.pop()  # it was so since the earlier of the two
         changes.append(change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
@@ -58,12 +59,19 @@ class ConnectionReport(NamedTuple):
 class ConnectionStates:
     """The connections of instances, as far as this node knows.
 
+    Args:
+        holds: returns whether this node has an instance.
+        now: returns the time, in seconds since the epoch.
+
     Attributes:
         sessions: of the connectors that run, by instance.
     """
 
-    def __init__(self, holds: Callable[[str], bool] = lambda _: True) -> None:
+    def __init__(
+        self, holds: Callable[[str], bool] = lambda _: True, now: Callable[[], float] = time.time
+    ) -> None:
         self._holds = holds
+        self._now = now
         self._for_others: dict[str, ConnectionReport] = {}
         self._has_for_others = trio.Event()
         # Connectors adds and removes them; all others only look.
@@ -194,7 +202,8 @@ class ConnectionStates:
             return
         reason = data.get("statusReason")
         account = Account(*(_text(data, name) for name in ("wuid", "profileName", "profilePictureUrl")))
-        self.apply(ConnectionReport(event.instance, state, event.time, kept_reason(reason), account))
+        # Not the time of the event, which is its producer's: Evolution API writes the local one.
+        self.apply(ConnectionReport(event.instance, state, self._now(), kept_reason(reason), account))
 
     def apply(self, report: ConnectionReport) -> None:
         """Take the state from a report, unless a connector runs, which knows better.

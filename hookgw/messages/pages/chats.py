@@ -156,8 +156,8 @@ class ChatsPage:
                     limit=PAGE,
                 )
             )
-            contents = [(read_content(one.event.data_json), one.event.time) for one in page.events]
-            bubbles = bubbles_of((content, time) for content, time in contents if content is not None)
+            contents = [(read_content(one.event.data_json), one.accepted_at) for one in page.events]
+            bubbles = bubbles_of((content, at) for content, at in contents if content is not None)
             known = dict.fromkeys([*names, *(name for one in bubbles for name in one.names)])
             grown = tuple(known)[:MOST_NAMES]
             if len(grown) == len(names) or cursor is not None:

@@ -105,6 +105,24 @@ async def test_messages_are_found_as_evolution_api_shows_them(
     }
 
 
+async def test_a_time_is_found_in_every_form(client: httpx.AsyncClient) -> None:
+    client.event_hooks = {}  # the schema of the kind wants whole seconds
+    forms: list[Any] = [1_700_000_000, "1700000000", 1_700_000_000_000, 1_700_000_000.0]
+    forms += [{"low": 1_700_000_000, "high": 0, "unsigned": True}, None, "x"]
+    await tell(
+        client,
+        *(
+            ("MESSAGES_UPSERT", message(str(number), messageTimestamp=form))
+            for number, form in enumerate(forms)
+        ),
+    )
+    body = {"where": {"messageTimestamp": {"gte": 1_699_999_999, "lte": 1_700_000_000}}}
+    found = (await client.post("/chat/findMessages/loja1", json=body)).json()["messages"]["records"]
+    assert [(one["id"], one["messageTimestamp"]) for one in found] == [
+        (id_, 1_700_000_000) for id_ in "43210"
+    ]
+
+
 @pytest.mark.parametrize("chat", [ANA, "5511988887777", "1@lid", "2@lid"])
 @pytest.mark.parametrize(
     ("other", "in_group"), [("remoteJidAlt", "participantAlt"), ("senderPn", "participantPn")]

@@ -11,8 +11,9 @@ from hookgw.instances import ConnectionStates
 from hookgw.records import Disconnection
 
 
-def update(data: Any, time: float = 0) -> Event:
-    return Event(id="e", kind="CONNECTION_UPDATE", instance="shop", data_json=Event.encode(data), time=time)
+def update(data: Any) -> Event:
+    """Return an event of a producer that writes its local time as if it were UTC."""
+    return Event(id="e", kind="CONNECTION_UPDATE", instance="shop", data_json=Event.encode(data), time=19_800)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_events_report_the_state(reported: Any, state: ConnectionState) -> None:
 )
 def test_the_reason_of_a_closed_connection_is_a_short_number(given: Any, kept: int | None) -> None:
     """The nodes of a fleet tell each other of it in MessagePack, which has no long ones."""
-    states = ConnectionStates()
+    states = ConnectionStates(now=lambda: 0)
     states.note(update({"state": "close", "statusReason": given}))
     assert states.closing("shop") == (0, kept)
     msgspec.msgpack.encode(states.closing("shop"))
@@ -85,20 +86,20 @@ def test_an_instance_that_shows_a_code_is_connecting() -> None:
 
 
 def test_a_later_end_without_a_code_changes_nothing_of_the_end() -> None:
-    states = ConnectionStates()
+    states = ConnectionStates(now=iter(range(6, 20)).__next__)
     states.restore("shop", Disconnection(at=5, code=401, reason="The network logged the account out."))
-    states.note(update({"state": "close"}, 6))
-    states.note(update({"state": "close", "statusReason": 401}, 7))
+    states.note(update({"state": "close"}))
+    states.note(update({"state": "close", "statusReason": 401}))
     assert states.closing("shop") == (5, 401)
     assert states.close_reason("shop") == "The network logged the account out."
-    states.note(update({"state": "close", "statusReason": 403}, 8))
+    states.note(update({"state": "close", "statusReason": 403}))
     assert states.closing("shop") == (8, 403)
     # Open meanwhile, it has ended anew, whatever is known of that.
-    states.note(update({"state": "open"}, 9))
+    states.note(update({"state": "open"}))
     assert states.disconnection("shop") == Disconnection(
         at=8, code=403, reason="An event reported that it is closed.", is_over=True
     )
-    states.note(update({"state": "close"}, 10))
+    states.note(update({"state": "close"}))
     assert states.closing("shop") == (10, None)
 
 
