@@ -11,6 +11,7 @@ import msgspec
 from hookgw import IngestRequest, Invalid, NewEvent, event_id_of
 from hookgw.connectors import network_event
 from hookgw.kernel.json_decoding import decode_json
+from hookgw.kernel.network_json import mend
 from hookgw.kernel.times import parse_rfc3339
 from hookgw.records.events import EVENT_ID, Catalog
 
@@ -30,12 +31,23 @@ _OWN_ID = re.compile(r"msg_[0-9a-f]{32}", re.ASCII)
 _NOTHING = object()
 
 
-def decode_body(text: bytes) -> Any:
-    """Return the value of a body.
+def read_body(text: bytes) -> tuple[bytes, Any]:
+    """Return a body without what no strict reader takes, and its value.
+
+    JavaScript writes half of an emoji where it cuts a text: that must not cost the event.
 
     Raises:
         Invalid: it is not JSON.
     """
+    with suppress(Invalid):
+        return text, _decode(text)
+    with suppress(ValueError):
+        text.decode()  # another encoding is refused: mended, it would lose its letters
+        text = mend(text)
+    return text, _decode(text)
+
+
+def _decode(text: bytes) -> Any:
     try:
         return decode_json(text)
     except msgspec.ValidationError:

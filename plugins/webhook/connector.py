@@ -24,7 +24,7 @@ from hookgw.connectors import answer_challenge, is_secret
 from hookgw.kernel.units import Size
 from hookgw.records.events import Catalog
 
-from .body import decode_body, event_of
+from .body import event_of, read_body
 from .form import fields_of, is_form, json_of
 from .options import OPTIONS_SCHEMA, Options, read_options
 
@@ -110,7 +110,7 @@ class Webhook:
         if len(text) > _SHORT:  # a body with very many values would hold up everything else
             with suppress(ValueError):
                 await session.decode_json(text, events=("",))
-        body = decode_body(text)
+        text, body = read_body(text)
         if (answer := scheme.challenge(body)) is not None:
             return answer
         await session.emit_all([event_of(request, text, body, options, session.catalog)])

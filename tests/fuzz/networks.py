@@ -23,7 +23,7 @@ from plugins.telegram import events as telegram_events
 from plugins.waha import content as waha_content
 from plugins.waha import events as waha_events
 from plugins.waha.connector import read_envelope
-from plugins.webhook.body import decode_body, event_of
+from plugins.webhook.body import event_of, read_body
 from plugins.webhook.form import fields_of, json_of
 from plugins.webhook.options import read_options
 from plugins.whatsapp_cloud.events import Knowledge, translate
@@ -52,7 +52,7 @@ def webhook(data: bytes) -> None:
     for options, is_form in product(_WEBHOOKS, (False, True)):
         try:
             text = json_of(finish(fields_of(data)), "payload") if is_form else data
-            event = event_of(request, text, decode_body(text), options, CATALOG)
+            event = event_of(request, *read_body(text), options, CATALOG)
         except Invalid as error:
             check_sentences(*error.messages)
             continue
