@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
@@ -12,6 +13,7 @@ import msgspec
 
 from hookgw.connectors.errors import Unreachable
 from hookgw.connectors.json_values import number
+from hookgw.delivery.outcome import parse_retry_after
 from hookgw.kernel.errors import TooLarge
 from hookgw.kernel.masking import MASK
 from hookgw.records.connectors import MediaSink, Session
@@ -19,6 +21,7 @@ from hookgw.records.connectors import MediaSink, Session
 REQUEST_TIMEOUT = 25.0
 """Seconds for a request; hookgw waits 30 s for a call of a connector."""
 _LARGEST_REFUSAL = 64 * 1024
+_LONGEST_WAIT = 100_000.0
 # Ids of the network stand in URLs: one of 60 KB, which somebody else has chosen, makes none.
 _NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL)
 
@@ -171,9 +174,9 @@ class NetworkClient:
 
 
 def retry_after_of(response: httpx.Response) -> float | None:
-    """Return the seconds of the header ``Retry-After``; ``None`` if it has none, or another form."""
-    seconds = response.headers.get("retry-after", "")
-    return float(seconds) if seconds.isascii() and seconds.isdigit() and len(seconds) < 6 else None
+    """Return the seconds that ``Retry-After`` asks for, as a number or a date; ``None`` without a wait."""
+    found = parse_retry_after(response.headers.get("retry-after"), time.time())
+    return found if found is not None and found < _LONGEST_WAIT else None
 
 
 def chunks_of(response: httpx.Response) -> AsyncGenerator[bytes, None]:

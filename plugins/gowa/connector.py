@@ -26,6 +26,7 @@ from hookgw import (
     MediaSink,
     Message,
     MessageKey,
+    NetworkRefused,
     NewEvent,
     NotFound,
     NotSupported,
@@ -173,6 +174,8 @@ class Gowa(NetworkConnector[Connection]):
         with _noting_logout(connection):
             answer = await connection.client.call("POST", *path, **request)
         sent_key = {"remoteJid": chat, "fromMe": True, "id": text(answer.get("message_id"))}
+        if not sent_key["id"]:
+            raise NetworkRefused.of("gowa.no_sent_message", "GOWA did not say which message it has sent.")
         data = sent_data(
             sent_key, sent_content(message, chat, file=file), time.time(), status="SERVER_ACK", source="web"
         )

@@ -1,6 +1,8 @@
 """Requests to a network's server, over a real connection where the wire matters."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import httpx
@@ -156,6 +158,11 @@ async def test_a_file_that_breaks_off_is_unreachable(server: Receiver, client: C
 def test_retry_after(value: str | None, seconds: float | None) -> None:
     headers = {} if value is None else {"retry-after": value}
     assert retry_after_of(httpx.Response(503, headers=headers)) == seconds
+
+
+def test_retry_after_may_be_a_date() -> None:
+    headers = {"retry-after": format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)}
+    assert 3000 < (retry_after_of(httpx.Response(429, headers=headers)) or 0) <= 3600
 
 
 async def test_chunks_are_the_whole_body() -> None:

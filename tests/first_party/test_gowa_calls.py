@@ -55,6 +55,13 @@ async def sent(it: Setup, message: Message) -> tuple[str, Any, dict[str, Any]]:
     return f"{method} {path}", body, payload
 
 
+async def test_a_message_without_an_id_is_no_sent_message(it: Setup) -> None:
+    """No status could be matched with it."""
+    it.gowa.faults.append(Fault(status=200, body=b'{"code": "SUCCESS", "results": {}}', path="send/message"))
+    with pytest.raises(NetworkRefused, match=r"^GOWA did not say which message it has sent\.$"):
+        await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+
+
 async def test_texts(it: Setup) -> None:
     message = TextMessage(number="+55 11 98888-7777", text="hi", mentions=("5511977776666",), reply_to=KEY)
     call, body, payload = await sent(it, message)
