@@ -9,7 +9,9 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -64,6 +66,9 @@ def _write(text: str, *, err: bool = False) -> None:
             raise
         if isinstance(error, BrokenPipeError):
             raise ReaderGone(*error.args) from error
+        # What is left in the buffer would fail once more, and louder, when the process ends.
+        with suppress(OSError), Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         reason = error.strerror or error
         raise Failed(_("Standard output cannot be written: {reason}.", reason=reason)) from error
 

@@ -18,7 +18,7 @@ MAX_RSA_BITS = 8192
 """A signature with a longer key takes more than 50 ms, and one is made for each connection."""
 
 # Not beyond the next line of dashes: each of a thousand BEGINs would be followed to the end of the text.
-_KEY = re.compile(r"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----(?:(?!-----).)*+-----END \1-----", re.DOTALL)
+_KEY = re.compile(r"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----(?:(?!-----).)*-----END \1-----", re.DOTALL)
 
 
 class TlsIdentity(msgspec.Struct, frozen=True, omit_defaults=True):

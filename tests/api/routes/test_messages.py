@@ -755,7 +755,7 @@ async def test_chats(client: httpx.AsyncClient, heard: None) -> None:
         "remoteJid": "55@fake",
         "pushName": "Ana",
         "profilePicUrl": None,
-        "updatedAt": "2027-01-15T08:00:55.000Z",
+        "updatedAt": "1970-01-01T00:00:17.000Z",
         "lastMessage": {
             "id": "M55",
             "key": {"remoteJid": "55@fake", "fromMe": False, "id": "M55"},
@@ -811,7 +811,7 @@ async def test_contacts(client: httpx.AsyncClient, heard: None) -> None:
             "remoteJid": "55@fake",
             "pushName": "Ana",
             "profilePicUrl": None,
-            "updatedAt": "2027-01-15T08:00:55.000Z",
+            "updatedAt": "1970-01-01T00:00:17.000Z",
             "isGroup": False,
             "isSaved": True,
             "type": "contact",
