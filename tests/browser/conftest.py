@@ -80,6 +80,8 @@ def new_page(chromium: Browser, server: Server) -> Iterator[NewPage]:
 
     yield make
     for context in contexts:
+        for page in context.pages:
+            page.unroute_all(behavior="wait")  # a page asks until it is closed, and then nobody answers
         context.close()
     assert errors == []
 
