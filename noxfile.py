@@ -62,8 +62,11 @@ OWN_LOGIC = (
 )
 # Tests that open a gateway or start a process for each case: CI runs two of the cases.
 LARGE = tuple(
-    f"--few-cases-of=tests/{folder}/"
-    for folder in ("api", "cli", "dashboard", "faults", "first_party", "gateway", "manual", "store")
+    f"--few-cases-of=tests/{place}"
+    for place in (
+        *("api/", "cli/", "dashboard/", "faults/", "first_party/", "gateway/", "manual/", "store/"),
+        "simulation/test_planted.py::test_the_tests_that_a_patch_names_find_it",
+    )
 )
 DENDRITE = "v0.13.8"
 # Its xlsx is on no registry; nothing here reads tables. Of isolated-vm, see tests/clients/isolated_vm.
@@ -234,16 +237,18 @@ def coverage(session: nox.Session) -> None:
 def crash(session: nox.Session) -> None:
     """Kill the server at chosen moments, and 20 times at random moments under load; account for every event.
 
-    CI kills it 5 times at random, ``nox -s crash -- --rounds 100`` more often. ``--engine postgresql`` runs
-    all of it on that engine. With arguments, the tests run one after the other, and the figures of the
-    account are printed.
+    CI kills it 5 times at random, and runs two cases of each test; ``nox -s crash -- --rounds 100`` kills it
+    more often. ``--engine postgresql`` runs all of it on that engine. With arguments, the tests run one after
+    the other, and the figures of the account are printed.
     """
     find_postgresql(session)
     install(session, "test")
     env, rest = take_options(session, rounds="HOOKGW_CRASH_ROUNDS", engine="HOOKGW_CRASH_ENGINE")
+    how = ("-s", *rest) if session.posargs else ON_ALL_CORES
     if os.environ.get("CI"):
         env.setdefault("HOOKGW_CRASH_ROUNDS", "5")
-    session.run("pytest", "tests/crash", *(("-s", *rest) if session.posargs else ON_ALL_CORES), env=env)
+        how = (*how, "--few-cases")
+    session.run("pytest", "tests/crash", *how, env=env)
 
 
 @nox.session(tags=CI)
