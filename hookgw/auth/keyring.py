@@ -51,7 +51,7 @@ class KeyHolder:
 
     @property
     def limits(self) -> Limits:
-        """What a key has of this one that creates it, or its instance."""
+        """The limits that a new key inherits if this key creates that key, or the instance of that key."""
         mine = self.principal
         if mine.is_operator:
             return Limits()

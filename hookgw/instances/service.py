@@ -17,7 +17,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.core.ingest_url import new_ingest_token, takes_requests
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.pending import PendingDeliveries
-from hookgw.core.registry import Registry
+from hookgw.core.registry import Registry, accept_any
 from hookgw.core.shielded import completes
 from hookgw.instances.connectors.calls import calls_of
 from hookgw.instances.connectors.runner import Connectors
@@ -41,8 +41,8 @@ LEAST_KEY = 8
 STORE_EVERY = 1.0
 """Seconds between two rounds of storing ends of connections: an account may come and go all the time."""
 
-Check = Callable[[Instance], None] | None
-"""Takes the instance that is stored, inside a change, and raises to refuse that change."""
+Check = Callable[[Instance], None]
+"""See :func:`hookgw.core.registry.accept_any`."""
 
 
 class CreatedInstance(NamedTuple):
@@ -408,7 +408,7 @@ class InstanceService:
         own_options: Mapping[str, Any] = MappingProxyType({}),
         *,
         is_operator: bool,
-        check: Check = None,
+        check: Check = accept_any,
     ) -> Instance:
         """Change an instance's options. If that changes any of its connector, that starts again, if it runs.
 
@@ -426,8 +426,7 @@ class InstanceService:
         """
         async with self._registry.changing_existing(name):
             instance = self._registry.instance(name)
-            if check is not None:
-                check(instance)
+            check(instance)
             if change or not own_options:
                 self._with_connector(name)
             changed = msgspec.structs.replace(instance, **own_options)
@@ -474,7 +473,9 @@ class InstanceService:
         self._connectors.check_integration(integration)
         return self._connectors.option_rules(integration).schema
 
-    async def change_settings(self, name: str, change: Mapping[str, Any], check: Check = None) -> list[str]:
+    async def change_settings(
+        self, name: str, change: Mapping[str, Any], check: Check = accept_any
+    ) -> list[str]:
         """Change the settings of an instance's account, and tell its connector, if it runs.
 
         Return a warning if the connector did not apply them. They are stored anyway, and its next run begins
@@ -487,8 +488,7 @@ class InstanceService:
     @completes
     async def _store_settings(self, name: str, change: Mapping[str, Any], check: Check) -> InstanceSettings:
         async with self._registry.changing_existing(name) as instance:
-            if check is not None:
-                check(instance)
+            check(instance)
             settings = msgspec.structs.replace(instance.settings, **change)
             if settings != instance.settings:
                 instance = msgspec.structs.replace(instance, settings=settings)
@@ -497,11 +497,10 @@ class InstanceService:
         return settings
 
     @completes
-    async def change_tags(self, name: str, tags: Mapping[str, str], check: Check = None) -> Instance:
+    async def change_tags(self, name: str, tags: Mapping[str, str], check: Check = accept_any) -> Instance:
         """Replace all tags of an instance by valid ones."""
         async with self._registry.changing_existing(name) as instance:
-            if check is not None:
-                check(instance)
+            check(instance)
             if tags != instance.tags:
                 instance = msgspec.structs.replace(instance, tags=dict(tags))
                 await self._put(instance)

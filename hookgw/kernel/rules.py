@@ -59,7 +59,7 @@ def check_headers(value: Any, where: str, reserved: frozenset[str] = frozenset()
     """Check headers that a registration or a plugin adds to a request (RFC 9110, section 5).
 
     Args:
-        reserved: names in lower case that are refused, beside those that nobody may set.
+        reserved: further names to refuse, in lower case. Some names are always refused.
 
     Raises:
         Invalid: a name or value cannot be sent, a name is reserved, or the headers are too many or too long.

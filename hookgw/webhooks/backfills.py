@@ -44,8 +44,8 @@ ROOM_WAIT = 1.0
 COUNT_SECONDS = 1.0
 """Seconds for which what a registration missed is counted, unless somebody asks for no more than that."""
 CLOCKS = 60.0
-"""Seconds by which the clocks of two nodes may differ: of the one that accepts an event, and of the one that
-disables or enables a registration."""
+"""The largest difference, in seconds, that is expected between the clocks of two nodes. One node may
+accept an event while another one disables or enables the registration."""
 NO_KIND = ("",)
 """Kinds that no event has."""
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from quart import Response
 
+from hookgw.core.registry import accept_any
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.schemes import PULL_URL
 from hookgw.keys.pages import ShowInstance
@@ -73,7 +74,7 @@ class WebhookForms:
             change = unmask_change(change, old, gateway.hooks.secret_options)
             # On the instance's page, the form shows the default one; another label replaces that one.
             is_shown = is_own_page or label == DEFAULT_LABEL
-            check = unchanged(form, partial(shown_of, gateway, instance)) if is_shown else None
+            check = unchanged(form, partial(shown_of, gateway, instance)) if is_shown else accept_any
             stored = await gateway.registrations.set(instance, label, change, check=check)
         except HookgwError as error:
             if is_own_page:

@@ -12,7 +12,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import Settings
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.pending import DELETED, PendingDeliveries
-from hookgw.core.registry import Registry
+from hookgw.core.registry import Registry, accept_any
 from hookgw.core.shielded import completes
 from hookgw.delivery.http.errors import NoAttempt
 from hookgw.delivery.outbound import OutboundHttp
@@ -142,7 +142,7 @@ class RegistrationService:
         create: bool = False,
         declared_by: str = "",
         looks_up: bool = True,
-        check: Callable[[Registration | None], None] | None = None,
+        check: Callable[[Registration | None], None] = accept_any,
     ) -> StoredRegistration:
         """Store a registration, new or changed.
 
@@ -152,7 +152,7 @@ class RegistrationService:
             create: create an instance that does not exist, if ``instances.auto_create`` allows it.
             declared_by: of a new registration.
             looks_up: whether to return warnings. A caller that stores many asks for them afterwards, at once.
-            check: takes the registration that is stored, inside the change, and raises to refuse that.
+            check: see :func:`hookgw.core.registry.accept_any`. It gets ``None`` for a new registration.
 
         Raises:
             NotFound: there is no such instance.
@@ -256,12 +256,11 @@ class RegistrationService:
         label: str,
         change: RegistrationChange,
         declared_by: str,
-        check: Callable[[Registration | None], None] | None,
+        check: Callable[[Registration | None], None],
     ) -> tuple[Registration, RunningJob | None]:
         async with self._registry.changing_existing(instance):
             old = self._registry.find(instance, label)
-            if check is not None:
-                check(old)
+            check(old)
             if old is None and len(self._registry.of_instance(instance)) >= MOST_REGISTRATIONS:
                 raise Invalid.of(
                     "webhook.too_many",

@@ -225,7 +225,10 @@ def _records_of(state: State, records: dict[str, Any]) -> dict[str, Any]:
 
 
 def _joined(records: dict[str, Any], now: float, longest: float) -> dict[str, Any]:
-    """Return records that join old dead letters; ``None`` for those that no rule asks for any more."""
+    """Return the changes that join old records of dead letters; ``None`` removes a record.
+
+    Records that no rule asks for any more are removed as well.
+    """
     joined: dict[str, Any] = {}
     for key, counted in records.items():
         if key.startswith(DEAD):

@@ -103,7 +103,8 @@ class State(msgspec.Struct, kw_only=True):
     """What is remembered.
 
     Attributes:
-        seen: present problems that nobody is told of yet, by key: since when, and when they were last seen.
+        seen: the problems that exist but were not announced yet. For each key, the times at which the problem
+            was first and last seen.
         nodes: nodes of the fleet, and when they last answered, within some minutes.
         number: of the last alert or notice.
     """

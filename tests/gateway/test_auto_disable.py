@@ -52,21 +52,28 @@ async def test_gone_disables_the_registration_and_says_why(
     assert hookgw_receiver.ids[-1] == again.id
 
 
-async def test_a_registration_that_fails_for_too_long_is_disabled_also_over_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver
-) -> None:
-    hookgw_receiver.default = answer(500)
-    settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
-    async with open_kit(tmp_path, settings=settings) as kit:
-        await kit.register(hookgw_receiver.url)
+AN_HOUR = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
+
+
+async def fail_for_half_an_hour(folder: Path, receiver: Receiver) -> float:
+    """Run a gateway whose receiver fails; return since when it does."""
+    receiver.default = answer(500)
+    async with open_kit(folder, settings=AN_HOUR) as kit:
+        await kit.register(receiver.url)
         await kit.emit(KIND, {})
         await kit.settled()
         for _ in range(3):
             await kit.advance(660)
-        registration = kit.gateway.registrations.find("shop")
-        assert registration is not None
-        assert registration.failing_since is not None
-    async with open_kit(tmp_path, settings=settings) as kit:
+        since = kit.gateway.registrations.get("shop").failing_since
+        assert since is not None
+        return since
+
+
+async def test_a_registration_that_fails_for_too_long_is_disabled_also_over_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver
+) -> None:
+    await fail_for_half_an_hour(tmp_path, hookgw_receiver)
+    async with open_kit(tmp_path, settings=AN_HOUR) as kit:
         for _ in range(4):
             await kit.advance(660)
         registration = kit.gateway.registrations.find("shop")
@@ -79,17 +86,10 @@ async def test_time_in_which_no_hookgw_ran_is_no_time_of_failing(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     """One attempt after a holiday must not disable a registration, nor one after each of two."""
-    hookgw_receiver.default = answer(500)
-    settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
-    async with open_kit(tmp_path, settings=settings) as kit:
-        await kit.register(hookgw_receiver.url)
-        await kit.emit(KIND, {})
-        for _ in range(3):
-            await kit.advance(660)
-        since = kit.gateway.registrations.get("shop").failing_since
+    since = await fail_for_half_an_hour(tmp_path, hookgw_receiver)
     for _ in range(2):
         hookgw_clock.jump(7200)
-        async with open_kit(tmp_path, settings=settings) as kit:
+        async with open_kit(tmp_path, settings=AN_HOUR) as kit:
             before = len(hookgw_receiver.requests)
             await kit.advance(660)
             assert len(hookgw_receiver.requests) > before
@@ -97,7 +97,7 @@ async def test_time_in_which_no_hookgw_ran_is_no_time_of_failing(
             assert registration.enabled
             # When it began to fail is still known.
             assert kit.gateway.auto_disable.failing_since(registration.id) == since
-    async with open_kit(tmp_path, settings=settings) as kit:
+    async with open_kit(tmp_path, settings=AN_HOUR) as kit:
         for _ in range(4):
             await kit.advance(660)
         assert not kit.gateway.registrations.get("shop").enabled
