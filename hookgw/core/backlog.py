@@ -265,8 +265,25 @@ class Backlog:
         # All of it may be held for a replay.
         return max(parts, key=lambda name: parts[name].size if by_bytes else parts[name].count, default=None)
 
-    def check(self, need: Need) -> None:
-        """Check that there is room for an append.
+    def to_free(self, need: Need, freed: Amount) -> tuple[float, float]:
+        """Return the most deliveries and bytes that may still be dropped for an append.
+
+        That is infinite, unless other nodes change the backlog, too: what is too much in this node's count,
+        all nodes would drop, each for itself, and the count may be wrong for a moment. So each node drops
+        what its appends need, and no more.
+
+        Args:
+            freed: what was dropped for it so far.
+        """
+        if self._noted is None:
+            return (math.inf, math.inf)
+        return (
+            sum(count for count, _ in need.values()) - freed[0],
+            sum(size for _, size in need.values()) - freed[1],
+        )
+
+    def check(self, need: Need, freed: Amount = (0, 0)) -> None:
+        """Check that there is room for an append, which has room if :meth:`to_free` returns nothing.
 
         Raises:
             TooLarge: the need exceeds a limit on its own, so that there will never be room.
@@ -290,8 +307,9 @@ class Backlog:
                 return
         if need:  # events without a registration take no room
             self.is_tight = True
-            for unit in range(len(_UNITS)):
-                self._check_unit(need, unit)
+            for unit, left in enumerate(self.to_free(need, freed)):
+                if left > 0:
+                    self._check_unit(need, unit)
 
     def _check_unit(self, need: Need, unit: int) -> None:  # noqa: C901 -- a list of limits
         by_registration: dict[str, int] = {}

@@ -28,8 +28,8 @@ class DropOldest(Protocol):
 
     async def __call__(
         self, registration: str, instance: str, reason: str, /, *, count: int, size: int
-    ) -> int:
-        """Turn the oldest pending deliveries into dead letters; return how many."""
+    ) -> Amount:
+        """Turn the oldest pending deliveries into dead letters; return what was dropped."""
 
 
 class LimitedOutbox:
@@ -173,12 +173,13 @@ class LimitedOutbox:
 
     async def _make_room(self, address: Callable[[], Sequence[Append]]) -> tuple[Sequence[Append], Need]:
         """Drop deliveries until the events fit; each turn is one small commit."""
+        freed = (0, 0)
         while True:
             # No checkpoint between this look at the targets and the return.
             appends = address()
             need = need_of(appends)
             try:
-                self._backlog.check(need)
+                self._backlog.check(need, freed)
             except (BacklogFull, ShareFull) as full:
                 refusal, shortage = full, full.shortage
             else:
@@ -187,7 +188,11 @@ class LimitedOutbox:
             registration = shortage.registration or self._backlog.largest(instance, by_bytes=by_bytes)
             if registration is None:
                 raise refusal
-            count, size = (0, shortage.excess) if by_bytes else (shortage.excess, 0)
+            most = self._backlog.to_free(need, freed)[by_bytes]
+            excess = int(min(shortage.excess, most))
+            count, size = (0, excess) if by_bytes else (excess, 0)
             reason = f"{DROPPED_AS_OLDEST}the backlog had reached {shortage.limit} ({shortage.value:,})."
-            if not await self._drop_oldest(registration, instance, reason, count=count, size=size):
+            dropped = await self._drop_oldest(registration, instance, reason, count=count, size=size)
+            if not dropped[0]:
                 raise refusal
+            freed = (freed[0] + dropped[0], freed[1] + dropped[1])

@@ -27,6 +27,7 @@ import structlog
 import trio
 
 from hookgw.concurrency.tasks import TaskFailed, retry_contained
+from hookgw.core.backlog import Amount
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
@@ -269,18 +270,18 @@ class PendingDeliveries:
 
     async def drop_oldest(
         self, registration_id: str, instance: str, reason: str, *, count: int, size: int
-    ) -> int:
+    ) -> Amount:
         """Turn an instance's oldest deliveries to a registration into dead letters, in one small commit.
 
         Drop at least ``count`` deliveries and ``size`` bytes of payload, sparing attempts in flight. Return
-        the number dropped.
+        what was dropped.
 
         Raises:
             StorageUnavailable: the disk refuses.
         """
         registration = self._registry.registration(registration_id)
         if registration is None:
-            return 0  # deleted meanwhile; the deletion parks its deliveries
+            return 0, 0  # deleted meanwhile; the deletion parks its deliveries
         self._store.check_open()
         rule = lane_rule(registration)
         # Its own lane, if it has one: the lanes of other instances go on.
@@ -290,7 +291,7 @@ class PendingDeliveries:
             dropped = await self._store.drop_oldest(
                 rule, instance, reason, count=count, size=size, spared=spared
             )
-        self.report_dead(registration_id, registration, reason, dropped)
+        self.report_dead(registration_id, registration, reason, dropped[0])
         return dropped
 
     def lane_of_instance(self, registration: Registration, instance: str) -> str | None:

@@ -226,13 +226,14 @@ class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
         count: int,
         size: int,
         spared: Collection[int] = (),
-    ) -> int:
+    ) -> tuple[int, int]:
         at = self._clock.steady()
         choose = partial(self._sql.drop_oldest, count=count, size=size, limit=STEP, spared=spared)
 
-        def drop(transaction: Tx) -> int:
+        def drop(transaction: Tx) -> tuple[int, int]:
             gone = choose(transaction.connection, rule, instance, reason, at)
-            return sum(self._count_dead(transaction, gone, at).values())
+            self._count_dead(transaction, gone, at)
+            return sum(count for count, _ in gone.values()), sum(size for _, size in gone.values())
 
         return await self._commits.call(drop)
 

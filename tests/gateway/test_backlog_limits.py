@@ -375,7 +375,7 @@ async def test_making_room_holds_up_no_other_instance(
     async with open_kit(tmp_path, settings=settings) as kit:
         store, drop = kit.gateway.store, kit.gateway.store.drop_oldest
 
-        async def slowly(*given: Any, **named: Any) -> int:
+        async def slowly(*given: Any, **named: Any) -> tuple[int, int]:
             making.set()
             await made.wait()
             return await drop(*given, **named)
@@ -424,7 +424,7 @@ async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
     making, made = trio.Event(), trio.Event()
     drop = PendingDeliveries.drop_oldest
 
-    async def slowly(self: PendingDeliveries, *given: Any, **named: Any) -> int:
+    async def slowly(self: PendingDeliveries, *given: Any, **named: Any) -> tuple[int, int]:
         dropped = await drop(self, *given, **named)
         making.set()
         await made.wait()
@@ -455,7 +455,7 @@ async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_mean
     drop = PendingDeliveries.drop_oldest
     kits: list[GatewayKit] = []
 
-    async def deleting(self: PendingDeliveries, *given: Any, **named: Any) -> int:
+    async def deleting(self: PendingDeliveries, *given: Any, **named: Any) -> tuple[int, int]:
         dropped = await drop(self, *given, **named)
         await kits[0].gateway.instances.delete("shop")
         return dropped

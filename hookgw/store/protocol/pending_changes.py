@@ -63,10 +63,11 @@ class PendingChanges(Protocol):
         count: int,
         size: int,
         spared: Collection[int] = (),
-    ) -> int:
+    ) -> tuple[int, int]:
         """Turn the oldest pending deliveries of one instance to one registration into dead letters.
 
-        It is one bounded commit. In a lane that instances share, the search is bounded, too.
+        It is one bounded commit. In a lane that instances share, the search is bounded, too. Returns how many
+        were dropped, and the bytes of their payloads.
 
         Args:
             rule: of the registration. Its deliveries of other instances stay.

@@ -3,7 +3,7 @@
 A limit may be exceeded, or refuse too early, by 5 % and by what all nodes accept in a second.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
@@ -60,7 +60,7 @@ class Node:
 
     async def drop_oldest(
         self, registration: str, instance: str, reason: str, /, *, count: int, size: int
-    ) -> int:
+    ) -> tuple[int, int]:
         rule = LaneRule(registration, 0, Ordering.URL, 1)
         return await self.store.drop_oldest(rule, instance, reason, count=count, size=size, spared=[])
 
@@ -122,6 +122,17 @@ def gather(found: list[Node]) -> None:
     )
     for node in found:
         node.place.view = view
+
+
+def after(delay: float, call: Callable[..., Awaitable[Any]]) -> Any:
+    """Return a call that returns so many seconds later."""
+
+    async def later(*given: Any) -> Any:
+        result = await call(*given)
+        await trio.sleep(delay)
+        return result
+
+    return later
 
 
 async def until(holds: Any) -> None:
@@ -204,10 +215,15 @@ async def test_a_limit_holds_for_all_nodes_together(
         await found[1].append()
 
 
-async def test_the_oldest_make_room_on_all_nodes_together(database: Server) -> None:
-    edge, batches = 1000, 60
+@pytest.mark.parametrize("delay", [0, 1.5])
+async def test_each_node_makes_room_for_what_it_appends_and_no_more(database: Server, delay: float) -> None:
+    """What is too much is there once: if all nodes dropped it, little would be left.
+
+    The nodes may hear late of each other, as on a slow server. Then their counts are wrong for seconds.
+    """
+    edge, batches = 1000, 120
     settings = LimitsSettings(**{**NO_LIMITS, "registration_deliveries": edge, "on_full": "drop_oldest"})
-    log, counts = Log(), []
+    log, counts = Log(), [0]
 
     async def flood(node: Node) -> None:
         for _ in range(batches):
@@ -219,19 +235,23 @@ async def test_the_oldest_make_room_on_all_nodes_together(database: Server) -> N
         async def watch() -> None:
             while True:
                 counts.append((await pending(found[0]))[0])
+                # Each node may have dropped for one append that is not stored yet.
+                assert counts[-1] >= max(counts) - NODES * BATCH
 
         nursery.start_soon(watch)
+        for node in found:
+            node.store.backlogs.exchange = after(delay, node.store.backlogs.exchange)  # type: ignore[method-assign]
         async with trio.open_nursery() as floods:
             for node in found:
                 floods.start_soon(flood, node)
-        await until(lambda: len({node.backlog.count for node in found}) == 1)
         stored, _ = await pending(found[0])
         room = edge // 20 + log.second
-        assert max(counts) <= edge + room
         assert stored >= edge - room
-        # One node alone keeps to it exactly.
+        if delay:
+            return
+        assert stored <= edge + room
         await until(lambda: all(node.backlog.count == stored for node in found))
         for _ in range(1 + max(0, edge - stored) // BATCH):
             await found[2].append()
         await until(lambda: all(node.backlog.count == found[2].backlog.count for node in found))
-        assert (await pending(found[0]))[0] == edge
+        assert (await pending(found[0]))[0] == max(stored, edge)

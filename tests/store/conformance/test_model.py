@@ -167,7 +167,7 @@ class Model:
         dropped = await store.drop_oldest(
             self.rules[registration], instance, "full", count=count, size=size, spared=kept
         )
-        assert dropped == len(chosen)
+        assert dropped == (len(chosen), total)
         for seq in chosen:
             self.finish(seq)
 

@@ -220,7 +220,7 @@ async def test_two_nodes_that_make_room_at_once_drop_for_each_of_them(
     dropped: list[int] = []
 
     async def drop() -> None:
-        dropped.append(await store.drop_oldest(RULE, "shop", "full", count=2, size=0))
+        dropped.append((await store.drop_oldest(RULE, "shop", "full", count=2, size=0))[0])
 
     async with trio.open_nursery() as nursery:
         with transaction(connection) as other:

@@ -22,6 +22,6 @@ async def test_the_search_in_a_lane_of_many_instances_is_bounded(
     monkeypatch.setattr("hookgw.store.sqlite.dead_letters.MOST_SEARCHED", 40)
     await store.append(to(*(f"loud{number}" for number in range(50))))
     await store.append(to("quiet", instance="mall"))
-    assert await store.drop_oldest(RULE, "mall", "full", count=1, size=0) == 0
-    assert await store.drop_oldest(RULE, "shop", "full", count=10, size=0) == 10
-    assert await store.drop_oldest(RULE, "mall", "full", count=1, size=0) == 1
+    assert (await store.drop_oldest(RULE, "mall", "full", count=1, size=0))[0] == 0
+    assert (await store.drop_oldest(RULE, "shop", "full", count=10, size=0))[0] == 10
+    assert (await store.drop_oldest(RULE, "mall", "full", count=1, size=0))[0] == 1
