@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any
 
 import click
-import httpx
 import trio
 
 from hookgw.command.client import Client, server_options
@@ -28,13 +27,12 @@ from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.names import complete_labels, instance_argument
 from hookgw.command.output import say, show_json_line
 from hookgw.command.process import cancel_on_signal, run_to_end
-from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.delivery.outcome import outcome_of_status, parse_retry_after
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.schemes import PULL_URL
 from hookgw.kernel.times import rfc3339
-from hookgw.listen.forward import TIMEOUT, Forwarded, Forwarder, target_url
+from hookgw.listen.forward import Forwarded, Forwarder, open_forwarder, target_url
 from hookgw.records.deliveries import Outcome
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.testing.received import Received
@@ -246,15 +244,7 @@ class Connection:
 async def run(connection: Connection, url: str) -> None:
     """Fetch and post until a signal arrives. A delivery in progress is finished first."""
     stop = trio.CancelScope()
-    async with (
-        httpx.AsyncClient(
-            trust_env=False,
-            verify=default_ssl_context() if url.startswith("https:") else False,
-            timeout=TIMEOUT,
-        ) as http,
-        trio.open_nursery() as nursery,
-    ):
-        forwarder = Forwarder(url, http)
+    async with open_forwarder(url) as forwarder, trio.open_nursery() as nursery:
         await nursery.start(cancel_on_signal, stop)
         say(
             _("{name} goes to {url} (press Ctrl-C to stop)", name=connection.name, url=with_masked_user(url)),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import NamedTuple
 
 import httpx
 import trio
 
+from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.testing.received import Received
 
 TIMEOUT = 30.0
@@ -43,6 +46,23 @@ class Forwarded(NamedTuple):
     error: str | None
 
 
+@asynccontextmanager
+async def open_forwarder(url: str) -> AsyncIterator[Forwarder]:
+    """Yield a forwarder to a URL, as for :class:`Forwarder`."""
+    # Loading the machine's certificates takes 0.1 s: skip it for http.
+    is_https = target_url(url).scheme == "https"
+    async with httpx.AsyncClient(
+        # Not through a proxy of the environment: the other server is nearly always on this machine.
+        trust_env=False,
+        verify=default_ssl_context() if is_https else False,
+        timeout=TIMEOUT,
+        # A server may close an idle connection just when a request comes, which looks as if it had begun the
+        # work and died of it.
+        limits=httpx.Limits(max_keepalive_connections=0),
+    ) as client:
+        yield Forwarder(url, client)
+
+
 class Forwarder:
     """Passes requests on, with a client that the caller closes.
 
@@ -74,29 +94,31 @@ class Forwarder:
             request.method, self._url, headers=headers, content=request.body, extensions=extensions
         )
         began = trio.current_time()
-        body, error = b"", f"no response within {TIMEOUT:g} s"
+        error: str | None = f"no response within {TIMEOUT:g} s"
         # As a proxy says it: 504 if the server may have done the work, so that hookgw follows its schedule,
         # and 502 if it cannot have, so that hookgw waits for it.
-        status = HTTPStatus.GATEWAY_TIMEOUT
+        status: int = HTTPStatus.GATEWAY_TIMEOUT
+        body, passed = b"", dict[str, str]()
         with trio.move_on_after(TIMEOUT):
             try:
                 response = await self._client.send(message, stream=True)
+                # From here on the status stands, whatever becomes of the body, as in hookgw.
+                status, error = response.status_code, None
+                # As the receiver writes them again: a header may be no text.
+                sent = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
+                passed = {name: sent[name.encode()] for name in _PASSED_BACK if name.encode() in sent}
                 try:
                     # To the end: httpx's generators must not be left half-read under Trio.
                     async for part in response.aiter_raw():
                         body += part[: MAX_ANSWER - len(body)]
                 finally:
                     await response.aclose()
-                # As the receiver writes them again: a header may be no text.
-                sent = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
-                passed = {name: sent[name.encode()] for name in _PASSED_BACK if name.encode() in sent}
-                taken = trio.current_time() - began
-                return Forwarded(response.status_code, passed, body, taken, None)
             except httpx.HTTPError as problem:
-                error = str(problem) or type(problem).__name__
+                if error is not None:
+                    error = str(problem) or type(problem).__name__
                 if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout):
                     status = HTTPStatus.BAD_GATEWAY
-        return Forwarded(status, {}, b"", trio.current_time() - began, error)
+        return Forwarded(status, passed, body, trio.current_time() - began, error)
 
 
 def _path_of(target: str) -> str | None:

@@ -13,7 +13,6 @@ from datetime import datetime
 from http import HTTPStatus
 
 import click
-import httpx
 import msgspec
 import trio
 from click.core import ParameterSource
@@ -21,12 +20,11 @@ from click.core import ParameterSource
 from hookgw.command.fields import read_keys
 from hookgw.command.output import say, show_json_line
 from hookgw.command.process import cancel_on_signal, run_to_end
-from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.kernel.errors import StartError
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.signing_keys import VerifyingKey
 from hookgw.kernel.times import rfc3339
-from hookgw.listen.forward import TIMEOUT, Forwarded, Forwarder, target_url
+from hookgw.listen.forward import Forwarded, Forwarder, open_forwarder, target_url
 from hookgw.listen.received_event import ReceivedEvent, read_received_event
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
@@ -224,17 +222,10 @@ async def run(host: str, port: int, options: ListenOptions, forward_to: str | No
         return await options.forward(request, time.time(), forwarder)
 
     stop = trio.CancelScope()
-    # Not through a proxy of the environment: the other server is nearly always on this machine.
-    # Loading the machine's certificates takes 0.1 s: skip it for http.
-    is_https = forward_to is not None and forward_to.startswith("https:")
-    async with (
-        httpx.AsyncClient(
-            trust_env=False, verify=default_ssl_context() if is_https else False, timeout=TIMEOUT
-        ) as client,
-        trio.open_nursery() as nursery,
-        AsyncExitStack() as stack,
-    ):
-        forwarder = None if forward_to is None else Forwarder(forward_to, client)
+    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        forwarder = None
+        if forward_to is not None:
+            forwarder = await stack.enter_async_context(open_forwarder(forward_to))
         await nursery.start(cancel_on_signal, stop)
         receiving = open_receiver(
             host=host,

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,8 +22,16 @@ import trio
 
 from hookgw.delivery import sign
 from hookgw.kernel import Signature, StartError, make_secret, public_key_of, signing_key, verifying_key
-from hookgw.listen import MAX_SEARCHED, Forwarder, ListenOptions, first_text, read_received_event, run
-from hookgw.testing import Received, answer, open_receiver
+from hookgw.listen import (
+    MAX_SEARCHED,
+    Forwarder,
+    ListenOptions,
+    first_text,
+    open_forwarder,
+    read_received_event,
+    run,
+)
+from hookgw.testing import Answer, Close, Received, answer, open_receiver, raw
 from tests.cli.conftest import Echoes, Invoke
 
 KEY = b"k" * 24
@@ -369,6 +378,38 @@ async def test_a_long_answer_is_cut() -> None:
     async with open_receiver(default=answer(200, b"x" * 200_000)) as target:
         got = await forward(target.url, request_of())
     assert got == answer(200, b"x" * 65_536)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        raw(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx").then(Close()),
+        raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\nz\r\n"),
+    ],
+    ids=["cut off", "malformed"],
+)
+async def test_a_status_stands_whatever_becomes_of_the_body(given: Answer) -> None:
+    async with open_receiver(default=given) as target:
+        assert await forward(target.url, request_of()) == answer(200, b"x")
+
+
+async def test_a_status_stands_if_the_body_has_no_end(autojump_clock: Any) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield b"x"
+        await trio.sleep_forever()
+
+    transport = httpx.MockTransport(lambda _request: httpx.Response(200, content=body()))
+    async with httpx.AsyncClient(transport=transport) as client:
+        got = await ListenOptions().forward(request_of(), NOW, Forwarder("http://x/", client))
+    assert got == answer(200, b"x")
+
+
+async def test_each_request_has_a_connection_of_its_own() -> None:
+    # A server may close an idle one just when a request comes.
+    async with open_receiver() as target, open_forwarder(target.url) as forwarder:
+        for _ in range(2):
+            assert (await forwarder.forward(request_of())).status == 200
+        assert [request.connection for request in target.requests] == [1, 2]
 
 
 @pytest.mark.parametrize(
