@@ -256,9 +256,9 @@ class FleetNode(ThisNode):
         sent = self._sent = self.lease.now()
         view = await self._members.heartbeat()
         self._sent, self._took = None, self.lease.now() - sent
+        self._is_lost = view is None
         if view is None:
             self.lease.end()
-            self._is_lost, self._rejoined = True, trio.Event()
         else:
             self.view = view
             jump = self._database_clock.read(view.time, sent, self.lease.now())
@@ -339,18 +339,17 @@ class FleetNode(ThisNode):
         self._given.unpark_all()  # a node that leaves waits for this
         while self._giving:
             await self._given.park()
-        while not self._is_leaving:
+        while self._is_lost:  # also if others removed the new member before its first heartbeat
+            if self._is_leaving:
+                return  # nothing is left to hand over, and the others know
             try:
                 await self.join()
-                break
             except StorageUnavailable:
                 await trio.sleep(HEARTBEAT)
-        else:
-            return  # nothing is left to hand over, and the others know
-        self._is_lost = False
         # Here, too: if the former lease had not ended by then, nobody waits for the new one.
         self._unsuspend(work)
         self._rejoined.set()
+        self._rejoined = trio.Event()
 
     async def _balance(self, work: Work, nursery: trio.Nursery) -> None:
         """Take what is this node's share, or begin to give back what is more."""

@@ -394,6 +394,29 @@ async def test_a_node_that_was_removed_works_again_as_a_new_member() -> None:
         assert len(a.sends_for) == SHARDS
 
 
+async def test_a_node_that_is_removed_again_before_its_first_heartbeat_joins_once_more() -> None:
+    """The database is slow: heartbeats ended for good, and the node sent nothing until its restart."""
+    database = Database()
+    a = Node(database, "a")
+    join, removals = a.members.join, [None] * 2
+
+    async def join_and_be_removed(node: str, url: str) -> int:
+        generation = await join(node, url)
+        if removals:
+            removals.pop()
+            database.nodes.clear()
+        return generation
+
+    async with running(a):
+        await trio.sleep(1)
+        a.members.join = join_and_be_removed  # type: ignore[method-assign]
+        database.nodes.clear()
+        database.owners = [None] * SHARDS
+        await trio.sleep(10)
+        assert not removals
+        assert len(a.sends_for) == SHARDS
+
+
 async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over() -> None:
     database = Database()
     a = Node(database, "a")
