@@ -158,7 +158,10 @@ class Backfills:
             job = self.new(registration, found, _scope(registration, asked))
             # The lanes hold nothing, and take nothing, until they know the barrier.
             with self._dispatcher.paused(registration.id):
-                begun = await self._store.begin_backfill(job, audit=[self._entry(job, found)])
+                # The write is done even if the deadline passes, and the stored job would not run until the
+                # next start. The store bounds the wait: it writes, refuses, or closes.
+                with trio.CancelScope(shield=True):
+                    begun = await self._store.begin_backfill(job, audit=[self._entry(job, found)])
                 return self._jobs.start(begun, self.backfilling, is_stored=True)
 
     def new_of_enabled(self, registration: Registration, instance: Instance) -> Job:

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, Event, Invalid, NotFound
+from hookgw.core import DEADLINE
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import Condition, DeliverySelection, FilterOp, Job, JobKind, Ordering
 from hookgw.store import BackfillStep, DeliveryQuery, steps
@@ -61,6 +62,31 @@ class Steps:
         step = await self._step(*given, **more)
         self.reached.set()
         return step
+
+
+async def test_a_store_that_is_slow_leaves_no_backfill_to_the_next_start(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A write that was requested is done: a caller that was told otherwise would ask again beside it."""
+    await hookgw_gateway.gateway.instances.create("shop")
+    missed = await emit(hookgw_gateway, 1)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    store = hookgw_gateway.gateway.store
+    begin = store.begin_backfill
+
+    async def begin_late(*args: Any, **kwargs: Any) -> Job:
+        begun = await begin(*args, **kwargs)
+        hookgw_clock.jump(DEADLINE)
+        await trio.lowlevel.checkpoint()
+        return begun
+
+    monkeypatch.setattr(store, "begin_backfill", begin_late)
+    await backfill(hookgw_gateway)
+    await hookgw_receiver.wait_for(1)
+    assert hookgw_receiver.ids == missed
 
 
 async def test_a_new_webhook_gets_the_log_before_anything_newer(
@@ -564,8 +590,9 @@ async def test_an_erasure_comes_first(
         nursery.start_soon(kit.gateway.erasures.erase, "shop", "2@lid")
         await reached.wait()
         nursery.start_soon(backfill, kit)
+        while kit.gateway.jobs.running(JobKind.BACKFILL, "shop") is None:
+            await trio.testing.wait_all_tasks_blocked(0.001)
         await trio.testing.wait_all_tasks_blocked(0.01)
-        assert kit.gateway.jobs.running(JobKind.BACKFILL, "shop") is not None
         assert steps_done == 0
         go_on.set()
         await trio.testing.wait_all_tasks_blocked(0.01)
