@@ -255,7 +255,7 @@ class InstanceService:
                 reason="The instance was deleted.",
                 keys=instance.keys,
             )
-            await self._registry.remove_instance(instance, job)
+            await self._registry.remove_instance(self._registry.instance(name), job)
             self._states.forget(name)
             begin = partial(self.deletion, registrations=registrations)
             return self._jobs.start(job, begin, is_stored=True)

@@ -604,6 +604,24 @@ async def test_a_deleted_instance_is_disconnected_for_good(
     assert hookgw_receiver.requests == []
 
 
+async def test_an_instance_that_the_disk_did_not_delete_is_in_memory_as_on_disk(
+    hookgw_gateway: GatewayKit, connector: FakeConnector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connector has stopped: the next change would have stored that it starts again."""
+    gateway = hookgw_gateway.gateway
+    await gateway.instances.create("shop", integration="fake")
+    await gateway.instances.connect("shop")
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise StorageUnavailable("The disk is full.")
+
+    monkeypatch.setattr(gateway.store, "remove_instance", refuse)
+    with pytest.raises(StorageUnavailable):
+        await gateway.instances.delete("shop")
+    assert not connector.is_running("shop")
+    assert gateway.instances.get("shop") == (await gateway.store.load_instances())["shop"]
+
+
 async def test_the_account_is_the_sender_of_its_events(
     hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver
 ) -> None:
