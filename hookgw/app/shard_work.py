@@ -54,9 +54,12 @@ class ShardWork:
         # As the former holder has left them: from now on, this node changes them.
         await self._refresh.catch_up()
         await self._registry.cut_future(self._registrations(shards), self._clock.steady())
+        stored = await self._store.load_jobs()
+        # From here on, this node creates instances of these shards. No checkpoint before the jobs go on: a
+        # name is not free until its deletion has ended.
         self._node.hold(shards)
         self._auto_disable.take_up(self._registrations(shards))
-        await self._jobs.take_up(partial(_concerns, shards))
+        self._jobs.take_up(job for job in stored.values() if _concerns(shards, job))
         waiting = await self._store.pending_lanes()
         found = [one for one in waiting if self._shard_of_lane(one.lane) in shards]
         stale = {registration_of(one.lane) for one in found if self._pending.is_stale(one.lane)}

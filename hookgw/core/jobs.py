@@ -15,7 +15,7 @@ caller was promised that. Its lanes stay paused meanwhile.
 from __future__ import annotations
 
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 
@@ -136,12 +136,15 @@ class Jobs:
             finally:
                 self._nursery = None
 
-    async def take_up(self, concerns: Callable[[Job], bool]) -> None:
-        """Continue jobs that another process has left. They are prepared when this returns."""
-        for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
-            # One that has ended since it was read is among the finished ones, or was removed with its record.
+    def take_up(self, stored: Iterable[Job]) -> None:
+        """Continue jobs that another process has left. They are prepared when this returns.
+
+        Args:
+            stored: as they were read before anybody could begin jobs of their instances here, or end them.
+        """
+        for job in sorted(stored, key=lambda job: job.started):
             is_known = job.id in self._running or job.id in self._finished
-            if job.is_running and concerns(job) and not is_known and self._nursery is not None:
+            if job.is_running and not is_known and self._nursery is not None:
                 running = self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
                 logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
                 self._nursery.start_soon(self._carry_out, running, self._begin[job.kind](running))

@@ -237,9 +237,11 @@ class BulkJobs:
         }
         stored: Mapping[str, Job] = {}
         if unknown:
-            # Looked at again after the read: the shard may have moved meanwhile.
-            await self._jobs.take_up(lambda job: job.id in unknown and self._holds(job.instance))
             stored = await self._store.load_jobs()
+            # Looked at again after the read: the shard may have moved meanwhile.
+            self._jobs.take_up(
+                stored[name] for name in unknown & stored.keys() if self._holds(stored[name].instance)
+            )
         states = []
         for part in asked.parts:
             if not self._holds(part.instance):

@@ -1,6 +1,7 @@
 """A person is erased, and the instance deleted meanwhile; then the node is restarted."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,8 @@ from hookgw import Gateway
 from hookgw.app import open_gateway
 from hookgw.core import jobs
 from hookgw.events import parse_events
-from hookgw.records import JobKind
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Job, JobKind
 from hookgw.testing import answer, open_receiver
 from hookgw.webhooks import parse_registration
 from tests.gateway.fleet.test_two_nodes import settings_of
@@ -74,6 +76,47 @@ async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
                 rendered, _ = gateway.metrics.render()
                 assert b'registration="reg_' not in rendered
                 assert b"\nhookgw_backlog_bytes 0.0" in rendered
+
+
+async def test_a_name_is_not_free_before_its_deletion_goes_on(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node takes over, and reads which jobs there are: a call could create an instance of the name before.
+    The keys of the former one find the job until its end, and would have opened the new one.
+    """
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
+    settings = settings_of(postgres, schema, "a", free_port())
+
+    async def hang(*_: Any, **__: Any) -> None:
+        await trio.sleep_forever()
+
+    with trio.fail_after(60):
+        async with open_gateway(settings, base=tmp_path) as gateway:
+            await until_whole(gateway)
+            await gateway.instances.create("shop")
+            change, _ = parse_registration({"url": "pull:"}, gateway.catalog)
+            await gateway.registrations.set("shop", "default", change)
+            monkeypatch.setattr(gateway.store, "park_step", hang)
+            assert (await gateway.instances.delete("shop")).is_running
+
+        is_free = False
+
+        def prepare(gateway: Gateway) -> None:
+            load_jobs = gateway.store.load_jobs
+
+            async def load_and_create() -> dict[str, Job]:
+                nonlocal is_free
+                found = await load_jobs()
+                with suppress(StorageUnavailable):
+                    await gateway.instances.create("shop")
+                    is_free = True
+                return found
+
+            gateway.store.load_jobs = load_and_create  # type: ignore[method-assign]
+
+        async with open_gateway(settings, base=tmp_path, prepare=prepare) as gateway:
+            await until_whole(gateway)
+            assert not is_free
 
 
 async def until(is_so: Callable[[], bool] | Literal[False]) -> None:
