@@ -33,20 +33,20 @@ class ChatLines:
     """The sends to each chat in the order in which they came, as long as one of them has a delay."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], trio.Event] = {}
+        self._last: dict[tuple[str, str], ChatLinePlace] = {}
 
     def join(self, session: ConnectorSession, message: Message) -> ChatLinePlace:
         """Join the line of a message's chat. The caller must call the place's ``leave`` at the end."""
         chat = (session.instance_id, _chat_of(message.number))
-        place = ChatLinePlace(session, message, self._last.get(chat), partial(self._leave, chat))
+        place = ChatLinePlace(session, message, self._last.get(chat), partial(self._left, chat))
         if place.must_wait:
-            self._last[chat] = place.left
+            self._last[chat] = place
         return place
 
-    def _leave(self, chat: tuple[str, str], left: trio.Event) -> None:
-        left.set()
-        if self._last.get(chat) is left:
-            del self._last[chat]
+    def _left(self, chat: tuple[str, str]) -> None:
+        last = self._last.pop(chat, None)
+        if last is not None and (last := last.in_line()) is not None:
+            self._last[chat] = last
 
 
 class ChatLinePlace:
@@ -55,25 +55,34 @@ class ChatLinePlace:
     Attributes:
         must_wait: whether it has a delay, or others are before it.
         left: set when it has left the line.
+        before: a place for which it waits.
     """
 
     def __init__(
         self,
         session: ConnectorSession,
         message: Message,
-        before: trio.Event | None,
-        leave: Callable[[trio.Event], None],
+        before: ChatLinePlace | None,
+        note_left: Callable[[], None],
     ) -> None:
         self.must_wait = before is not None or message.delay > 0
         self.left = trio.Event()
         self._session = session
         self._message = message
-        self._before = before
-        self._leave = leave
+        self.before = before
+        self._note_left = note_left
+
+    def in_line(self) -> ChatLinePlace | None:
+        """Return this place, or the last one before it, that has not left the line; ``None`` if all have."""
+        place: ChatLinePlace | None = self
+        while place is not None and place.left.is_set():
+            place = place.before
+        return place
 
     def leave(self) -> None:
-        """Let the next message go on."""
-        self._leave(self.left)
+        """Let the next message go on, behind those that are before this one."""
+        self.left.set()
+        self._note_left()
 
     async def wait(self, is_wanted: Callable[[], bool]) -> None:
         """Wait for earlier messages; then show a presence for as long as the message has to wait.
@@ -84,10 +93,12 @@ class ChatLinePlace:
         Raises:
             Conflict: nobody wants it any more, or the instance is no longer connected.
         """
-        while self._before is not None and not self._before.is_set():
+        while self.before is not None and (before := self.before.in_line()) is not None:
+            self.before = before
             with trio.move_on_after(LOOK_EVERY):
-                await self._before.wait()
+                await before.left.wait()
             _check(is_wanted)
+        self.before = None
         async with trio.open_nursery() as nursery:
             if self._message.delay and "set_presence" in self._session.connector.methods:
                 nursery.start_soon(self._show_presence)

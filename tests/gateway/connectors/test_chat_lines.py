@@ -144,6 +144,29 @@ async def test_it_is_not_sent_if_the_caller_has_gone() -> None:
         assert len(connector.sent) == 1
 
 
+@pytest.mark.parametrize("is_last", [False, True])
+async def test_who_leaves_the_line_lets_nobody_overtake_those_before(is_last: bool) -> None:
+    connector = Timed()
+    async with running(connector) as world:
+        await world.connect()
+        service, start = service_of(world), trio.current_time()
+        async with trio.open_nursery() as nursery:
+
+            async def leave() -> None:
+                with trio.move_on_after(1):
+                    await service.send("shop", text("second"))
+
+            nursery.start_soon(service.send, "shop", text("first", delay=3))
+            await wait_all_tasks_blocked()
+            nursery.start_soon(leave)
+            await wait_all_tasks_blocked()
+            if is_last:
+                await trio.sleep(2)
+            nursery.start_soon(service.send, "shop", text("third"))
+        sent = [(at - start, what) for at, what in connector.log if not what.startswith("composing")]
+        assert sent == [(3, "first"), (3, "third")]
+
+
 async def test_it_is_not_sent_if_the_client_has_closed_its_connection() -> None:
     connector = Timed()
     async with running(connector) as world:
