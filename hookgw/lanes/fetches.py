@@ -89,11 +89,14 @@ class Fetches:
             yield
         finally:
             found.waiting -= 1
+            if not found.waiting:
+                self._bells.pop(registration, None)
 
     def bell(self, registration: str) -> trio.Event:
         """Return the event that is set when a lane of the registration may have something.
 
-        Ask for it before looking at the lanes: a delivery that comes during the look sets it, too.
+        Ask for it within :meth:`waiting`, and before looking at the lanes: a delivery that comes during the
+        look sets it, too.
         """
         return self._bells.setdefault(registration, trio.Event())
 

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.kernel import PULL_URL, PluginFailed
-from hookgw.lanes import RETIRE_AFTER, UNFETCHED, Dispatcher, Lease, PulledLane
+from hookgw.lanes import RETIRE_AFTER, UNFETCHED, Dispatcher, Fetches, Lease, PulledLane
 from hookgw.records import Ordering, RetryOptions
 from tests.dispatch.fakes import LANE, URL, World, registration
 
@@ -289,6 +289,16 @@ async def test_a_lane_that_has_ended_gives_nothing_away(autojump_clock: MockCloc
         assert world.memory.used == 0
         await trio.sleep(1)
         assert events(await take(dispatcher, "b")) == ["e2"]
+
+
+async def test_a_bell_lasts_as_long_as_somebody_waits() -> None:
+    fetches = Fetches()
+    with fetches.waiting("reg_1"):
+        with fetches.waiting("reg_1"):
+            bell = fetches.bell("reg_1")
+        assert fetches.bell("reg_1") is bell
+    with fetches.waiting("reg_1"):
+        assert fetches.bell("reg_1") is not bell  # or those of deleted webhooks would stay for ever
 
 
 async def test_a_bell_rings_for_whoever_waits(autojump_clock: MockClock) -> None:
