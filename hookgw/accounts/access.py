@@ -6,7 +6,7 @@ A plan compares secrets. So it is made only for a caller who may set them.
 from __future__ import annotations
 
 from hookgw.accounts.document import DeclaredInstance, Document
-from hookgw.core.access import check, check_creation, check_reach, check_right, tags_of_new
+from hookgw.core.access import check, check_creation, check_reach, check_right, tags_within
 from hookgw.core.registry import Registry
 from hookgw.records.api_keys import Principal, Right
 
@@ -39,8 +39,9 @@ def _check_instance(registry: Registry, principal: Principal, declared: Declared
         check_right(principal, Right.CONNECT)
     if registry.find_instance(declared.name) is not None:
         check(registry, principal, Right.OPERATE if declared.tags else Right.READ, declared.name)
-        return
-    check_creation(principal)
+    else:
+        check_creation(principal)
     # Those that the document gives it must be within the caller's reach, or the caller an operator.
-    given = {name: tag for _, tags in declared.tags for name, tag in tags.items() if isinstance(tag, str)}
-    tags_of_new(principal, given)
+    layers = (layer for _, layer in reversed(declared.tags))
+    given = {name: tag for layer in layers for name, tag in layer.items() if isinstance(tag, str)}
+    tags_within(principal, given)

@@ -135,6 +135,7 @@ def plan_instance(
     rules: Rules,
     *,
     owner: str,
+    tags: Mapping[str, str],
     prunes: bool,
     now: float,
 ) -> InstancePlan:
@@ -143,6 +144,7 @@ def plan_instance(
     Args:
         registrations: the stored ones by label.
         owner: the name of the document.
+        tags: of the caller's reach, which the instance keeps.
         prunes: whether to delete the webhooks that an earlier apply of this document has made, and that it no
             longer has.
         now: seconds since the epoch.
@@ -174,7 +176,7 @@ def plan_instance(
     elif not is_unknown:
         changed += _plan_options(plan, declared, base, rules)
     changed += _plan_settings(plan, declared, base)
-    changed += _plan_tags(plan, declared, base)
+    changed += _plan_tags(plan, declared, base, tags)
     if stored is None:
         plan.planned = Change(action="create", kind="instance", name=declared.name)
     elif changed:
@@ -264,7 +266,9 @@ def _plan_settings(plan: InstancePlan, declared: DeclaredInstance, base: Instanc
     return [f"settings.{names[name]}" for name in plan.settings]
 
 
-def _plan_tags(plan: InstancePlan, declared: DeclaredInstance, base: Instance) -> list[str]:
+def _plan_tags(
+    plan: InstancePlan, declared: DeclaredInstance, base: Instance, kept: Mapping[str, str]
+) -> list[str]:
     if not declared.tags:
         return []
     tags: dict[str, Any] = {}
@@ -276,6 +280,7 @@ def _plan_tags(plan: InstancePlan, declared: DeclaredInstance, base: Instance) -
         except Invalid as error:
             mistakes += error.messages
     tags = {name: value for name, value in tags.items() if value is not None}
+    tags |= kept
     try:
         if not mistakes:
             check_tags(tags, f"{declared.path}.tags")

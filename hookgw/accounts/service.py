@@ -7,7 +7,7 @@ apply that is killed leaves some of them done, and the next one does the rest; t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -57,7 +57,8 @@ class ApplyAsked(msgspec.Struct, frozen=True, omit_defaults=True):
         body: of a document with these instances.
         removed: instances that the document does not have: those that it has made are deleted, and webhooks
             of others that it has made.
-        tags, limits: of new instances, and of their keys: those that the caller's reach needs.
+        tags: of the caller's reach, which instances keep.
+        limits: of the keys of new instances.
         is_operator: whether the caller may change everything of a connector's options.
     """
 
@@ -135,7 +136,7 @@ class NodeAccounts:
         found = [*mistakes]
         changes, changed, same = [], [], 0
         for declared in document.instances.values():
-            plan = self.plan_one(declared, document.name, prunes=prunes)
+            plan = self.plan_one(declared, document.name, dict(principal.reach.tags), prunes=prunes)
             found += plan.mistakes
             same += plan.same
             if plan.changes:
@@ -154,13 +155,16 @@ class NodeAccounts:
             yield
         return WholePlan(changes=changes, instances=changed, removed=removed, same=same)
 
-    def plan_one(self, declared: DeclaredInstance, owner: str, *, prunes: bool) -> InstancePlan:
+    def plan_one(
+        self, declared: DeclaredInstance, owner: str, tags: Mapping[str, str], *, prunes: bool
+    ) -> InstancePlan:
         return plan_instance(
             declared,
             self._registry.find_instance(declared.name),
             self._webhooks(declared.name),
             self._rules,
             owner=owner,
+            tags=tags,
             prunes=prunes,
             now=self._clock.wall(),
         )
@@ -224,7 +228,7 @@ class NodeAccounts:
         self, declared: DeclaredInstance, owner: str, asked: ApplyAsked
     ) -> list[tuple[Change, Registration | None]]:
         """Change an instance, part by part. Return each, with the registration that was stored."""
-        plan = self.plan_one(declared, owner, prunes=asked.prunes)
+        plan = self.plan_one(declared, owner, asked.tags, prunes=asked.prunes)
         if plan.mistakes:
             # The document was right when it was planned: a plugin, a connector or a record is another now.
             changed = Change(action="change", kind="instance", name=declared.name)
@@ -277,7 +281,7 @@ class NodeAccounts:
                 return self._instances.option_warnings(created.instance)
             except Forbidden:
                 # Another apply, or a client, has created it at this moment. The rest is a change of it.
-                plan = self.plan_one(declared, owner, prunes=False)
+                plan = self.plan_one(declared, owner, asked.tags, prunes=False)
                 if self._registry.find_instance(name) is None or plan.conflict is not None:
                     raise
         warnings: list[str] = []

@@ -101,8 +101,10 @@ def may_create(principal: Principal) -> bool:
     return is_open and principal.rights.has(Right.INSTANCES)
 
 
-def tags_of_new(principal: Principal, asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags of an instance that a caller creates: those asked for, and those of its reach.
+def tags_within(principal: Principal, asked: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags that a caller gives an instance: those asked for, and those of its reach.
+
+    Otherwise the instance would count, and be open, to somebody else.
 
     Raises:
         Forbidden: the caller may not set those asked for.

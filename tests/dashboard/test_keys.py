@@ -43,6 +43,18 @@ def add(gateway: Gateway, *rights: str, key: str = KEY) -> None:
     ring.add_global(Key(name="acme", hash=ring.hash(key), reach=reach, rights=rights or None))
 
 
+async def test_a_key_leaves_the_tags_of_its_reach_as_they_are(
+    visitor: Browser, gateway: Gateway, instances: None
+) -> None:
+    add(gateway)
+    await visitor.log_in(KEY)
+    page, path = "/instances/acme1/settings", "/instances/acme1/tags"
+    refused = await visitor.submit(page, path, {"tags": "tenant=other"})
+    assert "This key does not reach instances with another tenant than acme." in refused.text
+    await visitor.submit(page, path, {"tags": "plan=gold"})
+    assert gateway.instances.get("acme1").tags == {"plan": "gold", "tenant": "acme"}
+
+
 async def test_keys_are_made_shown_and_revoked(browser: Browser, gateway: Gateway, instances: None) -> None:
     made = await browser.submit(
         "/keys",

@@ -135,6 +135,7 @@ class World:
                 self.webhooks.get(name, {}),
                 RULES,
                 owner=document.name,
+                tags={},
                 prunes=prunes,
                 now=NOW,
             )

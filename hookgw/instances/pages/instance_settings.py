@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from quart import Response
 
+from hookgw.core.access import tags_within
 from hookgw.instances.fields import OPTIONS, SETTINGS
 from hookgw.instances.pages.tabs import SETTINGS as TAB
 from hookgw.instances.present import own_options, present_settings
@@ -110,10 +111,11 @@ class InstanceSettingsTab:
         form = await self._site.form()
         self._gateway.instances.get(instance)
         try:
-            tags = tags_from(form.get("tags").split(), "The tag")
+            tags = parse_tags({"tags": tags_from(form.get("tags").split(), "The tag")})
             check = unchanged(form, self._shown["tags"])
-            await self._gateway.instances.change_tags(instance, parse_tags({"tags": tags}), check)
-        except (Conflict, Invalid) as error:
+            tags = tags_within(visitor().principal, tags)
+            await self._gateway.instances.change_tags(instance, tags, check)
+        except (Conflict, Forbidden, Invalid) as error:
             return await self._show(instance, form=form, at="tags", error=error)
         return self._saved(instance)
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from quart import Response, request
 
-from hookgw.core.access import check_creation, may_create, names_within, tags_of_new, within
+from hookgw.core.access import check_creation, may_create, names_within, tags_within, within
 from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.language import N_
@@ -219,7 +219,7 @@ class InstancesPage:
                 name,
                 integration=integration,
                 options=read_options(form, schema, for_change=False),
-                tags=tags_of_new(visitor().principal, {}),
+                tags=tags_within(visitor().principal, {}),
                 limits=visitor().holder.limits,
                 is_operator=visitor().principal.is_operator,
             )

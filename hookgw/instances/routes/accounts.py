@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
+from hookgw.core.access import tags_within
 from hookgw.instances import responses
 from hookgw.instances.present import own_options, present_connection, present_settings
 from hookgw.instances.requests import (
@@ -90,10 +91,11 @@ class AccountRoutes:
     async def change_tags(self, instance: str) -> Response:
         """Replace all tags of the instance.
 
-        Whoever sets tags gives limits and reach away, so an instance's own key cannot.
+        Whoever sets tags gives limits and reach away, so an instance's own key cannot. The tags of the key's
+        reach stay.
         """
         self._instances.get(instance)
-        tags = parse_tags(await read_json(self._limit))
+        tags = tags_within(current_holder().principal, parse_tags(await read_json(self._limit)))
         changed = await self._instances.change_tags(instance, tags)
         return json_response(responses.TaggedInstance(changed.name, changed.tags))
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.connectors import whatsapp_number_of
-from hookgw.core.access import check_creation, check_right, tags_of_new, within
+from hookgw.core.access import check_creation, check_right, tags_within, within
 from hookgw.instances import responses
 from hookgw.instances.connectors.states import Account
 from hookgw.instances.present import (
@@ -127,7 +127,7 @@ class InstanceRoutes:
             options=asked.options,
             own_options=asked.own_options,
             settings=asked.settings,
-            tags=tags_of_new(principal, asked.tags),
+            tags=tags_within(principal, asked.tags),
             limits=current_holder().limits,
             is_operator=principal.is_operator,
             webhook=webhook,

@@ -380,6 +380,7 @@ async def test_a_document_stays_within_the_reach_of_its_key(
         {"instances": {"theirs": None}},
         {"instances": {"theirs": HOOKS}},
         {"instances": {"new": {"tags": {"tenant": "b"}}}},
+        {"instances": {"mine": {"tags": {"tenant": "b"}}}},
         {"keys": {"k": {"instances": ["theirs"]}}},
         {"keys": {"k": {"instances": ["nowhere"]}}},
     ):
@@ -392,6 +393,11 @@ async def test_a_document_stays_within_the_reach_of_its_key(
     made = await stranger.post("/apply", json={"instances": {"new": None}}, headers=mine)
     assert made.json()["failed"] == 0
     assert gateway.instances.get("new").tags == {"tenant": "a"}, "new instances are within its reach"
+    gold = {"instances": {"new": {"tags": {"plan": "gold"}}}}
+    for expected in (["~ new tags.plan"], []):
+        applied = await stranger.post("/apply", json=gold, headers=mine)
+        assert shown(applied.json()) == expected, "and stay there, however often it is applied"
+    assert gateway.instances.get("new").tags == {"plan": "gold", "tenant": "a"}
     exported = (await stranger.get("/apply", headers=mine)).json()
     assert list(exported["document"]["instances"]) == ["new"]
 
