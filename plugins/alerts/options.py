@@ -142,7 +142,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return whether this is a time of day without messages."""
         if self.quiet is None:
             return False
-        begins, ends = map(time.fromisoformat, self.quiet.split("-"))
+        begins, ends = _times_of(self.quiet)
         at = now.time()
         return begins <= at < ends if begins <= ends else at >= begins or at < ends
 
@@ -165,6 +165,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return datetime.fromtimestamp(at, _zone(self.zone)).astimezone(_zone(self.zone))
 
 
+def _times_of(quiet: str) -> tuple[time, time]:
+    begins, ends = map(time.fromisoformat, quiet.split("-"))
+    if begins.tzinfo or ends.tzinfo:  # as in 22:00Z: the zone is an option
+        raise ValueError(quiet)
+    return begins, ends
+
+
 def _zone(name: str | None) -> tzinfo | None:
     return None if name is None else ZoneInfo(name)
 
@@ -181,7 +188,7 @@ def read_options(options: dict[str, Any]) -> Options:
             _check_url(f"channels.{name}.url", url)
     try:
         _zone(found.zone)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder of zones, such as America
         raise ValueError(f"zone: there is no time zone {found.zone!r}") from None
     if found.dashboard is not None:
         _check_url("dashboard", found.dashboard)
@@ -219,7 +226,7 @@ def check_rule(rule: Rule, options: Options, where: str) -> None:
         raise ValueError(f"{where}within: use a time from 1m to 7d")
     if rule.quiet is not None:
         try:
-            begins, ends = map(time.fromisoformat, rule.quiet.split("-"))
+            begins, ends = _times_of(rule.quiet)
         except ValueError:
             raise ValueError(f"{where}quiet: use two times of day, such as 22:00-07:00") from None
         if begins == ends:

@@ -282,7 +282,15 @@ async def test_a_rule_of_the_dashboard_lasts(
             },
             r"rules\[0\].tags: the name",
         ),
+        (
+            {
+                "channels": {"b": {"type": "url", "url": "http://b"}},
+                "rules": [{"on": "disk", "to": ["b"], "quiet": "22:00Z-07:00Z"}],
+            },
+            r"rules\[0\].quiet: use two times of day",
+        ),
         ({"zone": "Mars/Base"}, "zone: there is no time zone"),
+        ({"zone": "America"}, "zone: there is no time zone"),
     ],
 )
 async def test_a_wrong_block_stops_the_start(tmp_path: Path, block: dict[str, Any], message: str) -> None:
