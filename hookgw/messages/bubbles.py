@@ -28,9 +28,13 @@ _TEXTS = {
     "liveLocationMessage": ("caption",),
     "contactMessage": ("displayName",),
     "pollCreationMessage": ("name",),
+    "pollCreationMessageV2": ("name",),
+    "pollCreationMessageV3": ("name",),
     "buttonsResponseMessage": ("selectedDisplayText",),
     "listResponseMessage": ("title",),
     "templateButtonReplyMessage": ("selectedDisplayText",),
+    "interactiveMessage": ("body",),
+    "interactiveResponseMessage": ("body",),
 }
 """Where the words of a message are that is neither a plain text nor a file, by its kind."""
 _NAMES = ("conversation", *_TEXTS, *FILE_TYPES, *WRAPPERS)
@@ -102,7 +106,8 @@ def words_of(message: bytes, message_type: Any = None) -> Words:
         return _cut("", text)
     for kind, places in _TEXTS.items():
         if isinstance(inner.get(kind), dict):
-            return _cut("" if kind == "extendedTextMessage" else kind, _first(inner[kind], places))
+            is_plain = kind in ("extendedTextMessage", "interactiveMessage")
+            return _cut("" if is_plain else kind, _first(inner[kind], places))
     return Words(named[:64] if named != "conversation" else "", is_cut=is_cut)
 
 
@@ -140,7 +145,10 @@ def _cut(kind: str, text: str, size: int | None = None) -> Words:
 
 
 def _first(part: dict[str, Any], names: tuple[str, ...]) -> str:
-    return next((value for name in names if isinstance(value := part.get(name), str) and value), "")
+    values = (part.get(name) for name in names)
+    # What has buttons has its words in an object.
+    words = (value.get("text") if isinstance(value, dict) else value for value in values)
+    return next((text for text in words if isinstance(text, str) and text), "")
 
 
 def _size_of(value: Any) -> int | None:

@@ -27,6 +27,12 @@ IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
         ({**IMAGE, "base64": "A" * 2 * MOST_PART}, Words("imageMessage", "Look", 122880)),
         ({"reactionMessage": {"text": "👍", "key": {}}}, Words("reactionMessage", "👍")),
         ({"locationMessage": {"name": None, "address": "Rua 1"}}, Words("locationMessage", "Rua 1")),
+        ({"pollCreationMessageV3": {"name": "Pizza?"}}, Words("pollCreationMessageV3", "Pizza?")),
+        ({"interactiveMessage": {"body": {"text": "hi"}}}, Words("", "hi")),
+        (
+            {"interactiveResponseMessage": {"body": {"text": "Sent"}}},
+            Words("interactiveResponseMessage", "Sent"),
+        ),
         ({"conversation": "x" * 5000}, Words("", "x" * MOST_TEXT, is_cut=True)),
         ({"conversation": "x" * MOST_PART}, Words("", is_cut=True)),
         ({"imageMessage": "no object"}, Words("strange")),
