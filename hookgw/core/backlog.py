@@ -34,6 +34,7 @@ from hookgw.config.settings import LimitsSettings
 from hookgw.core.tag_limits import LAST_PART, SHARE, TagGroup, TagGroups
 from hookgw.fair import share_of
 from hookgw.kernel.errors import TooLarge, TooManyRequests, Unavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.instances import is_retired
 from hookgw.records.operational_kinds import OPERATIONS_ID
 from hookgw.records.registrations import GLOBAL_INSTANCE, is_global
@@ -87,8 +88,13 @@ class BacklogFull(Unavailable):
 
     def __init__(self, shortage: Shortage) -> None:
         super().__init__(
-            f"The backlog is full ({shortage.limit}: {shortage.value:,}): receivers are not keeping up. "
-            "Nothing was stored; retry later.",
+            Sentence(
+                "backlog.full",
+                "The backlog is full ({limit}: {most:,}): receivers are not keeping up. Nothing was stored; "
+                "retry later.",
+                limit=shortage.limit,
+                most=shortage.value,
+            ),
             retry_after=_RETRY_AFTER,
         )
         self.shortage = shortage
@@ -98,19 +104,36 @@ class ShareFull(TooManyRequests):
     """An instance or a registration holds as much as it may; others have room.
 
     Args:
-        subject: the holder of the full backlog, for the message.
+        holder: of the full backlog, for the message.
         has: how much it holds of a shared limit; ``None`` for a limit of its own.
         who: what shares that.
     """
 
-    def __init__(self, subject: str, has: int | None, shortage: Shortage, who: str = "an instance") -> None:
-        limit = f"{shortage.limit}: {shortage.value:,}"
-        if has is not None:
-            held = f"{has:,} {_UNITS[shortage.is_of_bytes]} are pending"
-            limit = f"{held}, and {who} may hold at most {SHARE} times what is free of {limit}"
+    def __init__(self, holder: str, has: int | None, shortage: Shortage, who: str = "an instance") -> None:
+        limit, most = shortage.limit, shortage.value
         super().__init__(
-            f"The backlog {subject} is full ({limit}): receivers are not keeping up. Nothing was stored; "
-            "retry later.",
+            Sentence(
+                "backlog.holder_full",
+                "The backlog of {holder} is full ({limit}: {most:,}): receivers are not keeping up. Nothing "
+                "was stored; retry later.",
+                holder=holder,
+                limit=limit,
+                most=most,
+            )
+            if has is None
+            else Sentence(
+                "backlog.share_full",
+                "The backlog of {holder} is full ({held:,} {unit} are pending, and {who} may hold at most "
+                "{share} times what is free of {limit}: {most:,}): receivers are not keeping up. Nothing was "
+                "stored; retry later.",
+                holder=holder,
+                held=has,
+                unit=_UNITS[shortage.is_of_bytes],
+                who=who,
+                share=SHARE,
+                limit=limit,
+                most=most,
+            ),
             retry_after=_RETRY_AFTER,
         )
         self.shortage = shortage
@@ -354,12 +377,10 @@ class Backlog:
                 last = _last_part(most_of_one, reserved)
                 excess = held - _share_of(free + held, SHARE, last, reserved)
                 if excess > 0:
-                    subject = f"of instance {instance!r} for registration {registration}"
-                    raise ShareFull(subject, has, shortage(excess, instance, registration))
+                    holder = f"instance {instance!r} for registration {registration}"
+                    raise ShareFull(holder, has, shortage(excess, instance, registration))
             if free < 0:
-                raise ShareFull(
-                    f"of registration {registration}", None, shortage(-free, instance, registration)
-                )
+                raise ShareFull(f"registration {registration}", None, shortage(-free, instance, registration))
         free = most - (self.count, self.size)[unit] - total
         for instance, more in by_instance.items():
             groups = self._groups.of(instance)
@@ -371,7 +392,7 @@ class Backlog:
             held = has + more
             excess = held - _share_of(free + held, SHARE, self._last[unit], reserved)
             if excess > 0:
-                raise ShareFull(f"of instance {instance!r}", has, shortage(excess, instance, None))
+                raise ShareFull(f"instance {instance!r}", has, shortage(excess, instance, None))
         if free < 0:
             largest = max(by_instance, key=lambda name: self.of_instance(name)[unit])
             raise BacklogFull(shortage(-free, largest, None))
@@ -398,11 +419,11 @@ class Backlog:
         held, left = has + more, most - group_held
         excess = held - group.share(most, left + held, reserved)
         if left >= 0 and excess > 0:
-            subject = f"of instance {instance!r} ({group.name})"
-            raise ShareFull(subject, has, shortage(excess), f"an instance of {group.name}")
+            holder = f"instance {instance!r} ({group.name})"
+            raise ShareFull(holder, has, shortage(excess), f"an instance of {group.name}")
         if left < 0:
             of_all = None if is_own else group.held(unit)
-            raise ShareFull(f"of {group.name}", of_all, shortage(-left), f"all of {group.name}")
+            raise ShareFull(group.name, of_all, shortage(-left), f"all of {group.name}")
 
     def _most_of_group(self, group: TagGroup, held: int, free: float, unit: int) -> float:
         """Return what a group may hold that would hold so much, with so much free of the total limit."""

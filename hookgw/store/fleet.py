@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Key
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.fleet import FleetView, ShardEpoch
@@ -31,7 +32,10 @@ class RecordsChanged(StorageUnavailable):
     """Events were addressed by records that have changed since. Nothing was stored: address them again."""
 
     def __init__(self, version: int) -> None:
-        super().__init__("The registrations have changed meanwhile. Retry.", retry_after=1.0)
+        super().__init__(
+            Sentence("fleet.registrations_changed", "The registrations have changed meanwhile. Retry."),
+            retry_after=1.0,
+        )
         self.version = version
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import NetworkRefused, NotFound, Session
+from hookgw import NetworkRefused, NotFound, Sentence, Session
 from hookgw.connectors import NetworkClient, Unreachable, mapping, read_file, retry_after_of, text
 from hookgw.connectors import Refused as KitRefused
 
@@ -63,7 +63,9 @@ class Unreadable(Unreachable):
     """
 
     def __init__(self, body: bytes) -> None:
-        super().__init__("The Bot API server did not answer with the JSON of the Bot API.")
+        super().__init__(
+            Sentence("telegram.no_json", "The Bot API server did not answer with the JSON of the Bot API.")
+        )
         self.body = body
 
 

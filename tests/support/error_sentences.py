@@ -41,9 +41,19 @@ def declared_sentences() -> list[Declared]:
 
 
 def bare_texts() -> list[str]:
-    """Return where the code makes an error of a text without an id."""
+    """Return where the code makes an error, or a class of them its message, of a text without an id."""
     bare = ast.JoinedStr | ast.BinOp | ast.Constant
-    return [
+    bases = _ERRORS | {"Refused", "Unreachable"}  # those of hookgw.connectors
+    classes = [
+        f"{place}:{call.lineno}: {ast.unparse(call)}"
+        for tree, place in _trees()
+        for one in ast.walk(tree)
+        if isinstance(one, ast.ClassDef) and bases.intersection(map(ast.unparse, one.bases))
+        for call in ast.walk(one)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "super().__init__"
+        if any(isinstance(argument, bare) for argument in call.args)
+    ]
+    return classes + [
         f"{place}: {ast.unparse(call)}"
         for call, place in _calls()
         if _name(call) in (_ERRORS | _DECLARING)
@@ -55,14 +65,19 @@ def bare_texts() -> list[str]:
 
 
 def _calls() -> Iterator[tuple[ast.Call, str]]:
+    for tree, place in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                yield node, f"{place}:{node.lineno}"
+
+
+def _trees() -> Iterator[tuple[ast.Module, Path]]:
     for folder in ("hookgw", "plugins"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             place = file.relative_to(ROOT)
             if place.parts[:2] == ("hookgw", "testing"):
                 continue  # its errors are for those who test plugins
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call):
-                    yield node, f"{place}:{node.lineno}"
+            yield ast.parse(file.read_text(encoding="utf-8")), place
 
 
 def _name(call: ast.Call) -> str:
