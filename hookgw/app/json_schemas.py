@@ -86,6 +86,7 @@ _INSTANCES: Schema = {
     "instances": or_null(
         {
             "type": "array",
+            "minItems": 1,
             "maxItems": MAX_INSTANCES,
             "items": {"type": "string", "minLength": 1, "maxLength": 129},
         },

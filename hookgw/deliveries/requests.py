@@ -170,7 +170,7 @@ def _parse(
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
     text = text_up_to(MAX_TEXT)
     selection = DeliverySelection(
-        instances=fields.read(list_of(_instances, MAX_INSTANCES), (), "instances") if over_all else (),
+        instances=fields.read(_instances, (), "instances") if over_all else (),
         # Of a query, they are a parameter that may be repeated.
         tags=fields.read(_tags, (), "tags") if over_all and whole != "a list" else (),
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
@@ -196,7 +196,18 @@ def _parse(
     return Asked(selection, dry_run)
 
 
-def _instances(value: Any, where: str) -> str:
+def _instances(value: Any, where: str) -> tuple[str, ...]:
+    names = list_of(_instance, MAX_INSTANCES)(value, where)
+    if not names:  # a program that has found none means none, not all
+        raise Invalid.of(
+            "selection.no_instances",
+            "{where} names no instance. Leave it out to select all that the key reaches.",
+            where=where,
+        )
+    return names
+
+
+def _instance(value: Any, where: str) -> str:
     name = as_text(value, where)
     check_name(name.removesuffix("*") or "any", where)
     return name

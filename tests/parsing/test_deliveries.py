@@ -80,6 +80,12 @@ def test_the_edges_of_the_lists() -> None:
     assert replay_of({"since": "0", "label": "x" * 128}).label == "x" * 128
 
 
+def test_no_instances_are_not_all_instances() -> None:
+    with pytest.raises(Invalid, match=r"^instances names no instance\."):
+        parse_cancellation({"instances": []}, CATALOG, now=NOW, over_all=True)
+    assert parse_cancellation({}, CATALOG, now=NOW, over_all=True).selection.instances == ()
+
+
 def test_unknown_fields_are_mistakes() -> None:
     """Ignored, a misspelt field would let everything be selected."""
     assert problems_of({"since": "0", "States": "all", "limit": 5}) == (
