@@ -41,6 +41,17 @@ def test_a_volume_that_belongs_to_the_groups_of_the_process_is_accepted() -> Non
         with surrounded(volume, prefix=prefix, storage={"path": str(volume / "hookgw.db")}) as gateway:
             gateway.wait_ready()
             assert gateway.stop() == 0
+        backup = (volume / "hookgw.db").rename(volume / "backup.db")
+        done = subprocess.run(
+            [*prefix, sys.executable, "-m", "hookgw", "restore", str(backup)],
+            cwd=volume,
+            env={"HOOKGW_STORAGE__PATH": str(volume / "hookgw.db")},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_volume_of_another_group_is_refused_with_a_way_that_works() -> None:

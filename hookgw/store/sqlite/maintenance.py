@@ -233,7 +233,7 @@ def compact_file(path: Path) -> Compacted:
     with start_errors(path):
         with closing(open_existing(path)) as connection:
             read_schema(connection, path)
-        _require_owner(path)
+        require_owner(path)
         with hold_lock(path) as lock:
             remove_leftovers(path)
             before = _fold(path)
@@ -295,7 +295,7 @@ def restore_file(
         read_schema(source, backup)
     with start_errors(path):
         make_folder(path.parent)
-        _require_owner(path if path.exists() else path.parent)
+        require_owner(path)
         keep_private(path)
         with hold_lock(path) as lock:
             if not force and any(map(os.path.lexists, (path, log_of(path)))):
@@ -321,17 +321,20 @@ def restore_file(
             return aside
 
 
-def _require_owner(path: Path) -> None:
-    """Refuse to replace the file of another user: hookgw could not open a file of root's."""
-    owner = path.stat().st_uid
-    if owner != os.geteuid():
-        try:
-            name = pwd.getpwuid(owner).pw_name
-        except KeyError:
-            name = f"#{owner}"
-        raise StartError(
-            f"{path} belongs to {name}. Run this as that user, for example with sudo -u '{name}'."
-        )
+def require_owner(path: Path) -> None:
+    """Refuse to replace the file of another user, and as root to make one in another user's folder.
+
+    hookgw could not open it. Another user's folder may be a volume that belongs to root and hookgw's group.
+    """
+    found = path if path.exists() else path.parent
+    owner = found.stat().st_uid
+    if owner == os.geteuid() or (found != path and os.geteuid() != 0):
+        return
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = f"#{owner}"
+    raise StartError(f"{found} belongs to {name}. Run this as that user, for example with sudo -u '{name}'.")
 
 
 def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], None]) -> None:
