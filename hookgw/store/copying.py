@@ -75,9 +75,15 @@ class Numbers(NamedTuple):
 
 
 class Rows(Protocol):
-    """The rows of one storage that no gateway uses."""
+    """The rows of one storage that no gateway uses.
+
+    Attributes:
+        place: names the storage.
+        unfinished: what is to be removed, so that a copy to it begins anew.
+    """
 
     place: str
+    unfinished: str
 
     def count(self, table: Table) -> int: ...
 
@@ -123,8 +129,9 @@ class TableRows(ABC):
     places: Sequence[str]
     """The statements that make the table ``places``: the order of all pending deliveries."""
 
-    def __init__(self, connection: Any, place: str) -> None:
+    def __init__(self, connection: Any, place: str, unfinished: str = "") -> None:
         self.place = place
+        self.unfinished = unfinished or f"what was copied to {place}"
         self._connection = connection
         self._has_places = False
 
@@ -196,6 +203,10 @@ def copy_rows(
 def _compare(
     source: Rows, target: Rows, table: Table, on_progress: Callable[[str, int, int], None]
 ) -> Copied:
+    remedy = (
+        f"Remove {target.unfinished}, and copy again. If it differs again, check the source with hookgw "
+        "storage check."
+    )
     total, done = source.count(table), 0
     after: Key | None = None
     checksum, other = hashlib.sha256(), hashlib.sha256()
@@ -206,14 +217,10 @@ def _compare(
         for row in target.read(table, after, until):
             other.update(msgspec.msgpack.encode(row))
         if checksum.digest() != other.digest():
-            raise StartError(
-                f"The copy differs from {source.place}: {table.name} behind {after}.",
-                f"Remove what was copied to {target.place}, and copy again. If it differs again, check the "
-                "source with hookgw storage check.",
-            )
+            raise StartError(f"The copy differs from {source.place}: {table.name} behind {after}.", remedy)
         after = until
         done += len(rows)
         on_progress(f"comparing {table.name}", done, total)
     if target.count(table) != done:
-        raise StartError(f"{target.place} has more {table.name} than {source.place}.")
+        raise StartError(f"The copy has more {table.name} than {source.place}.", remedy)
     return Copied(table.name, done, checksum.hexdigest())

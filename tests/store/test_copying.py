@@ -1,6 +1,8 @@
 """Everything is copied from one engine to the other and back."""
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +205,67 @@ async def test_a_copy_that_was_cut_off_goes_on(
         assert await ids_of(store) == ["e1", "e3", "e2"]
 
 
+async def test_no_hookgw_starts_with_a_file_before_the_copy_to_it_is_whole(path: Path) -> None:
+    async with open_store(path, clock=Clock()) as store:
+        await fill(store)
+    target = path.with_name("target.db")
+
+    async def start() -> None:
+        async with open_store(target, clock=Clock()):
+            pass  # pragma: no cover
+
+    begin_copy(path, target)
+    with pytest.raises(StartError, match=rf"storage copy is writing {target}\.copy, or was killed"):
+        await start()
+    with file_rows.open_source(path) as rows, file_rows.open_target(target) as others:
+        copy_rows(rows, others)
+    async with open_store(target, clock=Clock()) as store:
+        assert await ids_of(store) == ["e1", "e3", "e2"]
+
+
+def begin_copy(path: Path, target: Path) -> None:
+    """Copy the records alone from one file to another, and stop."""
+    with (
+        suppress(KeyboardInterrupt),
+        file_rows.open_source(path) as rows,
+        file_rows.open_target(target) as others,
+    ):
+        others.write(copying.TABLES[0], rows.read(copying.TABLES[0], None))
+        raise KeyboardInterrupt
+
+
+async def test_a_copy_that_goes_on_holds_the_name_of_its_file(path: Path) -> None:
+    async with open_store(path, clock=Clock()) as store:
+        await fill(store)
+    target = path.with_name("target.db")
+    with file_rows.open_source(path) as rows, file_rows.open_target(target) as others:
+        target.with_name("target.db.copy").rename(path.with_name("elsewhere.db"))
+        with pytest.raises(StartError, match="in use"):
+            async with open_store(target, clock=Clock()):
+                pass  # pragma: no cover
+        path.with_name("elsewhere.db").rename(target.with_name("target.db.copy"))
+        copy_rows(rows, others)
+    async with open_store(target, clock=Clock()) as store:
+        assert await ids_of(store) == ["e1", "e3", "e2"]
+
+
+def test_the_log_of_a_file_that_was_moved_away_does_not_get_into_the_copy(path: Path) -> None:
+    path.parent.mkdir(mode=0o700)
+    path.with_name(f"{path.name}-wal").touch(mode=0o600)
+    with pytest.raises(Conflict, match="db-wal"), file_rows.open_target(path):
+        pass  # pragma: no cover
+
+
+def test_root_makes_no_file_in_another_user_s_folder(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.parent.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(path.parent, 54_321, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(StartError, match="data belongs to"), file_rows.open_target(path):
+        pass  # pragma: no cover
+    assert not list(path.parent.iterdir())
+
+
 async def test_what_is_there_is_not_overwritten(path: Path, server: Server) -> None:
     async with open_store(path, clock=Clock()) as store:
         await store.append(to("e1"))
@@ -234,8 +297,22 @@ async def test_a_difference_is_noticed(path: Path, server: Server, monkeypatch: 
         write(self, table, [(*row[:-1], b"damaged") if table.name == "bodies" else row for row in rows])
 
     monkeypatch.setattr(database_rows.DatabaseRows, "write", damage)
-    with pytest.raises(StartError, match=r"differs from .*: bodies"):
+    with pytest.raises(StartError, match=r"differs from .*: bodies .*\. Remove what was copied to "):
         to_database(path, server)
+
+
+async def test_a_copy_of_another_file_is_not_gone_on_with(path: Path) -> None:
+    for file in (path, path.with_name("other.db")):
+        async with open_store(file, clock=Clock()) as store:
+            await store.put_value("file", file.name)
+    target = path.with_name("target.db")
+    begin_copy(path, target)
+    with (
+        pytest.raises(StartError, match=rf"differs from .*\. Remove {target}\.copy, and copy again"),
+        file_rows.open_source(path.with_name("other.db")) as rows,
+        file_rows.open_target(target) as others,
+    ):
+        copy_rows(rows, others)
 
 
 async def test_what_a_database_cannot_store_is_replaced(path: Path, server: Server) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hookgw.config.folders import sync_folder
+from hookgw.config.folders import make_folder, sync_folder
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.records.sentences import NO_FILE
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
 from hookgw.store.figures import fold_rest
 from hookgw.store.sqlite import figures
 from hookgw.store.sqlite.database import BESIDE, open_database, start_errors
+from hookgw.store.sqlite.file_lock import hold_lock, log_of
+from hookgw.store.sqlite.leftovers import copy_of
+from hookgw.store.sqlite.maintenance import require_owner
 from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -93,8 +97,8 @@ _INSERT["ids"] = _INSERT["events"]
 class FileRows(TableRows):
     sources, mark, places = _SOURCES, "?", _PLACES
 
-    def __init__(self, connection: sqlite3.Connection, place: str) -> None:
-        super().__init__(connection, place)
+    def __init__(self, connection: sqlite3.Connection, place: str, unfinished: str = "") -> None:
+        super().__init__(connection, place, unfinished)
         self._names = NameIds(connection)
 
     def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
@@ -192,22 +196,28 @@ def open_source(path: Path) -> Iterator[FileRows]:
 def open_target(path: Path) -> Iterator[FileRows]:
     """Make a data file, to copy to it. It gets its name at the end; until then it is ``<name>.copy``.
 
+    No gateway starts with that name meanwhile, nor after a copy that was cut off.
+
     Raises:
-        Conflict: there is a data file of that name.
-        StartError: it cannot be made.
+        Conflict: there is a data file of that name, or the log of one.
+        StartError: it cannot be made, or the folder belongs to another user.
     """
     path = path.resolve()
-    if path.exists():
-        raise Conflict.of(
-            "storage.data_file_there",
-            "There is a data file {path}. Move it away, or name another one.",
-            path=path,
-        )
-    spare = path.with_name(f"{path.name}.copy")
-    with open_database(spare) as connections, start_errors(spare):
-        yield FileRows(connections.writer, str(path))
-    spare.rename(path)
-    for suffix in BESIDE:
-        with suppress(FileNotFoundError):
-            spare.with_name(spare.name + suffix).unlink()
-    sync_folder(path.parent)
+    with start_errors(path):
+        make_folder(path.parent)
+        require_owner(path)
+        with hold_lock(path):
+            if there := [file for file in (path, log_of(path)) if os.path.lexists(file)]:
+                raise Conflict.of(
+                    "storage.data_file_there",
+                    "There is a data file {path}. Move it away, or name another one.",
+                    path=there[0],
+                )
+            spare = copy_of(path)
+            with open_database(spare) as connections, start_errors(spare):
+                yield FileRows(connections.writer, str(path), str(spare))
+            spare.rename(path)
+            for suffix in BESIDE:
+                with suppress(FileNotFoundError):
+                    spare.with_name(spare.name + suffix).unlink()
+            sync_folder(path.parent)

@@ -20,7 +20,7 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.reader import ConnectionReader
 from hookgw.store.records import DiskSpace
 from hookgw.store.sqlite.file_lock import HeldLock, hold_lock, lock_whole, log_of, refuse_foreign_log
-from hookgw.store.sqlite.leftovers import remove_leftovers
+from hookgw.store.sqlite.leftovers import remove_leftovers, unfinished
 from hookgw.store.sqlite.open_file import (
     RESTORE,
     OpenFile,
@@ -93,6 +93,14 @@ def open_database(path: Path) -> Iterator[DatabaseConnections]:
             make_folder(path.parent)
             # SQLite and the lock follow a link, so the permissions of the file itself count.
             keep_private(path.resolve())
+            if not path.exists() and (left := unfinished(path.resolve())):
+                spare, command = left[0]
+                raise StartError(
+                    f"The data file {path} is not whole yet: hookgw {command} is writing {spare}, or was "
+                    "killed.",
+                    "Wait for its end, or run the same command again. To begin with an empty data file "
+                    f"instead, remove {spare}.",
+                )
             # SQLite would create it with the modes of the umask.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             lock = stack.enter_context(hold_lock(path.resolve()))

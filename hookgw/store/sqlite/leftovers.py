@@ -37,6 +37,17 @@ def unfinished_copies(path: Path) -> list[Path]:
     return _matching(path, rf"\.schema-\d+{re.escape(UNFINISHED)}(-journal)?")
 
 
+def unfinished(path: Path) -> list[tuple[Path, str]]:
+    """Return the files that are to become the data file, each with the command that writes it."""
+    both = ((copy_of(path), "storage copy"), (spare_of(path, "restore"), "restore"))
+    return [(spare, command) for spare, command in both if spare.exists()]
+
+
+def copy_of(path: Path) -> Path:
+    """Return the name of a data file until all has been copied to it."""
+    return path.with_name(f"{path.name}.copy")
+
+
 def kept_copies(path: Path) -> list[Path]:
     """Return the copies of a data file that hookgw has made, and keeps until somebody deletes them."""
     number = r"(\.\d+)?"

@@ -339,6 +339,19 @@ async def test_a_copy_of_a_file_in_use_is_restored_with_its_log(path: Path, tmp_
     assert await pending_in(path) == ["in-the-log"]
 
 
+async def test_no_hookgw_starts_where_a_killed_restore_has_left_no_data_file(
+    path: Path, tmp_path: Path
+) -> None:
+    await fill(path)
+    backup = path.rename(tmp_path / "backup.db")
+    path.with_name(".hookgw.db.restore").touch()
+    with pytest.raises(StartError, match=r"hookgw restore is writing .*, or was killed"):
+        await pending_in(path)
+    assert not path.exists()
+    restore_file(backup, path, force=False)
+    assert len(await pending_in(path)) == 19
+
+
 async def test_a_damaged_backup_changes_nothing(path: Path, tmp_path: Path) -> None:
     await fill(path)
     copy = tmp_path / "copy.db"
