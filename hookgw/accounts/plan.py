@@ -118,14 +118,14 @@ class Rules(msgspec.Struct, frozen=True):
     Attributes:
         connectors: returns the names of those that are there.
         option_rules: returns the rules for the options of a connector.
-        check_registration: raises ``Invalid`` if a plugin refuses a registration.
+        check_registration: raises ``Invalid`` if a plugin refuses a registration that replaces another.
     """
 
     catalog: Catalog
     secret_options: SecretOptions
     connectors: Callable[[], Sequence[str]]
     option_rules: Callable[[str], ConnectorOptions]
-    check_registration: Callable[[Registration], None]
+    check_registration: Callable[[Registration, Registration | None], None]
 
 
 def plan_instance(
@@ -328,7 +328,7 @@ def _plan_webhook(
             check_destination(new.url, "url")  # the stored one of a disabled registration may be anything
         changed = [] if old is None else changed_fields(old, new)
         if old is None or changed:
-            rules.check_registration(new)
+            rules.check_registration(new, old)
     except Invalid as error:
         plan.mistakes += (place_of(path, layers, one) for one in error.messages)
         return

@@ -407,14 +407,20 @@ class StartupHooks:
             senders[scheme] = send.plugin
         return None
 
-    def check_registration(self, registration: Registration) -> None:
+    def check_registration(self, registration: Registration, stored: Registration | None = None) -> None:
         """Let each plugin check its block in the registration's ``plugins``.
+
+        Args:
+            stored: what it replaces. If the blocks stay as they are, a disabled registration is not checked:
+                it can be disabled although its plugin is gone or fails.
 
         Raises:
             Invalid: a block belongs to no known plugin or to one without options, is not an object, or is
                 rejected by its plugin. Each message names the block.
             PluginFailed: a plugin failed otherwise.
         """
+        if stored is not None and not registration.enabled and registration.plugins == stored.plugins:
+            return
         problems = [
             sentence.at(f"webhook.plugins.{name}: ")
             for name, sentence in self._check_options(registration, reports=True)

@@ -236,7 +236,7 @@ class RegistrationService:
                 # The stored URL of a disabled registration may be any string. Another call may have disabled
                 # it, or changed its URL, since this change was read.
                 check_destination(new.url, "url")
-            self._hooks.check_registration(new)
+            self._hooks.check_registration(new, old)
             if not backfill:
                 return new, await self._pending.replace(old, new)
             asked = self._backfills.new_of_enabled(new, found)
@@ -270,7 +270,7 @@ class RegistrationService:
             # The same time for every field of the change; the wall clock, because clients see it.
             new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
             new = new.switched(old, self._clock.steady())
-            self._hooks.check_registration(new)
+            self._hooks.check_registration(new, old)
             if old is None:
                 new = msgspec.structs.replace(new, declared_by=declared_by)
                 await self._registry.put(new)

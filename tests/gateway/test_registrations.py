@@ -16,7 +16,7 @@ from hookgw.kernel import Secret
 from hookgw.records import registrations
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
-from hookgw.webhooks import MOST_REGISTRATIONS, RegistrationChange
+from hookgw.webhooks import MOST_REGISTRATIONS, RegistrationChange, enabling
 from tests.support.disks import read_only, writes_again
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -123,6 +123,21 @@ async def test_what_a_plugin_refuses_is_not_stored(hookgw_gateway: GatewayKit) -
     with pytest.raises(Invalid):
         await hookgw_gateway.register("http://other.example/", plugins={"picky": {}})
     assert hookgw_gateway.gateway.registrations.find("shop") == stored
+
+
+async def test_a_registration_whose_plugin_is_gone_can_be_disabled(tmp_path: Path, picky: Picky) -> None:
+    async with open_kit(tmp_path, plugins={"picky": picky}) as kit:
+        for label in ("changed", "set"):
+            await kit.register("http://r.example/", label=label, plugins={"picky": {"level": 1}})
+    async with open_kit(tmp_path) as kit:
+        registrations = kit.gateway.registrations
+        await registrations.update("shop", "changed", enabling(False))
+        await kit.register("http://r.example/", label="set", enabled=False)
+        assert [(one.enabled, one.plugins) for one in registrations.of_instance("shop")] == [
+            (False, {"picky": {"level": 1}})
+        ] * 2
+        with pytest.raises(Invalid, match="no plugin has this name"):
+            await registrations.update("shop", "changed", enabling(True))
 
 
 async def test_there_must_be_an_instance(tmp_path: Path) -> None:

@@ -279,6 +279,18 @@ def test_a_block_of_a_plugin_that_is_switched_off_is_refused(
     hooks.check_configured(subject)
 
 
+def test_a_disabled_registration_may_keep_blocks_that_nothing_accepts(
+    hooks_of: HooksOf, registration: Registration
+) -> None:
+    hooks = hooks_of(mine=plugin(check_registration=raising(ValueError("no"))))
+    stored = with_blocks(registration, mine={}, gone={})
+    disabled = msgspec.structs.replace(stored, enabled=False)
+    hooks.check_registration(disabled, stored)
+    for new, old in ((stored, disabled), (with_blocks(disabled, gone={}), stored), (disabled, None)):
+        with pytest.raises(Invalid):
+            hooks.check_registration(new, old)
+
+
 def test_a_block_must_be_an_object(hooks_of: HooksOf, registration: Registration) -> None:
     hooks = hooks_of(mine=plugin(check_registration=lambda options: None))
     with pytest.raises(Invalid, match=r"webhook\.plugins\.mine: must be an object, not true\."):

@@ -45,7 +45,7 @@ RULES = Rules(
     SecretOptions({"filters": frozenset({"key"})}),
     lambda: ["simulator"],
     lambda name: ConnectorOptions(name, SCHEMA if name else None),
-    lambda _: None,
+    lambda _, stored: None,
 )
 
 names = st.sampled_from(["loja1", "loja.2", "Loja1", "a-b_c", "9"])
