@@ -175,7 +175,8 @@ def _parsed_by(parse: Callable[[str], object]) -> Rule:
 
 def _bind(value: str) -> str | None:
     if value.startswith("unix:"):
-        return None if value.startswith("unix:/") else f"{value!r}: write the absolute path, unix:/path."
+        is_path = value.startswith("unix:/") and "\0" not in value
+        return None if is_path else f"{value!r}: write the absolute path, unix:/path."
     if value.startswith("fd://"):
         digits = value.removeprefix("fd://")
         is_number = digits.isdecimal() and digits.isascii()

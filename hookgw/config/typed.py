@@ -116,11 +116,12 @@ def _read(kind: Any, raw: Any, path: str, report: Report) -> Any:
             _read(get_args(kind)[0], item, join(path, number), report) for number, item in enumerate(raw)
         ]
         return msgspec.UNSET if any(item is msgspec.UNSET for item in items) else tuple(items)
-    if get_origin(kind) is dict and _is_section(get_args(kind)[1]) and isinstance(raw, dict):
-        return {
-            str(name): _read_section(get_args(kind)[1], one, join(path, str(name)), report)
+    if get_origin(kind) is dict and isinstance(raw, dict):
+        named = {
+            str(name): _read(get_args(kind)[1], one, join(path, str(name)), report)
             for name, one in raw.items()
         }
+        return msgspec.UNSET if any(one is msgspec.UNSET for one in named.values()) else named
     try:
         # Strict, so that true is not 1 and "5" is not 5.
         return msgspec.convert(raw, kind, dec_hook=lambda unit, value: _UNITS[unit](value))

@@ -158,6 +158,7 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("server.bind", ("a.b" * 100 + ":80",), "[0]", "is not a host"),
         ("server.bind", ("http://a:80",), "[0]", "is not a host"),
         ("server.bind", ("unix:h.sock",), "[0]", "unix:/path"),
+        ("server.bind", ("unix:/h\0.sock",), "[0]", "unix:/path"),
         ("server.bind", ("fd://x",), "[0]", "write fd://3"),
         ("server.bind", ("fd://",), "[0]", "write fd://3"),
         ("server.base_path", "hooks", "", "must start with a slash: /hooks."),

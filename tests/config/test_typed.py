@@ -86,6 +86,12 @@ def test_every_type_is_read() -> None:
             "expected a mapping, got 'https://a'.",
         ),
         ({"limits": {"tags": []}}, "limits.tags", "expected a mapping, got a list."),
+        ({"auth": {"users": "ana"}}, "auth.users", "expected a mapping of names to text, got 'ana'."),
+        (
+            {"operations": {"headers": {"x-team": 5}}},
+            "operations.headers.x-team",
+            "expected text, got a number, true, false or null: write it in quotes.",
+        ),
         ({"storge": {}}, "storge", "this key is unknown. Did you mean storage?"),
         ({"server": {"bnd": 1}}, "server.bnd", "this key is unknown. Did you mean server.bind?"),
         ({"timeout": "5s"}, "timeout", "this key is unknown here. Did you mean delivery.timeout?"),
