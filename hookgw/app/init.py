@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import secrets
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -127,7 +128,7 @@ def _add_to_env(file: Path, keys: Mapping[str, int]) -> tuple[list[str], list[st
     if platform.machine().lower() in _ARM:
         wanted["WAHA_CPU"] = "-arm"
     if not file.with_name("Dockerfile").exists() and (source := _source()):
-        wanted["HOOKGW_SOURCE"] = source
+        wanted["HOOKGW_SOURCE"] = shlex.quote(source)  # shells read the file, too
     new = {name: value for name, value in wanted.items() if not values.get(name)}
     if new:
         added = "".join(f"{name}={value}\n" for name, value in new.items())

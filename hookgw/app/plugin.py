@@ -118,7 +118,8 @@ def new(name: str, connector: bool, destination: bool, folder: Path) -> None:
     nox = f"HOOKGW={shlex.quote(source)} nox" if (source := installed_from()) else "nox"
     install = "pip install -e .    # beside hookgw"
     if IS_BINARY:  # pip cannot install anything beside it
-        install = f"cp -r {values['module']} {Path('plugins').absolute() / plugin_name}    # once it works"
+        place = shlex.quote(str(Path("plugins").absolute() / plugin_name))
+        install = f"cp -r {values['module']} {place}    # once it works"
     code = f"{values['module']}/{'connector' if connector else '__init__'}.py"
     say(
         f"{target} has a {what} and its tests. Next:",

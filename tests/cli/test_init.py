@@ -2,6 +2,7 @@
 
 import resource
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,19 @@ def test_without_a_clone_it_says_where_the_image_comes_from(
     monkeypatch.setattr("hookgw.app.init.installed_from", lambda: "git+https://git.example/hookgw.git")
     assert "HOOKGW_SOURCE" not in init().stderr
     assert read_env(folder / ".env")["HOOKGW_SOURCE"] == "https://git.example/hookgw.git"
+
+
+def test_shells_and_compose_read_a_clone_in_a_folder_with_a_space(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = folder / "my clone"
+    clone.mkdir()
+    (clone / "Dockerfile").touch()
+    monkeypatch.setattr("hookgw.app.init.installed_from", lambda: str(clone))
+    init()
+    assert read_env(folder / ".env")["HOOKGW_SOURCE"] == str(clone)
+    script = '. ./.env && printf %s "$HOOKGW_SOURCE"'
+    assert subprocess.check_output(["/bin/sh", "-c", script], text=True) == str(clone)
 
 
 def test_arm_has_an_image_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
