@@ -254,9 +254,7 @@ _CALLS: frozenset[CodeType] = frozenset((Boundary.call.__code__, Boundary.run.__
 def _call(function: HookImplementation, arguments: tuple[object, ...]) -> Any:
     # The task, its cancel scopes and its context are those of all light steps. The scope repairs Trio's stack
     # of scopes if the function left one open.
-    try:
-        trio.lowlevel.current_task()
-    except RuntimeError:  # a command, or a thread
+    if not trio.lowlevel.in_trio_task():  # a command, the start, or a thread
         return copy_context().run(function.call, *arguments)
     with trio.CancelScope():  # noqa: ASYNC100 -- for its exit
         return copy_context().run(function.call, *arguments)

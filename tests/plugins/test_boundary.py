@@ -116,6 +116,13 @@ def test_plain_calls_outside_of_trio_contain_the_same(
     assert failures == [caught.value]
 
 
+def test_the_traceback_of_a_call_outside_of_trio_is_the_plugins_alone(boundary: Boundary) -> None:
+    error = ValueError("boom")
+    with pytest.raises(PluginFailed):
+        boundary.call(function(raising(error)))
+    assert error.__context__ is None
+
+
 async def test_a_failure_is_described_without_the_nursery_around_it(boundary: Boundary) -> None:
     with pytest.raises(PluginFailed, match=r"hookgw_filter: ValueError: boom$"):
         await boundary.run(function(raising_in_a_nursery(ValueError("boom"))))
