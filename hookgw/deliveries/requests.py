@@ -30,6 +30,7 @@ from hookgw.kernel.json_moments import as_moment, check_range
 from hookgw.kernel.rules import check_url
 from hookgw.kernel.schema_parts import MOMENT_SCHEMA
 from hookgw.kernel.sentences import Sentence
+from hookgw.kernel.times import time_of_query
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import Catalog, Event
 from hookgw.records.instances import check_name
@@ -147,7 +148,7 @@ def parse_list(
             body[name] = body[name].split(",")
     for name in ("since", "until", "finishedSince"):
         if name in body:
-            body[name] = body[name].replace(" ", "+")  # a plus sign that is not escaped arrives as a space
+            body[name] = time_of_query(body[name])
     if "kind" in body:
         body["events"] = [*body.get("events", ()), catalog.resolve(body.pop("kind"), "kind").name]
     state = body.pop("state", None)

@@ -11,6 +11,8 @@ from functools import lru_cache
 _RFC3339 = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?", re.IGNORECASE | re.ASCII
 )
+# A plus sign in a query that is not escaped arrives as a space.
+_LOST_PLUS = re.compile(r" (?=\d\d:\d\d$)")
 
 
 YEAR_10000 = 253_402_300_800.0
@@ -55,3 +57,8 @@ def parse_rfc3339(text: str) -> float:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return moment.timestamp()
+
+
+def time_of_query(text: str) -> str:
+    """Return the text of a time in a query, with the plus sign of its offset."""
+    return _LOST_PLUS.sub("+", text)

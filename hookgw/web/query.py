@@ -10,7 +10,7 @@ from quart_trio import QuartTrio
 from hookgw.config.typed import nearest
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.sentences import Sentence
-from hookgw.kernel.times import parse_rfc3339
+from hookgw.kernel.times import parse_rfc3339, time_of_query
 from hookgw.records.tags import TAG_PART, parse_tags
 from hookgw.web.openapi.describe import Parameter, operation_of
 
@@ -105,8 +105,7 @@ def read_times(given: Mapping[str, str], names: Iterable[str] = ("since", "until
     for name in names:
         if name in given:
             try:
-                # In a query, a plus sign that is not escaped arrives as a space.
-                times[name] = parse_rfc3339(given[name].replace(" ", "+"))
+                times[name] = parse_rfc3339(time_of_query(given[name]))
             except (ValueError, OverflowError):
                 raise Invalid.of(
                     "query.time",

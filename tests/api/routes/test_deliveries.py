@@ -64,6 +64,8 @@ async def test_pages(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
         ("?kind=CALL", 0),
         ("?since=2020-01-01T00:00:00Z", 2),
         ("?since=2999-01-01T00:00:00+01:00", 0),
+        ("?since=2020-01-01 00:00:00Z", 2),
+        ("?since=2999-01-01 00:00:00+01:00", 0),
         ("?until=2020-01-01T00:00:00Z", 0),
         ("?limit=1", 1),
         ("?state=&limit=", 2),
