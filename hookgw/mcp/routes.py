@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 import trio
@@ -138,7 +138,7 @@ class OwnApi:
             "http_version": "1.1",
             "method": method,
             "scheme": self._scope["scheme"],
-            "path": url,
+            "path": unquote(url),
             "raw_path": url.encode(),
             "query_string": query,
             "root_path": "",

@@ -392,7 +392,8 @@ TOOLS = (
     ),
 )
 
-_BY_NAME = {tool.name: (tool, jsonschema_rs.validator_for(tool.schema)) for tool in TOOLS}
+# Masked: a message repeats no value, which may be a whole document.
+_BY_NAME = {tool.name: (tool, jsonschema_rs.validator_for(tool.schema, mask="it")) for tool in TOOLS}
 
 
 async def run_tool(api: Api, name: str, arguments: Mapping[str, Any]) -> Any:

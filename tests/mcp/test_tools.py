@@ -53,7 +53,8 @@ def test_what_cannot_be_taken_back_for_many_needs_a_count() -> None:
         ("replay", {}, "There is no tool 'replay'. The tools: why_is_this_failing, "),
         ("list_webhooks", {}, 'arguments: "instance" is a required property'),
         ("list_webhooks", {"instance": "shop", "Label": "crm"}, "arguments: Additional properties"),
-        ("replay_deliveries", {**REPLAY, "count": 0}, "count: 0 is less than the minimum of 1"),
+        ("replay_deliveries", {**REPLAY, "count": 0}, "count: it is less than the minimum of 1"),
+        ("show_event", {"instance": "shop", "id": "x" * 256}, "id: it is longer than 255 characters"),
         ("count_deliveries", {"action": "replay", "instance": "shop"}, "since is missing: a replay needs"),
     ],
 )

@@ -127,6 +127,8 @@ async def test_a_key_reaches_its_instance_alone(open_mcp: Open) -> None:
         # A name is one segment of a path, whatever is in it.
         hostile = await client.call_tool("list_webhooks", {"instance": "shop/../other"})
         assert "contain no slash" in value_of(hostile)
+        unknown = await client.call_tool("show_event", {"instance": "shop", "id": "olá 5%"})
+        assert value_of(unknown) == "The log of the instance 'shop' has no event 'olá 5%'."
 
 
 async def test_pending_deliveries_are_paused_counted_and_cancelled(
