@@ -85,10 +85,13 @@ class Problems:
     def _held_back(self) -> Iterator[Problem]:
         held = self._held()
         if held.oldest_queued_at is not None:
-            why = (
-                f"{held.count:,} stored {'delivery waits' if held.count == 1 else 'deliveries wait'} for the "
-                "end of an older transaction in the database server."
-            )
+            if held.count == 1:
+                why = "1 stored delivery waits for the end of an older transaction in the database server."
+            else:
+                why = (
+                    f"{held.count:,} stored deliveries wait for the end of an older transaction in the "
+                    "database server."
+                )
             since = held.oldest_queued_at + self._clock.wall() - self._clock.steady()
             yield Problem(ProblemKind.DATABASE, f"{why} {held.culprit}".rstrip(), since)
 

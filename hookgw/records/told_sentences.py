@@ -82,6 +82,7 @@ TEMPLATES = (
     N_("Disabled."),
     N_("It failed for {seconds} s without one success."),
     N_("{count} deliveries wait."),
+    N_("{count} deliveries became dead letters within {time}."),
     N_(
         "The delivery {delivery} of {instance} has been tried for {minutes} minutes, and {count} wait behind "
         "it. If the receiver fails on this one alone, skip it: hookgw delivery cancel {instance} {delivery}. "
@@ -101,6 +102,14 @@ TEMPLATES = (
     N_("No event comes from accounts that are connected"),
     N_("Connected, but no event comes."),
     N_("It fails:"),
+    # What is wrong with the system.
+    N_("The disk has {left} left for events, less than {limit}."),
+    N_("The data file {path} cannot be used now: {error} ({code})."),
+    N_("1 stored delivery waits for the end of an older transaction in the database server."),
+    N_("{count} stored deliveries wait for the end of an older transaction in the database server."),
+    N_("The node does not answer."),
+    N_("This is a test of the channel {channel}."),
+    N_("Nothing is wrong."),
     # Why an account is not connected.
     N_("Not connected"),
     N_("Not connected: {reason}"),
@@ -117,6 +126,7 @@ TEMPLATES = (
 _PLACEHOLDER = re.compile(r"\\\{(\w+)\\\}", re.ASCII)
 _VALUE = r"(?:(?![.!?] [A-Z]).)+?"
 """A value in a sentence is within one."""
+_GROUPED = re.compile(r"\d{1,3}(,\d{3})+( \w+)?", re.ASCII)
 _END = re.compile(r"(?<=[.:;!?]) ")
 _MOST_PARTS = 8
 
@@ -165,6 +175,8 @@ class _Values(Formatter):
 
 @lru_cache(4_096)
 def _retold(text: str, language: str) -> str:
+    if _GROUPED.fullmatch(text):
+        return swap_signs(text, language)
     with in_language(language):
         whole = _one(text, language)
         if whole is not None:

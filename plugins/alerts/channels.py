@@ -131,9 +131,10 @@ def _send_mail(channel: Email, title: str, text: str) -> None:
     import smtplib
     import ssl
     from email.message import EmailMessage
+    from email.policy import default
     from email.utils import formatdate, make_msgid
 
-    message = EmailMessage()
+    message = EmailMessage(default.clone(cte_type="7bit"))  # RFC 6152: not every server takes 8 bits
     message["From"], message["To"] = channel.sender, ", ".join(channel.to)
     message["Subject"] = title
     message["Date"] = formatdate()

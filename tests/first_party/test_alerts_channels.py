@@ -234,6 +234,19 @@ async def test_a_mail_that_is_refused_is_a_failure(tmp_path: Path) -> None:
     assert said == "it does not take it: 127.0.0.1: (554, b'no')"
 
 
+async def test_a_mail_in_another_language_is_ascii_on_the_wire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server does not offer 8BITMIME (RFC 6152)."""
+    monkeypatch.setenv("HOOKGW_LANG", "pt")
+    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "a@b.c", "to": ["d@e.f"]}
+    with mailbox(None) as box:
+        await send_test(tmp_path, {**channel, "port": box.port})
+    assert box.mails[0].isascii()
+    message = email.message_from_string(box.mails[0], policy=policy.default)
+    assert message.get_content().strip() == "Este é um teste do canal it. Nada está errado."
+
+
 async def test_a_mail_whose_values_cannot_be_sent_says_so_without_them(tmp_path: Path) -> None:
     channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "a@b.c", "to": ["d@e.f"]}
     with mailbox(None) as box:

@@ -26,8 +26,8 @@ def _made(node: ast.expr) -> str:
 
 
 def _texts_of_code() -> Iterator[str]:
-    here = Path(hookgw.__file__).parent
-    for file in here.rglob("*.py"):
+    package = Path(hookgw.__file__).parent
+    for file in (*package.rglob("*.py"), *(package.parent / "plugins").rglob("*.py")):
         if file.name != "told_sentences.py":
             for node in ast.walk(ast.parse(file.read_text("utf-8"))):
                 if isinstance(node, ast.Constant | ast.JoinedStr):
@@ -81,6 +81,13 @@ def test_a_text_of_several_sentences_is_translated_one_by_one() -> None:
         ("Disabled. It failed for 60 s without one success.",
          "Desactivado. Falló durante 60 s sin ningún éxito."),
         ("The receiver did not respond within 10 s.", "El destino no respondió en 10 s."),
+        ("The disk has 1,234 MiB left for events, less than storage.min_free (2GiB).",
+         "El disco tiene 1.234 MiB libres para eventos, menos que storage.min_free (2GiB)."),
+        ("1,234 deliveries became dead letters within 1h.",
+         "1.234 entregas pasaron a ser entregas muertas en 1h."),
+        ("This is a test of the channel phone. Nothing is wrong.",
+         "Esta es una prueba del canal phone. No hay ningún problema."),
+        ("The node does not answer.", "El nodo no responde."),
         ("The target address was refused until the event was older than max_age (60 s).",
          "La dirección de destino fue rechazada hasta que el evento superó max_age (60 s)."),
     ],
