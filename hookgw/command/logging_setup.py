@@ -55,7 +55,7 @@ _SECRETS_IN_TEXT = [
     )
 ]
 _RARE = re.compile(r"[^\t\n -~]")
-_QUIET = ("httpx", "httpcore", "hpack", "asyncio")
+_QUIET = ("httpx", "httpcore", "hpack", "asyncio", "mcp")
 """Libraries that log every request at level info: only their warnings are shown."""
 
 

@@ -151,6 +151,7 @@ class TestLevels:
     def test_libraries_that_log_each_request_only_warn(self, stream: io.StringIO) -> None:
         logging.getLogger("httpx").info("HTTP Request: POST https://a")
         logging.getLogger("httpcore.connection").debug("connect_tcp.started")
+        logging.getLogger("mcp.server.streamable_http").info("Terminating session: None")
         logging.getLogger("httpx").warning("Odd.")
         assert [line["event"] for line in logged(stream)] == ["Odd."]
 
