@@ -56,7 +56,8 @@ SHARD_FENCE = """SELECT shard, epoch FROM shards WHERE generation = %s AND shard
     ORDER BY shard FOR SHARE"""
 """In a commit, after :data:`FENCE`: shards that this node holds, and holds until the commit ends."""
 
-_DEAD = f"heartbeat_at < clock_timestamp() - interval '{DEAD_AFTER} s'"
+DEAD = f"heartbeat_at < clock_timestamp() - interval '{DEAD_AFTER} s'"
+"""SQL: whether a row of ``nodes`` is that of a dead node."""
 
 # The database's clock went back, or this is a standby whose clock is behind. Heartbeats of nodes that live
 # are right again at once; with those of dead nodes, the others would wait until that time has come.
@@ -170,7 +171,7 @@ class Nodes:
     def _join(self, node: str, url: str, connection: Connection) -> int:
         def join(connection: Connection) -> int:
             found = connection.execute(
-                f"SELECT generation, token, {_DEAD} FROM nodes WHERE name = %s",  # noqa: S608
+                f"SELECT generation, token, {DEAD} FROM nodes WHERE name = %s",  # noqa: S608
                 (node,),
             ).fetchone()
             if found is not None:
@@ -218,7 +219,7 @@ class Nodes:
         )
 
     def _claim(self, connection: Connection) -> dict[int, int]:
-        dead = connection.execute(f"SELECT generation FROM nodes WHERE {_DEAD}").fetchall()  # noqa: S608
+        dead = connection.execute(f"SELECT generation FROM nodes WHERE {DEAD}").fetchall()  # noqa: S608
         if dead:
             generations = [generation for (generation,) in dead]
             _end_connections(connection, generations)

@@ -73,3 +73,24 @@ async def test_nodes_with_both_keys_change_them_one_after_the_other(database: Se
         assert await last.get_value("b") == 2
     async with open_store(database, clock=Clock(), keys=MasterKeys(B)) as last:
         assert await last.get_value("b") == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        (MasterKeys(), MasterKeys(A), "encrypted"),
+        (MasterKeys(A), MasterKeys(None, (A,), unseal=True), "decrypted"),
+    ],
+)
+async def test_records_stay_as_they_are_while_a_node_runs_that_would_mix_them(
+    database: Server, before: MasterKeys, after: MasterKeys, what: str
+) -> None:
+    async with open_store(database, clock=Clock(), keys=before) as running:
+        await running.members.join("node-a", "")
+        await running.put_value("a", 1)
+        with pytest.raises(StartError, match=f"are to be {what}, and nodes run .*: node-a"):
+            await check(database, after)
+        await running.put_value("b", 2)
+        await running.members.leave()
+    async with open_store(database, clock=Clock(), keys=after) as started:
+        assert await started.get_value("b") == 2
