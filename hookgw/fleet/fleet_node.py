@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import structlog
 import trio
@@ -102,8 +102,11 @@ class FleetNode(ThisNode):
 
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[None]:
-        async with self._members.starting():
+        async with AsyncExitStack() as stack:
             try:
+                # With too few, it would hold shards that it cannot work on.
+                await self.shared.connect()
+                await stack.enter_async_context(self._members.starting())
                 await self.join()
                 await self._check_reachable()
             except Conflict as error:
@@ -111,7 +114,9 @@ class FleetNode(ThisNode):
                     str(error), "Give this node another fleet.node, or stop the other one."
                 ) from error
             except StorageUnavailable as error:
-                raise StartError(str(error), "Start again when the database works.") from error
+                raise StartError(
+                    str(error), "Start again when the database works. A node needs eight connections to it."
+                ) from error
             # What is read in the block is as new as this.
             self._members.known_version = self.view.version
             yield

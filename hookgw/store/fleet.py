@@ -165,6 +165,13 @@ class SharedStore(Protocol):
     members: Membership
     backlogs: SharedBacklog
 
+    async def connect(self) -> None:
+        """Open all connections: shards may have to be taken over when the server accepts no more.
+
+        Raises:
+            StorageUnavailable: the server refuses one. The others stay open.
+        """
+
     def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None]) -> None:
         """Tell other nodes of what this one appends, and report what they append. Write as a member only.
 

@@ -313,19 +313,12 @@ class Reader(ConnectionReader[Connection]):
         super().__init__(sessions, failures, threads)
 
     async def connect(self) -> None:
-        """Open all of its connections, if the server accepts them."""
-
-        async def connect() -> None:
-            with suppress(StorageUnavailable):
-                await self.run(_pid)
-
-        async with trio.open_nursery() as nursery:
-            for _ in range(int(self._limiter.total_tokens)):
-                nursery.start_soon(connect)
+        """Open all of its connections. Raises ``StorageUnavailable``."""
+        for _ in range(int(self._limiter.total_tokens)):
+            await self.run(_pid)
 
     def _take(self) -> DatabaseSession:
-        # In turn, so that as many calls as connections use each of them, also one after the other: the calls
-        # of connect() may end before the next one begins.
+        # In turn, so that as many calls as connections use each of them, as those of connect() do.
         session: DatabaseSession = self._free.pop(0)
         return session
 

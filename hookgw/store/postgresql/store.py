@@ -98,6 +98,14 @@ class PostgresqlStore(ComposedStore[Transaction]):
     def shared(self) -> PostgresqlStore:
         return self
 
+    async def connect(self) -> None:
+        await self.check()
+        await self._connect_readers()
+
+    async def _connect_readers(self) -> None:
+        for reader in self._readers:
+            await reader.connect()
+
     def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None] = lambda: None) -> None:
         """See :class:`hookgw.store.fleet.SharedStore`. Both functions are called in the writer thread."""
         self._feed.is_wanted = is_wanted
@@ -128,9 +136,8 @@ class PostgresqlStore(ComposedStore[Transaction]):
         while True:
             # Now, and again after they were lost: a node that takes over may find none that is free. The
             # writer is connected, as it reads the feed.
-            for reader in self._readers:
-                await reader.connect()
-            with suppress(psycopg.Error, OSError):
+            with suppress(StorageUnavailable, psycopg.Error, OSError):
+                await self._connect_readers()
                 connection = await threads.run(partial(_listen, self.server, channel))
                 try:
                     while True:

@@ -2,15 +2,16 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
-from typing import Any
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 
 import psycopg
 import pytest
 import trio
 
-from hookgw.concurrency import Clock, SystemThreads
+from hookgw.concurrency import Clock
+from hookgw.config import FleetSettings
+from hookgw.fleet import FleetNode
 from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.store.postgresql import DatabaseSession, Reader, Server, is_server_error, open_store, watch
 from tests.store.support import ids_of, listed, to
@@ -225,22 +226,10 @@ async def test_a_pooler_without_a_free_connection_is_not_waited_for(postgres: Po
                 nursery.cancel_scope.cancel()
 
 
-class OneAfterTheOther(SystemThreads):
-    """Each call begins when the one before it has ended, as it may on a busy machine."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = trio.Lock()
-
-    async def run(self, call: Callable[[], Any], **options: Any) -> Any:
-        async with self._lock:
-            return await super().run(call, **options)
-
-
-async def test_all_connections_are_opened_also_one_after_the_other(postgres: PostgresServer) -> None:
+async def test_all_connections_are_opened(postgres: PostgresServer) -> None:
     sessions = [DatabaseSession(Server(postgres.url())) for _ in range(3)]
     try:
-        await Reader(*sessions, threads=OneAfterTheOther()).connect()
+        await Reader(*sessions).connect()
         assert [session.is_connected for session in sessions] == [True] * 3
     finally:
         for session in sessions:
@@ -255,23 +244,44 @@ async def test_a_node_has_all_its_connections_when_no_more_are_free(
         store.share(lambda _: True, lambda: None)
         await store.members.join("a", "")
         store.members.known_version = (await store.members.changes()).version
-        others: list[psycopg.Connection] = []
         with trio.fail_after(30):
             while len(_connections_of(postgres, database)) < CONNECTIONS:  # noqa: ASYNC110 -- the server's
                 await trio.sleep(0.05)
-        try:
-            with suppress(psycopg.OperationalError):
-                while True:
-                    others.append(psycopg.connect(postgres.url()))
+        with _all_others(postgres):
             await store.members.claim()
             await store.append(to("e1"))
             assert await ids_of(store) == ["e1"]
             assert await listed(store) == ["e1"]
             await store.backlogs.count()
             await store.backlogs.exchange(None, {})
-        finally:
-            for other in others:
+
+
+async def test_a_node_without_all_its_connections_does_not_start_and_takes_no_shards(
+    postgres: PostgresServer, database: Server
+) -> None:
+    async with open_store(database, clock=Clock()) as store:
+        node = FleetNode(FleetSettings(node="a"), store)
+        with _all_others(postgres) as others:
+            for other in others[:2]:
                 other.close()
+            with pytest.raises(StartError, match="too many clients"):
+                async with node.starting():
+                    pass
+            assert others[-1].execute(f"TABLE {database.schema}.members".encode()).fetchall() == []
+
+
+@contextmanager
+def _all_others(postgres: PostgresServer) -> Iterator[list[psycopg.Connection]]:
+    """Hold all connections that are free."""
+    others: list[psycopg.Connection] = []
+    try:
+        with suppress(psycopg.OperationalError):
+            while True:
+                others.append(psycopg.connect(postgres.url()))
+        yield others
+    finally:
+        for other in others:
+            other.close()
 
 
 def _connections_of(postgres: PostgresServer, server: Server) -> list[tuple[object, ...]]:
