@@ -42,7 +42,8 @@ async def test_the_database_fails_over_to_a_standby(tmp_path: Path) -> None:
 async def test_the_disk_of_the_database_is_full(tmp_path: Path) -> None:
     with run_postgres(fsync=True, listen=free_port()) as server, small_disk() as disk:
         server.execute(f"CREATE TABLESPACE small LOCATION '{disk}'")
-        server.execute("ALTER ROLE hookgw SET default_tablespace = small")
+        # Nodes choose the tablespace of the database, whatever their role presets.
+        server.execute("ALTER DATABASE postgres SET TABLESPACE small", "template1")
         async with loaded(server, "hookgw", tmp_path) as (_, load):
 
             async def fill_up() -> None:
@@ -55,9 +56,6 @@ async def test_the_disk_of_the_database_is_full(tmp_path: Path) -> None:
                 (disk / "full").unlink()
 
             await load.during("full disk", fill_up)
-        server.execute("DROP SCHEMA hookgw CASCADE")
-        server.execute("ALTER ROLE hookgw RESET default_tablespace")
-        server.execute("DROP TABLESPACE small")
 
 
 @contextmanager
