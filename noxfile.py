@@ -65,6 +65,7 @@ LARGE = tuple(
     f"--few-cases-of=tests/{place}"
     for place in (
         *("api/", "cli/", "dashboard/", "faults/", "first_party/", "gateway/", "manual/", "store/"),
+        *("plugins/test_provided.py", "simulation/power/"),
         "simulation/test_planted.py::test_the_tests_that_a_patch_names_find_it",
     )
 )
@@ -361,7 +362,7 @@ def types(session: nox.Session) -> None:
 def simulate(session: nox.Session) -> None:
     """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults.
 
-    CI runs 500. ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000``
+    CI runs 300. ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000``
     takes hours. ``--power 20000`` cuts the power of a recorded store instead, and looks at so many
     states of its disk.
     """
@@ -370,7 +371,7 @@ def simulate(session: nox.Session) -> None:
     parser.add_argument("--power")
     known, rest = parser.parse_known_args(session.posargs)
     if known.power is None:
-        few = ("--runs", "500") if os.environ.get("CI") and not rest else ()
+        few = ("--runs", "300") if os.environ.get("CI") and not rest else ()
         session.run("python", "-m", "tests.simulation", *few, *rest)
     else:
         session.run("python", "-m", "tests.simulation.power", "--states", known.power, *rest)

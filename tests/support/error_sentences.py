@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,13 +72,15 @@ def _calls() -> Iterator[tuple[ast.Call, str]]:
                 yield node, f"{place}:{node.lineno}"
 
 
-def _trees() -> Iterator[tuple[ast.Module, Path]]:
-    for folder in ("hookgw", "plugins"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            place = file.relative_to(ROOT)
-            if place.parts[:2] == ("hookgw", "testing"):
-                continue  # its errors are for those who test plugins
-            yield ast.parse(file.read_text(encoding="utf-8")), place
+@cache
+def _trees() -> list[tuple[ast.Module, Path]]:
+    files = [file for folder in ("hookgw", "plugins") for file in sorted((ROOT / folder).rglob("*.py"))]
+    return [
+        (ast.parse(file.read_text(encoding="utf-8")), file.relative_to(ROOT))
+        for file in files
+        # Its errors are for those who test plugins.
+        if file.relative_to(ROOT).parts[:2] != ("hookgw", "testing")
+    ]
 
 
 def _name(call: ast.Call) -> str:

@@ -573,7 +573,7 @@ async def test_few_instances_do_not_take_all_downloads(
             begun = files.begun
             # As many as it leaves free, and at most 16.
             for _ in range(most):
-                await stack.enter_async_context(await request(server, link))
+                stack.push_async_callback(leave, await request(server, link))
             await settle()
             assert files.begun - begun == most
             if name != "quiet":
@@ -593,11 +593,12 @@ async def test_all_instances_have_a_limit_of_downloads(
     await gateway.instances.create("other", integration="fake")
     await gateway.instances.connect("other")
     files.send = files.hanging  # type: ignore[method-assign]
-    async with await request(server, link_to(connector)):
-        await settle()
-        async with await request(server, connector.session("other").media_url("1")) as stream:
-            status, headers, _ = await read_answer(stream)
-            assert (status, headers["retry-after"]) == (503, "1")
+    first = await request(server, link_to(connector))
+    await settle()
+    async with await request(server, connector.session("other").media_url("1")) as stream:
+        status, headers, _ = await read_answer(stream)
+        assert (status, headers["retry-after"]) == (503, "1")
+    await leave(first)
 
 
 async def test_an_instance_has_a_rate_of_downloads(
