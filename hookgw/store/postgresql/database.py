@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import socket
@@ -9,14 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import outcome
 import psycopg
 import trio
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
+from hookgw.concurrency.light import in_task
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store.commits.read_failures import ReadFailures
@@ -337,6 +341,46 @@ class Reader(ConnectionReader[Connection]):
     def _is_unreadable(error: StorageUnavailable) -> bool:
         cause = error.__cause__
         return isinstance(cause, psycopg.Error) and cause.sqlstate in _UNREADABLE
+
+
+class LongReader(Reader):
+    """A reader whose calls may take long: one that is cancelled is broken off.
+
+    Otherwise a stop would wait for a count of a server that does not answer, for :data:`COUNT_PATIENCE`.
+    """
+
+    def __init__(self, *sessions: DatabaseSession, **named: Any) -> None:
+        super().__init__(*sessions, **named)
+        self._used_by: dict[Callable[[Connection], Any], DatabaseSession] = {}
+
+    async def run(self, function: Callable[[Connection], T]) -> T:
+        call = partial(function)  # another call may have the same function
+
+        async def break_off_if_cancelled() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                if (session := self._used_by.get(call)) is not None:
+                    session.break_off(math.inf)
+
+        await in_task()
+        result: outcome.Outcome[T]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(break_off_if_cancelled)
+            try:
+                result = outcome.Value(await super().run(call))
+            except Exception as error:  # noqa: BLE001 -- it is raised below, outside of the nursery's group
+                result = outcome.Error(error)
+            nursery.cancel_scope.cancel()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return result.unwrap()
+
+    def _call(self, one: DatabaseSession, function: Callable[[Connection], T]) -> T:
+        self._used_by[function] = one
+        try:
+            return super()._call(one, function)
+        finally:
+            del self._used_by[function]
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from hookgw.store.postgresql.database import (
     COUNT_PATIENCE,
     DatabaseConnections,
     DatabaseSession,
+    LongReader,
     Reader,
     Server,
     check_pooler,
@@ -221,7 +222,7 @@ async def open_store(
         )
         reader = partial(Reader, failures=failures, threads=threads)
         lanes, lists = reader(connections.lanes), reader(*connections.lists)
-        background = reader(connections.background)
+        background = LongReader(connections.background, failures=failures, threads=threads)
         feed_task = _FeedTask(commits, feed)
         held = HeldWatch(background, lambda lane: feed.is_wanted(lane), clock)
         nodes = Nodes(server, opened.cipher, threads)

@@ -13,7 +13,15 @@ from hookgw.concurrency import Clock
 from hookgw.config import FleetSettings
 from hookgw.fleet import FleetNode
 from hookgw.kernel import StartError, StorageUnavailable
-from hookgw.store.postgresql import DatabaseSession, Reader, Server, is_server_error, open_store, watch
+from hookgw.store.postgresql import (
+    DatabaseSession,
+    LongReader,
+    Reader,
+    Server,
+    is_server_error,
+    open_store,
+    watch,
+)
 from tests.store.support import ids_of, listed, to
 from tests.support.poolers import needs_pgbouncer, pooled_url, run_pgbouncer
 from tests.support.postgres import PostgresServer
@@ -113,6 +121,30 @@ async def test_a_server_that_does_not_answer_is_given_up(postgres: PostgresServe
             nursery.cancel_scope.cancel()
         assert session.call(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
         # It would go on for a minute, and no other test could have a row removed for good.
+        session.call(lambda one: one.execute("SELECT pg_terminate_backend(%s, 10000)", (server_process,)))
+
+
+async def test_a_cancelled_call_of_a_long_reader_ends_at_once(postgres: PostgresServer) -> None:
+    """Or a stop would wait for the count of a server that does not answer."""
+    with closing(DatabaseSession(Server(postgres.url()))) as session:
+        reader = LongReader(session)
+        begun = threading.Event()
+
+        def wait(connection: psycopg.Connection) -> object:
+            begun.set()
+            return connection.execute("SELECT pg_sleep(60)")
+
+        async def cancel() -> None:
+            await trio.to_thread.run_sync(begun.wait, 30)
+            scope.cancel()
+
+        server_process = await reader.run(lambda connection: connection.info.backend_pid)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel)
+            with trio.CancelScope() as scope:
+                await reader.run(wait)
+        assert scope.cancelled_caught
+        assert await reader.run(lambda one: one.execute("SELECT 1").fetchone()) == (1,)
         session.call(lambda one: one.execute("SELECT pg_terminate_backend(%s, 10000)", (server_process,)))
 
 
