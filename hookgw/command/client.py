@@ -40,7 +40,14 @@ DEFAULT_PAGE = 100
 FOLLOWED = 3.0
 """Seconds after which no further page is read for a page."""
 UNSENDABLE = N_("A name, an id or a cursor has characters that no request can have.")
-UNAVAILABLE = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+UNAVAILABLE = frozenset(
+    {
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
 """Statuses by which hookgw, or a proxy before it, says that a retry may succeed."""
 
 
@@ -119,7 +126,7 @@ class Client:
             timeout: seconds to wait for the response; by default :data:`RESPONSE_TIMEOUT`.
 
         Raises:
-            ServerUnavailable: the gateway does not respond, or responds 502, 503 or 504.
+            ServerUnavailable: the gateway does not respond, or responds 429, 502, 503 or 504.
             Failed: the response is another error, with the gateway's own messages, or is not JSON; or a
                 segment contains a slash.
         """

@@ -32,4 +32,4 @@ class ReaderGone(BrokenPipeError):
 
 
 class ServerUnavailable(Failed):
-    """The gateway does not respond, or responds that it is unavailable. A retry may succeed."""
+    """The gateway does not respond, or responds that it is unavailable or too busy. A retry may succeed."""

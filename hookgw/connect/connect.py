@@ -17,6 +17,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import click
@@ -176,10 +177,10 @@ class Connection:
         }
         try:
             found = await self._call("pull", body, timeout=2.0 * WAIT)
-        except ServerUnavailable:
-            raise
-        except Failed:
-            self.delivered = None  # with another ordering there is no one place: it is had again
+        except Failed as error:
+            # Others, such as a proxy's 404 while hookgw starts, say nothing about the place.
+            if error.status == HTTPStatus.CONFLICT:
+                self.delivered = None  # with another ordering there is no one place: it is had again
             raise
         self.delivered = None
         deliveries: list[dict[str, Any]] = found["deliveries"]

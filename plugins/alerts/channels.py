@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -24,7 +25,13 @@ _SMTP = trio.CapacityLimiter(4)
 
 
 class Refused(Exception):
-    """A channel has not taken a notice; the message is a sentence, without secrets."""
+    """A channel has not taken a notice; the message is a sentence, without secrets.
+
+    Attributes:
+        in_part: whether some of its recipients have the notice: again would be a second time for them.
+    """
+
+    in_part = False
 
 
 async def send(gateway: PluginGateway, channel: Channel, notice: Notice, options: Options) -> None:
@@ -138,7 +145,7 @@ def _send_mail(channel: Email, title: str, text: str) -> None:
     message["From"], message["To"] = channel.sender, ", ".join(channel.to)
     message["Subject"] = title
     message["Date"] = formatdate()
-    message["Message-ID"] = make_msgid(domain=channel.sender.rpartition("@")[2] or "localhost")
+    message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain or "localhost")
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no answer from a vacation responder
     message.set_content(text or title)
     context = ssl.create_default_context()
@@ -148,11 +155,19 @@ def _send_mail(channel: Email, title: str, text: str) -> None:
             server: smtplib.SMTP = smtplib.SMTP_SSL(channel.host, port, timeout=TIMEOUT, context=context)
         else:
             server = smtplib.SMTP(channel.host, port, timeout=TIMEOUT)
-        with server:
+        try:
             if channel.tls == "starttls":
                 server.starttls(context=context)
             if channel.user:
                 server.login(channel.user, channel.password)
-            server.send_message(message)
+            refused = server.send_message(message)
+        finally:
+            with suppress(OSError):  # whatever it answers, a mail that was taken is sent
+                server.putcmd("QUIT")
+            server.close()
     except (OSError, smtplib.SMTPException) as error:
         raise Refused(f"{channel.host}: {str(error)[:200]}") from error
+    if refused:
+        partly = Refused(f"{channel.host} refuses some of the recipients: {str(refused)[:200]}")
+        partly.in_part = True
+        raise partly

@@ -142,13 +142,15 @@ class Alerts:
                     await self.send(gateway, name, notice)
                 except Refused as error:
                     logger.warning("a channel does not take an alert", channel=name, reason=str(error))
+                    if error.in_part:
+                        break
                     failed(state, notice, now)
                     if not notice.tried:
                         return
                 else:
                     logger.info("alert sent", channel=name, alert=notice.alert, state=notice.state)
-                    del state.notices[notice.id]
-                    return
+                    break
+            del state.notices[notice.id]
 
         async with trio.open_nursery() as nursery:
             for notice in due:

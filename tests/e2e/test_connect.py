@@ -10,6 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from hookgw.command import Client, Failed
+from hookgw.connect.connect import Connection
+from hookgw.testing import answer, open_receiver
+from tests.cli.conftest import says
 from tests.support.gateway_process import KEY, ReceiverProcess, receiving, serving
 from tests.support.processes import Process, run, started
 
@@ -187,3 +191,29 @@ def test_it_says_what_is_wrong_at_the_start(tmp_path: Path) -> None:
                 connection.rest()
                 assert problem in "".join(connection.errors)
         assert server.process.stop() == 0
+
+
+async def test_a_place_outlives_refusals_that_say_nothing_about_it() -> None:
+    """The event that arrived there would be posted again: after a restart, hookgw knows of no lease."""
+    nothing = says({"deliveries": [], "cursor": None})
+    async with open_receiver(default=nothing) as hookgw:
+        with Client(hookgw.url, KEY) as client:
+            connection = Connection(client, "loja1", "default", "me", as_json=True)
+            connection.delivered = "c1.1.00000000"
+            for refusal in (says({}, 429), answer(404, b"404 page not found"), says({}, 401), says({}, 409)):
+                hookgw.will(refusal)
+                with pytest.raises(Failed):
+                    await connection.fetch(1)
+            await connection.fetch(1)
+    # Conflict: the webhook has no one order, or its storage was restored.
+    assert [request.json.get("after") for request in hookgw.requests] == ["c1.1.00000000"] * 4 + [None]
+
+
+async def test_an_acknowledgement_outlives_a_limit_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hookgw.connect.connect.FIRST_WAIT", 0.0)
+    async with open_receiver(default=says({"acknowledged": 1, "failed": 0})) as hookgw:
+        hookgw.will(says({}, 429), says({}, 503))
+        with Client(hookgw.url, KEY) as client:
+            connection = Connection(client, "loja1", "default", "me", as_json=True)
+            await connection.acknowledge(ids=["dlv_1"])
+    assert len(hookgw.requests) == 3

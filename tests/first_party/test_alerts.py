@@ -1,8 +1,10 @@
 """The plugin alerts in a gateway: who is told what, once, through restarts."""
 
 import json
+import smtplib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +196,34 @@ async def test_the_next_channel_gets_what_the_first_does_not_take(
             await looks(kit, 60)
         assert len(broken.requests) == 1
     assert told(phone) == [("raised", "Webhook default of shop fails")]
+
+
+async def test_a_notice_that_some_recipients_have_is_not_sent_again(
+    tmp_path: Path, phone: Receiver, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mails: list[str] = []
+
+    class Server:
+        def __init__(self, *_: object, **options: object) -> None: ...
+
+        def send_message(self, message: EmailMessage) -> dict[str, tuple[int, bytes]]:
+            mails.append(message["Subject"])
+            return {"g@h.i": (550, b"no such user")}
+
+        def putcmd(self, command: str) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(smtplib, "SMTP", Server)
+    mail = {"type": "email", "host": "mail", "tls": "none", "from": "a@b.c", "to": ["d@e.f", "g@h.i"]}
+    rule = {"on": "webhook_failing", "for": "1m", "to": ["mail", "phone"]}
+    hookgw_receiver.default = answer(500)
+    async with alerting(tmp_path, phone, rule, channels={"mail": mail}) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("CALL", {})
+        await until(kit, lambda: bool(mails))
+        await looks(kit, 300)
+    assert (mails, told(phone)) == (["Webhook default of shop fails"], [])
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,12 @@ class Mailbox:
 
 @contextmanager
 def mailbox(  # noqa: C901 -- a conversation
-    context: ssl.SSLContext | None, *, at_once: bool = False, takes: bool = True
+    context: ssl.SSLContext | None,
+    *,
+    at_once: bool = False,
+    takes: bool = True,
+    unknown: str = "",
+    bye: int = 221,
 ) -> Iterator[Mailbox]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
@@ -166,8 +171,10 @@ def mailbox(  # noqa: C901 -- a conversation
                             lines.append(part)
                         box.mails.append(b"".join(lines).decode())
                         connection.sendall(b"250 taken\r\n" if takes else b"554 no\r\n")
+                    case "RCPT" if unknown and unknown in line:
+                        connection.sendall(b"550 no such user\r\n")
                     case "QUIT":
-                        connection.sendall(b"221 bye\r\n")
+                        connection.sendall(b"%d bye\r\n" % bye)
                         return
                     case _:
                         connection.sendall(b"250 fine\r\n")
@@ -232,6 +239,26 @@ async def test_a_mail_that_is_refused_is_a_failure(tmp_path: Path) -> None:
     with mailbox(None, takes=False) as box:
         said = await send_test(tmp_path, {**channel, "port": box.port})
     assert said == "it does not take it: 127.0.0.1: (554, b'no')"
+
+
+async def test_a_mail_that_one_of_two_recipients_gets_is_sent_once_and_its_test_says_who_lacks_it(
+    tmp_path: Path,
+) -> None:
+    to = ["ops@example.org", "boss@example.org"]
+    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "hookgw <a@b.c>", "to": to}
+    with mailbox(None, unknown="boss") as box:
+        said = await send_test(tmp_path, {**channel, "port": box.port})
+    who = "{'boss@example.org': (550, b'no such user')}"
+    assert said == f"it does not take it: 127.0.0.1 refuses some of the recipients: {who}"
+    message = email.message_from_string(box.mails[0], policy=policy.default)
+    assert message["Message-ID"].endswith("@b.c>")
+
+
+async def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_at_the_end(tmp_path: Path) -> None:
+    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "a@b.c", "to": ["d@e.f"]}
+    with mailbox(None, bye=421) as box:
+        assert await send_test(tmp_path, {**channel, "port": box.port}) is None
+    assert box.commands[-1] == "QUIT"
 
 
 async def test_a_mail_in_another_language_is_ascii_on_the_wire(
