@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
+from werkzeug.routing import Rule
 
 from hookgw.kernel.errors import HookgwError, PluginFailed
 from hookgw.kernel.sentences import Sentence
@@ -39,18 +41,26 @@ class PluginRoutes:
             added_by: the ``hookgw_routes`` that was called.
 
         Raises:
-            PluginFailed: a route is below the dashboard's path. It is not reported yet.
+            PluginFailed: a route is below the dashboard's path, or is there already. It is not reported yet.
         """
         app = self._app
-        added = [rule.rule for rule in app.url_map.iter_rules() if id(rule) not in self._rules]
+        rules = [*app.url_map.iter_rules()]
+        added = [rule for rule in rules if id(rule) not in self._rules]
+        known = {call for rule in rules if id(rule) in self._rules for call in _calls(rule)}
         # Before a refusal, so that the next plugin is not blamed for them.
-        self._rules = {id(rule) for rule in app.url_map.iter_rules()}
-        for path in added:
+        self._rules = {id(rule) for rule in rules}
+        for rule in added:
+            path = rule.rule
             # No key is asked for there, because the dashboard's own pages check the session.
             if is_dashboard(path):
                 raise added_by.failure(
                     f"the route {path} is below {DASHBOARD_PATH}, which is the dashboard's: choose another "
                     "path, or add a page with hookgw_dashboard_pages"
+                )
+            if taken := known.intersection(_calls(rule)):
+                raise added_by.failure(
+                    f"{min(taken)[0]} {path} is a route of hookgw or of another plugin already, so this one "
+                    "would never be called: choose another path"
                 )
         for endpoint, view in app.view_functions.items():
             if id(view) not in self._known:
@@ -128,6 +138,12 @@ class PluginRoutes:
             return answer if isinstance(answer, Response) else given
 
         return contained
+
+
+def _calls(rule: Rule) -> set[tuple[str, str]]:
+    """Return the methods of a rule, each with its path, whatever the names of the path's values."""
+    path = re.sub(r"[^<:>]+>", ">", rule.rule).rstrip("/")
+    return {(method, path) for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}}
 
 
 def _named(added_by: HookImplementation, call: Callable[..., Any]) -> HookImplementation:

@@ -20,6 +20,7 @@ from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.kernel.rules import check_destination
 from hookgw.kernel.schemes import is_http
+from hookgw.kernel.sentences import Sentence
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.retry_policy import policy_of
 from hookgw.plugins.hooks import Hooks
@@ -28,7 +29,6 @@ from hookgw.records.events import Catalog, Event, new_event_id
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.registrations import (
     DEFAULT_LABEL,
-    GLOBAL_INSTANCE,
     Ordering,
     Registration,
     in_grace,
@@ -130,7 +130,14 @@ class RegistrationService:
         """Return a registration of ``global_webhooks``."""
         registration = self._registry.configured(label)
         if registration is None:
-            raise NotFound(NO_WEBHOOK(instance=GLOBAL_INSTANCE, label=label))
+            raise NotFound(
+                Sentence(
+                    "webhook.not_configured",
+                    "No webhook of the configuration has the label {label!r}. For a webhook of an instance, "
+                    "name the instance.",
+                    label=label,
+                )
+            )
         return registration
 
     async def set(

@@ -133,6 +133,19 @@ async def test_a_route_of_the_dashboard_is_refused(tmp_path: Path, path: str) ->
             create_app(kit.gateway)
 
 
+@pytest.mark.parametrize("path", ["/lane/list", "/lane/list/", "/webhook/find/<name>", "/public/text"])
+async def test_a_route_that_would_never_be_called_is_refused(tmp_path: Path, path: str) -> None:
+    class Late:
+        @hookgw.hookimpl(trylast=True)
+        def hookgw_routes(self, app: Any) -> None:
+            app.add_url_rule("/webhook/find/<name>", "other_method", plain, methods=["DELETE"])
+            app.add_url_rule(path, "hidden", plain)
+
+    async with open_kit(tmp_path, plugins={"late": Late(), "mine": Plugin()}) as kit:
+        with pytest.raises(StartError, match=f"GET {path} is a route of hookgw or of another plugin already"):
+            create_app(kit.gateway)
+
+
 async def test_an_optional_plugin_with_a_route_of_the_dashboard_is_switched_off(tmp_path: Path) -> None:
     class Open:
         @hookgw.hookimpl

@@ -294,6 +294,15 @@ async def test_the_navigation_shows_what_the_rights_allow(
     assert "HTTP API" not in page
 
 
+async def test_the_tour_of_a_customer_shows_no_command_that_needs_a_key(
+    caller: httpx.AsyncClient, visitor: Browser
+) -> None:
+    await enter(visitor, await make(caller, **TENANT, rights=["read", "webhooks", "send"]))
+    page = (await visitor.get("/tour")).text
+    assert "Register a webhook" in page
+    assert "YOUR-KEY" not in page
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [

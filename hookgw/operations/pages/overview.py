@@ -23,7 +23,6 @@ from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.sentences import DONE_OF
 from hookgw.records.shards import SHARDS
 from hookgw.records.told_sentences import sentence_text
-from hookgw.site.addresses import address_for_programs
 from hookgw.site.figure_part import asked_span, figure_part
 from hookgw.site.moments import parse_moment, reader_zone
 from hookgw.site.site import NavEntry, Site, visitor
@@ -125,7 +124,7 @@ class Asked(NamedTuple):
 
     Attributes:
         most: how many groups of problems to show.
-        address: the URL of hookgw for the reader's programs.
+        address: that of the tour.
     """
 
     most: int
@@ -171,7 +170,7 @@ class OverviewPage:
         shows_all = request.args.get("problems") == "all"
         return Asked(
             ALL_PROBLEMS if shows_all else MOST_PROBLEMS,
-            address_for_programs(self._gateway.settings.server),
+            self._tour.address(),
             self._tour.is_hidden(),
         )
 

@@ -34,7 +34,7 @@ class Tour(NamedTuple):
         instance: the name of an instance; empty if there is none.
         is_connected: whether an account is connected, or needs no connection: its events come over HTTP.
         delivery: the path of the newest delivered delivery, below the dashboard; empty if there is none.
-        address: the URL of hookgw for the reader's programs.
+        address: the URL of hookgw for the reader's programs; empty if they can have no key.
         reaches_this_machine: whether hookgw may send to the machine it runs on.
     """
 
@@ -79,10 +79,14 @@ class TourPage:
         """Return whether the current request's reader has hidden the tour."""
         return request.cookies.get(_COOKIE) == _HIDDEN
 
+    def address(self) -> str:
+        """Return the URL of hookgw for the reader's programs; empty for customers of a portal: no key."""
+        return "" if visitor().portal else address_for_programs(self._gateway.settings.server)
+
     async def show(self) -> Response:
         return await self._site.render(
             "tour.html",
-            tour=await self.of(visitor().principal, address_for_programs(self._gateway.settings.server)),
+            tour=await self.of(visitor().principal, self.address()),
             is_hidden=self.is_hidden(),
         )
 

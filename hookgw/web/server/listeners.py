@@ -68,7 +68,7 @@ async def _listen(address: str) -> list[trio.SocketListener]:
             # /etc/hosts often has ::1 for it also where IPv6 is off, as in containers.
             return await trio.open_tcp_listeners(port, host="127.0.0.1", backlog=_BACKLOG)
     except OSError as error:
-        raise StartError(f"server.bind: cannot listen on {address}: {_reason(error)}.") from error
+        raise StartError(f"server.bind: cannot listen on {address}: {_reason(address, error)}.") from error
     except ValueError as error:
         raise StartError(f"server.bind: {address} is not a valid address: {error}.") from error
 
@@ -80,9 +80,11 @@ def _port(text: str) -> int:
     return port
 
 
-def _reason(error: OSError) -> str:
+def _reason(address: str, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return "another process is listening there"
+    if error.errno == errno.EACCES and not address.startswith("unix:"):
+        return "this user may not use the port; take one from 1024 on, with a reverse proxy before it"
     return error.strerror or str(error)
 
 

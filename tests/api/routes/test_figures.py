@@ -116,6 +116,11 @@ async def test_what_is_refused(client: httpx.AsyncClient, path: str, status: int
     assert response.status_code == status, response.text
 
 
+async def test_a_label_without_its_instance_says_what_is_missing(client: httpx.AsyncClient) -> None:
+    response = await client.get("/figures/find?webhook=default")
+    assert "name the instance" in response.text
+
+
 async def test_sparklines_have_every_part(client: httpx.AsyncClient, gateway: Gateway) -> None:
     await client.post("/webhook/set/shop", json={"url": "https://receiver.example/", "enabled": False})
     found = await gateway.figures.sparklines(["reg_x"])

@@ -1,3 +1,5 @@
+import errno
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,16 @@ async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
             async with open_listeners([other, address]):
                 pass
         async with open_listeners([other]):
+            pass
+
+
+async def test_a_port_that_needs_more_rights_says_what_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object, **options: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(trio, "open_tcp_listeners", refuse)
+    with pytest.raises(StartError, match=r"127\.0\.0\.1:80: .*take one from 1024 on"):
+        async with open_listeners(["127.0.0.1:80"]):
             pass
 
 
