@@ -531,9 +531,8 @@ class StartupHooks:
                 info = self._infos.get(name)
                 if info is None:
                     enabled = [info.name for info in self._infos.values() if info.enabled]
-                    sentence = Sentence(
-                        "plugin.unknown", "no plugin has this name.{hint}", hint=nearest(name, enabled)
-                    )
+                    hint = nearest(name, enabled) or " Remove the block, or add the plugin."
+                    sentence = Sentence("plugin.unknown", "no plugin has this name.{hint}", hint=hint)
                     problems.append((show_name(name), sentence))
                 elif info.enabled:
                     problems.append(

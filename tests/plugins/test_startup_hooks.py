@@ -261,7 +261,7 @@ def test_all_wrong_blocks_of_a_registration_are_named(hooks_of: HooksOf, registr
         "webhook.plugins.mine: rate must be positive.",
         "webhook.plugins.deaf: this plugin takes no options for a registration.",
         "webhook.plugins.min: no plugin has this name. Did you mean mine?",
-        "webhook.plugins.xyz: no plugin has this name.",
+        "webhook.plugins.xyz: no plugin has this name. Remove the block, or add the plugin.",
     )
 
 
