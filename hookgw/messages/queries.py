@@ -63,8 +63,8 @@ def parse_message_query(body: Any) -> MessageQuery:
     return found
 
 
-def parse_file_request(body: Any) -> str:
-    """Read the body of ``getBase64FromMediaMessage``; return the id of the message.
+def parse_file_request(body: Any) -> tuple[str, str | None]:
+    """Read the body of ``getBase64FromMediaMessage``; return the id of the message, and its chat if given.
 
     Raises:
         Invalid: with every mistake.
@@ -73,8 +73,9 @@ def parse_file_request(body: Any) -> str:
     message = Fields(("message", outer.need(as_object, {}, "message")))
     key = Fields(("message.key", message.need(as_object, {}, "key") if not outer.problems else {}))
     id_ = "" if outer.problems or message.problems else key.need(text_up_to(MAX_ID), "", "id")
+    chat = key.pick(text_up_to(MAX_NUMBER), "remoteJid")
     raise_problems(outer, message, key)
-    return id_
+    return id_, chat
 
 
 def parse_picture_request(body: Any) -> str:

@@ -332,7 +332,10 @@ MESSAGE_QUERY: Schema = _object(
 )
 FILE_MESSAGE: Schema = _object(
     "The message that has the file.",
-    {"key": ref("QuotedKey") | {"description": "Its key; the id is enough."}},
+    {
+        "key": ref("QuotedKey")
+        | {"description": "Its key; the id is enough where ids are unique in all chats."}
+    },
     required=["key"],
 )
 FILE_REQUEST: Schema = _object(

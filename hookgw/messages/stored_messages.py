@@ -188,7 +188,7 @@ class StoredMessages:
 
     async def _find(self, name: str, query: MessageQuery, names: _Names) -> MessagePage:
         first, end = (query.page - 1) * query.size, query.page * query.size
-        seen: set[str] = set()
+        seen: set[tuple[str, str]] = set()
         found: list[StoredMessage] = []
         statuses: dict[str, list[str]] = {}
         room = MOST_SHOWN
@@ -203,31 +203,36 @@ class StoredMessages:
             content = read_content(event.data_json)
             if content is None or not names.have(content.key) or not _is_wanted(content, query):
                 return
-            id_ = content.key["id"]
-            if id_ in seen:  # sent by hookgw, and reported by the network, too
+            identity = _identity(content.key)
+            if identity in seen:  # sent by hookgw, and reported by the network, too
                 return
-            seen.add(id_)
+            seen.add(identity)
             if first < len(seen) <= end:
-                shown = _shown(content, statuses.setdefault(id_, []), room)
+                shown = _shown(content, statuses.setdefault(content.key["id"], []), room)
                 room -= len(bytes(shown.message)) + len(bytes(shown.context_info))
                 found.append(shown)
 
         await search_events(self._history, name, (*MESSAGES, _STATUSES), take, lambda: False)
         return MessagePage(total=len(seen), records=found)
 
-    async def open_file(self, name: str, message_id: str) -> StoredFile:
+    async def open_file(self, name: str, message_id: str, chat: str | None) -> StoredFile:
         """Start to download the file of a message, unless the file is in its event.
+
+        Args:
+            name: of the instance.
+            message_id: the network's.
+            chat: of the message; ``None`` for the newest message with the id, in whatever chat.
 
         Returns:
             The file; the caller must call its ``leave`` at the end.
 
         Raises:
             Conflict: the instance has no connector, or is not connected.
-            Invalid: no message with this id is stored, or it has no file.
+            Invalid: no such message is stored, or it has no file.
             HookgwError: see :meth:`hookgw.messages.media.MediaDownloads.open_stored`.
         """
         instance = self._registry.instance(name)
-        data = await self._find_one(name, message_id)
+        data = await self._find_one(name, message_id, chat)
         if data is None:
             raise Invalid.of(
                 "message.not_found",
@@ -256,15 +261,18 @@ class StoredMessages:
         download = self._media.open_stored(session, reference, described)
         return StoredFile(message_type, described, "", download)
 
-    async def _find_one(self, name: str, message_id: str) -> dict[str, Any] | None:
+    async def _find_one(self, name: str, message_id: str, chat: str | None) -> dict[str, Any] | None:
         """Return the payload of the newest event with a message."""
         found: list[dict[str, Any]] = []
+        wanted = None if chat is None else _identity({"remoteJid": chat, "id": message_id})
 
         def take(one: LoggedEvent) -> Generator[None, None, None]:
             yield
             event = one.event
             content = None if found else read_content(event.data_json)
-            if content is not None and content.key["id"] == message_id:
+            if content is None or content.key["id"] != message_id:
+                return
+            if wanted in (None, _identity(content.key)):
                 data = decode_json(event.data_json)
                 if isinstance(data, dict):
                     found.append(data)
@@ -293,6 +301,15 @@ def read_content(data_json: bytes) -> Content | None:
     except msgspec.MsgspecError:
         return None
     return content if isinstance(content.key.get("id"), str) and content.key["id"] else None
+
+
+def _identity(key: dict[str, Any]) -> tuple[str, str]:
+    """Return what distinguishes a message: its chat and its id, which Telegram gives out anew in each chat.
+
+    For a person on WhatsApp, who may have another name in each event, the id alone.
+    """
+    names = jids_of(key)
+    return "" if not names or names[0].endswith((NUMBER, HIDDEN)) else names[0], key["id"]
 
 
 def _note_status(statuses: dict[str, list[str]], data_json: bytes) -> None:

@@ -223,13 +223,13 @@ class ChatRoutes:
     async def fetch_file(self, instance: str) -> Response:
         """Return the file of a message as base64.
 
-        The message is found by the id in its key, in the history, for as long as that has it. The file may
+        The message is found by its key, in the history, for as long as that has it. The file may
         have `media.limit`, and is streamed. If it cannot be completed, the connection is closed before its
         end.
         """
         self._messages.require(instance, "getBase64FromMediaMessage")
-        message_id = await read_parsed(self._limit, parse_file_request)
-        file = await self._stored_messages.open_file(instance, message_id)
+        message_id, chat = await read_parsed(self._limit, parse_file_request)
+        file = await self._stored_messages.open_file(instance, message_id, chat)
         current_exchange().call_at_end(file.leave)
         if file.download is None:
             return json_response(present_file(file, None, message_id), 201)

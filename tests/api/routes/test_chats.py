@@ -186,6 +186,27 @@ async def test_messages_by_filter(client: httpx.AsyncClient, heard: None, body: 
     assert statuses.get("C", ["READ", "DELIVERY_ACK"]) == ["READ", "DELIVERY_ACK"]
 
 
+async def test_ids_of_messages_that_are_unique_in_a_chat_only(client: httpx.AsyncClient) -> None:
+    # As Telegram's: two groups each have a message 5.
+    for chat in ("-1001", "-1002"):
+        file = {"imageMessage": {"mimetype": "image/png"}, "base64": base64.b64encode(chat.encode()).decode()}
+        await tell(client, ("MESSAGES_UPSERT", message("5", chat, message=file, messageType="imageMessage")))
+    shown = (await client.post("/chat/findMessages/loja1")).json()["messages"]
+    assert [one["key"]["remoteJid"] for one in shown["records"]] == ["-1002", "-1001"]
+    for chat in ("-1001", "-1002"):
+        key = {"remoteJid": chat, "id": "5"}
+        answer = await client.post("/chat/getBase64FromMediaMessage/loja1", json={"message": {"key": key}})
+        assert base64.b64decode(answer.json()["base64"]).decode() == chat
+
+
+async def test_the_file_of_a_person_is_found_by_any_name(client: httpx.AsyncClient) -> None:
+    file = {"imageMessage": {"mimetype": "image/png"}, "base64": "aGk="}
+    await tell(client, ("MESSAGES_UPSERT", message("A", "1@lid", message=file)))
+    for key in ({"id": "A"}, {"id": "A", "remoteJid": "1@lid"}, {"id": "A", "remoteJid": ANA}):
+        answer = await client.post("/chat/getBase64FromMediaMessage/loja1", json={"message": {"key": key}})
+        assert answer.status_code == 201
+
+
 async def test_pages_are_counted(client: httpx.AsyncClient, heard: None) -> None:
     body = {"page": 2, "offset": 3}
     shown = (await client.post("/chat/findMessages/loja1", json=body)).json()["messages"]
