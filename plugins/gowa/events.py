@@ -17,7 +17,7 @@ import msgspec
 from hookgw import NewEvent, event_id_of
 from hookgw.connectors import MediaUrl, mapping, network_event, raw_at, strings, text
 
-from .content import content_of
+from .content import UNKNOWN, content_of
 
 _STATUSES = {"delivered": "DELIVERY_ACK", "read": "READ", "read-self": "READ", "played": "PLAYED"}
 _ACTIONS = {"join": "add", "leave": "remove", "promote": "promote", "demote": "demote"}
@@ -111,7 +111,9 @@ def _edited(payload: dict[str, Any], account: Account) -> list[Translated]:
     if key is None:
         return []
     data = _with_name({"key": key}, payload)
-    data |= {"message": {"conversation": text(payload.get("body"))}, "messageType": "conversation"}
+    body = text(payload.get("body"))  # GOWA does not tell a new caption
+    type_, value = ("conversation", body) if body else (UNKNOWN, {})
+    data |= {"message": {type_: value}, "messageType": type_}
     data["messageTimestamp"] = _moment(payload.get("timestamp"))
     return [("MESSAGES_EDITED", data, None)]
 

@@ -147,6 +147,10 @@ def test_reactions_edits_and_deletions() -> None:
 
     [(kind, data)] = data_of("message.edited", {**ABOUT, "original_message_id": "A", "body": "new"})
     assert (kind, data["key"]["id"], data["message"]) == ("MESSAGES_EDITED", "A", {"conversation": "new"})
+    # Of a new caption, GOWA does not tell the text.
+    [(kind, data)] = data_of("message.edited", {**ABOUT, "original_message_id": "A"})
+    assert (kind, data["key"]["id"], data["message"]) == ("MESSAGES_EDITED", "A", {"unknownMessage": {}})
+    assert data["messageType"] == "unknownMessage"
 
     revoked = {**ABOUT, "revoked_message_id": "A", "revoked_from_me": True, "revoked_chat": ANA}
     [(kind, data)] = data_of("message.revoked", revoked)
