@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -221,10 +222,8 @@ class Waha(kit.NetworkConnector[Connection]):
         chat = chat_id_of(message.key.remote_jid or message.number)
         target = self._message_id(connection, message.key, chat, from_me=message.key.from_me)
         body = {"messageId": target, "reaction": message.reaction, "session": connection.options.session}
-        # WAHA reports the reaction as well, perhaps before it answers.
-        what = ("reaction", _id_in(target), message.reaction)
-        connection.done.put(what, "")
-        answer = await connection.client.call("PUT", "reaction", body=body)
+        with _doing(connection, "reaction", _id_in(target), message.reaction):
+            answer = await connection.client.call("PUT", "reaction", body=body)
         _, id_ = outgoing.sent_key(answer)
         id_ = id_ or outgoing.new_message_id(f"{connection.session.instance} {key}")
         return outgoing.payload_of(message, chat=jid_of(chat), id_=id_, now=time.time())
@@ -236,9 +235,9 @@ class Waha(kit.NetworkConnector[Connection]):
             raise Invalid(EMPTY_TEXT)
         chat = chat_id_of(key.remote_jid or number)
         target = self._message_id(connection, key, chat, from_me=True)
-        connection.done.put(("edit", _id_in(target), text), "")
         path = (connection.options.session, "chats", chat, "messages", target)
-        await connection.client.call("PUT", *path, body={"text": text})
+        with _doing(connection, "edit", _id_in(target), text):
+            await connection.client.call("PUT", *path, body={"text": text})
         return kit.text_data(
             {"remoteJid": jid_of(chat), "fromMe": True, "id": _id_in(target)}, text, time.time()
         )
@@ -400,6 +399,20 @@ class Waha(kit.NetworkConnector[Connection]):
     def _message_id(self, connection: Connection, key: MessageKey, chat: str, *, from_me: bool) -> str:
         author = connection.me if from_me and connection.engine in _EXACT_ENGINES else ""
         return message_id_of(key, chat, from_me=from_me, author=author)
+
+
+@contextmanager
+def _doing(connection: Connection, *what: str) -> Iterator[None]:
+    """Note what a call does: WAHA reports it, too, perhaps before it answers.
+
+    After a failure, the gateway raises no event: a report is news then.
+    """
+    connection.done.put(what, "")
+    try:
+        yield
+    except BaseException:
+        connection.done.put(what, "failed")
+        raise
 
 
 async def _stream(connection: Connection, path: list[str], sink: MediaSink) -> None:

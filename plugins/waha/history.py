@@ -43,7 +43,8 @@ async def messages_between(
         NetworkRefused: the server did not answer.
     """
     first, last = int(begin), int(end)
-    offset = 0
+    known, listed = set[str](), set[str]()
+    offset = known_before = 0
     while True:
         # Without merge: WAHA merges the chats of a page afterwards.
         query = {"limit": str(PAGE), "offset": str(offset), "merge": "false"}
@@ -55,8 +56,10 @@ async def messages_between(
             raise NotSupported.of(
                 "waha.no_chats", "The WAHA server shows no chats. {error}", error=error
             ) from error
-        for chat in chats:
-            if _time_of(chat.get("lastMessage")) >= first and (name := text(chat.get("id"))):
+        names = [text(chat.get("id")) for chat in chats if _time_of(chat.get("lastMessage")) >= first]
+        for name in names:
+            if name and name not in known:
+                known.add(name)
                 pages = _pages_of_chat(client, session, name, first, last)
                 try:
                     async for page in pages:
@@ -66,10 +69,18 @@ async def messages_between(
                         yield [event for event in events if event is not None and is_wanted(event)]
                 finally:
                     await pages.aclose()  # noqa: ASYNC102 -- it waits for nothing
-        # The chat with the newest message comes first. A page may have fewer than were asked for.
-        if all(_time_of(chat.get("lastMessage")) < first for chat in chats):
-            return
+        # The chat with the newest message comes first. A page may have fewer than were asked for; a version
+        # without pages returns the same one again.
         offset += PAGE
+        if listed.issuperset(names):
+            has_one_page = offset <= 2 * PAGE and not names
+            if has_one_page or len(known) == known_before:
+                return
+            # A new message may have put its chat on a page that was read already.
+            offset, known_before = 0, len(known)
+            listed.clear()
+        else:
+            listed.update(names)
 
 
 async def _pages_of_chat(

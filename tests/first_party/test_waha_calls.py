@@ -372,6 +372,27 @@ async def test_reactions_edits_and_deletions_are_one_event_each(it: Setup) -> No
             await it.connector.edit(it.session, own, "", number=ANA)
 
 
+async def test_what_waha_refused_is_news_when_somebody_does_it_on_the_phone(it: Setup) -> None:
+    theirs = MessageKey(remote_jid=ANA_JID, id="A")
+    own = MessageKey(remote_jid=ANA_JID, id="B", from_me=True)
+    async with it.connected():
+        it.waha.faults += [Fault(path="PUT /api/", status=500, times=2)]
+        with pytest.raises(NetworkRefused):
+            await it.connector.send(
+                it.session, ReactionMessage(number=ANA, key=theirs, reaction="👍"), key="k"
+            )
+        with pytest.raises(NetworkRefused):
+            await it.connector.edit(it.session, own, "new", number=ANA_JID)
+        about = {"from": it.waha.me, "to": ANA, "fromMe": True, "timestamp": 1}
+        reaction = {"text": "👍", "messageId": f"false_{ANA}_A"}
+        it.waha.report("default", "message.reaction", {**about, "id": f"true_{ANA}_C", "reaction": reaction})
+        edit = {"id": f"true_{ANA}_D", "editedMessageId": "B", "body": "new"}
+        it.waha.report("default", "message.edited", {**about, **edit})
+        await it.waha.all_delivered()
+    kinds = sorted(event.kind for event in it.session.events if event.kind.startswith("MESSAGES_"))
+    assert kinds == ["MESSAGES_EDITED", "MESSAGES_UPSERT"]
+
+
 async def test_reading_and_presences(autojump_clock: MockClock, it: Setup) -> None:
     async with it.connected():
         keys = [

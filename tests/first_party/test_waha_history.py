@@ -96,6 +96,20 @@ async def test_chats_of_hidden_numbers_and_a_short_page_of_chats(it: Setup) -> N
     assert sorted(bodies(it), key=int) == [str(number) for number in range(PAGE + 20)]
 
 
+async def test_a_chat_that_moves_to_a_page_that_was_read_is_not_skipped(it: Setup) -> None:
+    await restarted(it, downtime=3600)
+    now = time.time()
+    for number in range(PAGE + 1):
+        kept(it, f"{100000 + number}@c.us", f"{number}", now - 60 - number)
+    last = f"{100000 + PAGE}@c.us"
+    it.waha.faults.append(Fault(path="chats/100000@c.us/messages", seconds=5))
+    async with it.running():
+        await it.waha.wait_for_call("GET", "/chats/100000@c.us/messages")
+        kept(it, last, "new", now)  # puts the chat before all others
+        await it.session.wait_until(ConnectionState.OPEN)
+    assert {str(number) for number in range(PAGE + 1)} <= {*bodies(it)}
+
+
 async def test_a_version_without_pages_ends(it: Setup) -> None:
     await restarted(it, downtime=3600)
     it.waha.has_pages = False

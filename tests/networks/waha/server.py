@@ -98,7 +98,7 @@ class FakeWaha:
         undelivered: how many webhooks are on their way.
         version: of the server. Older ones than 2024.11.5 sign and repeat nothing (docs/overview/changelog).
         shows_version: whether a caller may ask for it.
-        has_pages: whether it knows filters and pages of the messages of a chat; older ones do not.
+        has_pages: whether it knows pages of chats, and filters and pages of the messages of a chat.
         keeps_login: whether a session of an unlinked account fails until it is logged out, as on NOWEB.
     """
 
@@ -548,6 +548,7 @@ class FakeWaha:
             newest = {chat: messages[-1] for chat, messages in self.kept.items() if messages}
             chats = sorted(newest, key=lambda chat: newest[chat]["timestamp"], reverse=True)
             begin, count = int(request.args["offset"]), int(request.args.get("limit", 20))
+            begin = begin if self.has_pages else 0
             page = chats[begin : begin + count]
             # "Merge LID (@lid) and phone-number (@c.us) chats" (swagger/openapi.json, 2026.7.1)
             if request.args.get("merge", "true") == "true":
