@@ -208,7 +208,8 @@ def _message(
         data["message"], data["messageType"] = {}, "encryptedMessage"
         data["messageStubType"], data["messageStubParameters"] = "CIPHERTEXT", [ENCRYPTED]
     else:
-        if relation_type == "m.replace" and target:
+        # Anybody in the room can claim to replace what somebody else wrote: that is no edit.
+        if relation_type == "m.replace" and target and account.author_of(target) in (None, sender):
             event_kind = "MESSAGES_EDITED"
             data["key"] = {**key, "id": target}
             content = mapping(content.get("m.new_content")) or content

@@ -388,6 +388,7 @@ def _target(event: dict[str, Any]) -> str:
     content = mapping(event.get("content"))
     if event.get("type") == "m.room.redaction":
         return text(event.get("redacts")) or text(content.get("redacts"))
-    if event.get("type") in ("m.reaction", *events.VOTES):
-        return text(found_at(content, "m.relates_to", "event_id"))
+    relation = mapping(content.get("m.relates_to"))
+    if event.get("type") in ("m.reaction", *events.VOTES) or relation.get("rel_type") == "m.replace":
+        return text(relation.get("event_id"))
     return ""

@@ -217,6 +217,17 @@ def test_an_edit() -> None:
     assert data["message"] == {"conversation": "yes"}
 
 
+def test_nobody_edits_what_somebody_else_wrote() -> None:
+    # Homeservers pass it on; "the original event and replacement event must have the same sender".
+    relation = {"rel_type": "m.replace", "event_id": TARGET}
+    raw = message(
+        body="* yes", **{"m.relates_to": relation, "m.new_content": {"msgtype": "m.text", "body": "yes"}}
+    )
+    data = translated(raw, "MESSAGES_UPSERT")
+    assert data["key"]["id"] == raw["event_id"]
+    assert data["message"] == {"conversation": "* yes"}
+
+
 @pytest.mark.parametrize("place", ["content", "event"])
 def test_a_redaction(place: str) -> None:
     raw = event("m.room.redaction", {"redacts": TARGET} if place == "content" else {})

@@ -257,6 +257,18 @@ async def test_a_message_that_only_looks_like_an_upgrade_changes_nothing(
     assert homeserver.paths("POST join") == []
 
 
+async def test_whose_message_an_edit_replaces_is_looked_up(
+    homeserver: Homeserver, session: FakeSession
+) -> None:
+    relation = {"rel_type": "m.replace", "event_id": "$1"}
+    content = {"msgtype": "m.text", "body": "* x", "m.relates_to": relation}
+    async with connected(homeserver, session):
+        homeserver.will(f"GET rooms/{ROOM}/event/$1", message(1))
+        homeserver.sync(message(2, sender="@mallory:hs.example", content=content))
+        await session.wait_for("MESSAGES_UPSERT")
+    assert session.data_of("MESSAGES_EDITED") == []
+
+
 async def test_the_names_of_a_poll_from_before_are_looked_up(
     homeserver: Homeserver, session: FakeSession
 ) -> None:
