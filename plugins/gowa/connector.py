@@ -114,7 +114,8 @@ class Gowa(NetworkConnector[Connection]):
         except Invalid as error:
             # An instance that was imported, or whose configuration has changed.
             await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
-            return
+            # Not a return, which would mean a logout: the configuration may be corrected.
+            await trio.sleep_forever()
         state = await load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)

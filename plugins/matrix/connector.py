@@ -55,7 +55,8 @@ class Matrix(kit.NetworkConnector[Connection]):
             options = read_options(session.options)
         except Invalid as error:
             await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
-            return
+            # Not a return, which would mean a logout: the configuration may be corrected.
+            await trio.sleep_forever()
         connection = Connection(session, options, await kit.load_state(session, State))
         with self.connections.joined(session, connection):
             async with trio.open_nursery() as nursery:

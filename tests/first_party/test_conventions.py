@@ -130,8 +130,11 @@ async def test_an_instance_that_lacks_its_options_says_so(
     async with httpx.AsyncClient(transport=httpx.MockTransport(never)) as http:
         catalog = Catalog(BUILT_IN_KINDS)
         session = FakeSession(options=connector.option_rules.with_defaults({}), http=http, catalog=catalog)
-        with trio.move_on_after(1000):
+        with trio.move_on_after(1000) as run:
             await connector.run(session)
+    assert run.cancelled_caught, (
+        "a return is a logout: it would not start again when the configuration is corrected"
+    )
     assert ConnectionState.OPEN not in {state for state, _, _ in session.states}
     state, _, more = session.states[-1]
     assert state is ConnectionState.CLOSE

@@ -21,6 +21,7 @@ from plugins.gowa.connection import MOST_CODES, State
 from plugins.gowa.connector import Gowa
 from plugins.gowa.options import Options, check_defaults, read_options
 from tests.first_party.gowa import ANA, BASE_URL, GROUP, OPTIONS, Setup, setup
+from tests.first_party.runs import running
 from tests.networks.gowa.server import Device, Fault
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -280,7 +281,8 @@ async def test_options_that_cannot_work_are_refused(options: dict[str, Any], wor
     with pytest.raises(Invalid, match=words):
         await Gowa().check_options(options, public_url="https://hookgw.example")
     session = FakeSession(options=options)
-    await Gowa().run(session)
+    async with running(Gowa(), session):
+        await session.wait_until(ConnectionState.CLOSE)
     assert session.states[-1][:2] == (ConnectionState.CLOSE, 400)
 
 

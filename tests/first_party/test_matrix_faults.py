@@ -244,7 +244,8 @@ async def test_after_a_soft_logout_the_same_device_logs_in(
 )
 async def test_wrong_options_close(session: FakeSession, options: dict[str, Any], said: str) -> None:
     session.options = options
-    await Matrix().run(session)
+    async with running(session):
+        await session.wait_until(ConnectionState.CLOSE)
     state, reason, more = session.states[-1]
     assert (state, reason) == (ConnectionState.CLOSE, 400)
     assert said in more["message"]

@@ -14,6 +14,7 @@ from hookgw.testing import FakeSession
 from plugins.telegram.connector import Telegram
 from plugins.telegram.events import ALLOWED_UPDATES
 from plugins.telegram.polling import PAGE
+from tests.first_party.runs import running
 from tests.first_party.telegram_bot import OPTIONS, World, open_world
 from tests.networks.telegram.bots import TOKEN, Bot
 from tests.networks.telegram.server import BotApi, Fault, broken, losing_answer, refusing
@@ -330,7 +331,8 @@ async def test_a_token_that_never_was_one_closes(world: World) -> None:
 )
 async def test_wrong_options_close_with_a_reason(world: World, options: dict[str, str], reason: str) -> None:
     world.session.options |= options
-    await Telegram().run(world.session)
+    async with running(Telegram(), world.session):
+        await world.session.wait_until(ConnectionState.CLOSE)
     state, code, more = world.session.states[-1]
     assert (state, code) == (ConnectionState.CLOSE, 400)
     assert reason in more["message"]

@@ -243,7 +243,10 @@ async def test_an_instance_without_a_public_url_says_so(world: World) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(world.session, name)
 
-    await Telegram().run(Session())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Telegram().run, Session())
+        await world.session.wait_until(ConnectionState.CLOSE)
+        nursery.cancel_scope.cancel()
     assert "server.public_url" in world.session.states[-1][2]["message"]
 
 

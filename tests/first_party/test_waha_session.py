@@ -28,6 +28,7 @@ from plugins.waha.connector import Waha, check_proof
 from plugins.waha.options import Options, check_defaults, read_options
 from plugins.waha.remote_session import State
 from plugins.waha.webhook import EVENTS, OLD_EVENTS, RETRIES
+from tests.first_party.runs import running
 from tests.first_party.waha import ANA, BASE_URL, ME_JID, OPTIONS, Setup, setup
 from tests.networks.waha.server import Fault, Session
 
@@ -473,7 +474,8 @@ def test_wrong_defaults_are_refused(options: dict[str, Any], words: str) -> None
 
 async def test_an_instance_without_what_it_needs_says_so() -> None:
     session = FakeSession(options={"session": "default"})
-    await Waha().run(session)
+    async with running(Waha(), session):
+        await session.wait_until(ConnectionState.CLOSE)
     assert session.states[-1][:2] == (ConnectionState.CLOSE, 400)
     assert "Set base_url" in session.states[-1][2]["message"]
 
@@ -483,7 +485,8 @@ async def test_an_instance_without_what_it_needs_says_so() -> None:
             return "/ingest/shop/1"
 
     session = WithoutUrl(options=OPTIONS)
-    await Waha().run(session)
+    async with running(Waha(), session):
+        await session.wait_until(ConnectionState.CLOSE)
     assert "server.public_url" in session.states[-1][2]["message"]
 
 
