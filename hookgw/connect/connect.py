@@ -189,13 +189,16 @@ class Connection:
     async def acknowledge(self, **done: Any) -> None:
         """Tell hookgw what became of a delivery, however long it cannot be reached.
 
+        A call is shielded from cancellation, the waits between calls are not.
+
         Raises:
             Failed: hookgw refuses: the lease has ended.
         """
         wait = FIRST_WAIT
         while True:
             try:
-                await self._call("ack", {"consumer": self._consumer, **done}, timeout=20.0)
+                with trio.CancelScope(shield=True):
+                    await self._call("ack", {"consumer": self._consumer, **done}, timeout=20.0)
             except ServerUnavailable as error:
                 self.say_once(str(error))
                 await trio.sleep(wait)
@@ -261,9 +264,7 @@ async def _fetch_and_post(connection: Connection, forwarder: Forwarder) -> None:
     while True:
         try:
             for delivery in await connection.fetch(most):
-                # Also at the end: what was posted must be acknowledged, or it comes a second time.
-                with trio.CancelScope(shield=True):
-                    pause = await _post(connection, forwarder, delivery, wait)
+                pause = await _post(connection, forwarder, delivery, wait)
                 await trio.lowlevel.checkpoint()
                 if pause is not None:
                     most, wait = 1, min(2 * wait, LAST_WAIT)
@@ -297,7 +298,9 @@ async def _post(
         http_version="1.1",
         at=0.0,
     )
-    answered = await forwarder.forward(request)
+    # Also at the end: what was posted must be acknowledged, or it comes a second time.
+    with trio.CancelScope(shield=True):
+        answered = await forwarder.forward(request)
     connection.show(delivery, answered, time.time())
     outcome = outcome_of_status(answered.status)
     if outcome is Outcome.DELIVERED:

@@ -145,6 +145,23 @@ def test_a_local_server_that_is_off_costs_no_attempt(tmp_path: Path) -> None:
         assert server.process.stop() == 0
 
 
+def test_it_stops_also_while_hookgw_is_away_and_cannot_hear_what_arrived(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as local, serving(tmp_path) as server:
+        server.set("loja1", "pull:")
+        url = f"http://127.0.0.1:{local.getsockname()[1]}/"
+        with started(arguments("loja1", url), cwd=tmp_path, env=environment(server.url)) as connection:
+            event = server.emit("loja1", "CALL")
+            local.settimeout(20)
+            accepted, _ = local.accept()
+            with accepted:
+                accepted.recv(1)
+                server.process.stop(signal.SIGKILL)
+                accepted.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+                assert event in connection.line_with(" 204 ")
+            wait_for_error(connection, "Cannot connect to hookgw")
+            assert connection.stop() == 0
+
+
 def test_a_refused_delivery_becomes_a_dead_letter_and_the_next_follows(
     tmp_path: Path, receiver: ReceiverProcess
 ) -> None:
