@@ -114,7 +114,7 @@ def new(name: str, connector: bool, destination: bool, folder: Path) -> None:
     except FileExistsError as error:
         raise Failed(f"{error.filename} exists. Choose another name, or remove it.") from error
     except OSError as error:
-        raise Failed(f"{error.filename}: {error.strerror}.") from error
+        raise Failed(f"{error.filename or target}: {error.strerror}.") from error
     nox = f"HOOKGW={shlex.quote(source)} nox" if (source := installed_from()) else "nox"
     install = "pip install -e .    # beside hookgw"
     if IS_BINARY:  # pip cannot install anything beside it

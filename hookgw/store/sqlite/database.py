@@ -244,10 +244,11 @@ def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
         yield
     except OSError as error:
         raise StartError(
-            f"The {what} {path} cannot be opened: {error.strerror} ({error.filename}).",
+            f"The {what} {path} cannot be opened: {error.strerror} ({error.filename or path}).",
             "Make it readable for hookgw."
             if is_backup
-            else "Make its directory writable for hookgw, or set storage.path to another file.",
+            else "Make its directory writable for hookgw, check that the disk has space, or set storage.path "
+            "to another file.",
         ) from error
     except sqlite3.Error as error:
         if is_damage(error):

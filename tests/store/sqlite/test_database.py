@@ -1,5 +1,6 @@
 """The data file at start: made, locked, damaged, not writable; and the disk's errors at run time."""
 
+import errno
 import os
 import sqlite3
 import stat
@@ -140,6 +141,17 @@ def test_a_place_where_no_file_can_be(tmp_path: Path, place: str) -> None:
     path = tmp_path if place == "directory" else tmp_path / "file" / "hookgw.db"
     with pytest.raises(StartError, match=r"cannot be opened: .*Make its directory writable"):
         open_database(path).__enter__()
+
+
+def test_a_disk_without_space_for_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", no_space)
+    with pytest.raises(StartError) as refused:
+        open_database(path).__enter__()
+    assert f"cannot be opened: No space left on device ({path}). " in str(refused.value)
+    assert "check that the disk has space" in str(refused.value)
 
 
 def test_a_directory_that_cannot_be_written() -> None:
