@@ -21,7 +21,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from types import CodeType, FrameType
@@ -254,9 +254,13 @@ _CALLS: frozenset[CodeType] = frozenset((Boundary.call.__code__, Boundary.run.__
 def _call(function: HookImplementation, arguments: tuple[object, ...]) -> Any:
     # The task, its cancel scopes and its context are those of all light steps. The scope repairs Trio's stack
     # of scopes if the function left one open.
-    if not trio.lowlevel.in_trio_task():  # a command, the start, or a thread
-        return copy_context().run(function.call, *arguments)
-    with trio.CancelScope():  # noqa: ASYNC100 -- for its exit
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:  # a command, the start, or a thread
+        scope: AbstractContextManager[object] = nullcontext()
+    else:
+        scope = trio.CancelScope()
+    with scope:
         return copy_context().run(function.call, *arguments)
 
 
