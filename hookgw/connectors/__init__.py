@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hookgw.connectors.client import retry_after_of as retry_after_of
     from hookgw.connectors.connector import Connections as Connections
     from hookgw.connectors.connector import NetworkConnector as NetworkConnector
+    from hookgw.connectors.connector import close_for_options as close_for_options
     from hookgw.connectors.connector import load_state as load_state
     from hookgw.connectors.connector import save_state as save_state
     from hookgw.connectors.connector import schema_with as schema_with
@@ -84,6 +85,7 @@ _HOMES = {
     "hookgw.connectors.connector": (
         "Connections",
         "NetworkConnector",
+        "close_for_options",
         "load_state",
         "save_state",
         "schema_with",

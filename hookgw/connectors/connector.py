@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar, cast
 
 import msgspec
+import trio
 
-from hookgw.kernel.errors import NetworkRefused
+from hookgw.kernel.errors import Invalid, NetworkRefused
 from hookgw.kernel.sentences import Sentence
 from hookgw.plugins.hookspecs import hookimpl
-from hookgw.records.connectors import Connector, Session
+from hookgw.records.connectors import ConnectionState, Connector, Session
 
 Connection = TypeVar("Connection")
 State = TypeVar("State", bound=msgspec.Struct)
@@ -125,6 +126,19 @@ def schema_with(schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
         for name, described in schema["properties"].items()
     }
     return {**schema, "properties": properties}
+
+
+async def close_for_options(session: Session, error: Invalid) -> NoReturn:
+    """Close a connection whose options cannot work, and wait until the run is cancelled.
+
+    A change of the options, or a start with another configuration, begins the next run. To return instead
+    would mean a logout.
+
+    Args:
+        error: says what is wrong with the options; it is shown as the reason.
+    """
+    await session.set_state(ConnectionState.CLOSE, HTTPStatus.BAD_REQUEST, message=str(error))
+    await trio.sleep_forever()
 
 
 async def load_state(session: Session, as_type: type[State]) -> State:

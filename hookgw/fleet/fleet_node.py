@@ -115,7 +115,7 @@ class FleetNode(ThisNode):
                 ) from error
             except StorageUnavailable as error:
                 raise StartError(
-                    str(error), "Start again when the database works. A node needs eight connections to it."
+                    str(error), "Start again when the database works, and has connections left."
                 ) from error
             # What is read in the block is as new as this.
             self._members.known_version = self.view.version

@@ -45,6 +45,7 @@ from hookgw.connectors import (
     NetworkConnector,
     attach_file,
     check_mimetype,
+    close_for_options,
     emit_valid,
     file_to_send,
     filled,
@@ -113,9 +114,7 @@ class Gowa(NetworkConnector[Connection]):
             check_public_url(url if url.startswith(("http://", "https://")) else None)
         except Invalid as error:
             # An instance that was imported, or whose configuration has changed.
-            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
-            # Not a return, which would mean a logout: the configuration may be corrected.
-            await trio.sleep_forever()
+            await close_for_options(session, error)
         state = await load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)

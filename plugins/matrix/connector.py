@@ -54,9 +54,7 @@ class Matrix(kit.NetworkConnector[Connection]):
         try:
             options = read_options(session.options)
         except Invalid as error:
-            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
-            # Not a return, which would mean a logout: the configuration may be corrected.
-            await trio.sleep_forever()
+            await kit.close_for_options(session, error)
         connection = Connection(session, options, await kit.load_state(session, State))
         with self.connections.joined(session, connection):
             async with trio.open_nursery() as nursery:

@@ -84,9 +84,7 @@ class Telegram(kit.NetworkConnector[Connection]):
             if options.mode == "webhook":
                 check_webhook_url(session.ingest_url, options.base_url)
         except Invalid as error:
-            await session.set_state(ConnectionState.CLOSE, HTTPStatus.BAD_REQUEST, message=str(error))
-            # Not a return, which would mean a logout: the configuration may be corrected.
-            await trio.sleep_forever()
+            await kit.close_for_options(session, error)
         state = await kit.load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)

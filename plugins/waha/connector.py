@@ -107,9 +107,7 @@ class Waha(kit.NetworkConnector[Connection]):
             check_public_url(url if url.startswith(("http://", "https://")) else None)
         except Invalid as error:
             # An instance that was imported, or whose configuration has changed.
-            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
-            # Not a return, which would mean a logout: the configuration may be corrected.
-            await trio.sleep_forever()
+            await kit.close_for_options(session, error)
         state = await kit.load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)

@@ -26,7 +26,7 @@ from hookgw import (
     Session,
     Unavailable,
 )
-from hookgw.connectors import NetworkConnector, Unreachable, answer_challenge, pass_file
+from hookgw.connectors import NetworkConnector, Unreachable, answer_challenge, close_for_options, pass_file
 
 from . import outgoing, webhooks
 from .connection import Connection
@@ -62,9 +62,7 @@ class WhatsAppCloud(NetworkConnector[Connection]):
         try:
             options = read_options(session.options, self.defaults)
         except Invalid as error:
-            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
-            # Not a return, which would mean a logout: a change of the options starts the next run.
-            await trio.sleep_forever()
+            await close_for_options(session, error)
         connection = Connection(session, options)
         with self.connections.joined(session, connection):
             async with trio.open_nursery() as nursery:

@@ -139,7 +139,14 @@ PAGES = {
         "is stable within a major version.",
         "hookgw.connectors",
         {
-            "The connector": ["NetworkConnector", "Connections", "load_state", "save_state", "schema_with"],
+            "The connector": [
+                "NetworkConnector",
+                "Connections",
+                "close_for_options",
+                "load_state",
+                "save_state",
+                "schema_with",
+            ],
             "Options": ["read_options", "server_url", "is_bare", "check_token", "check_names"],
             "Requests": [
                 *("NetworkClient", "Refused", "Unreachable", "retry_after_of", "wait_after", "pause_after"),

@@ -80,7 +80,7 @@ class ChatLinePlace:
         return place
 
     def leave(self) -> None:
-        """Let the next message go on, behind those that are before this one."""
+        """Leave the line. The next message still waits for those before this one."""
         self.left.set()
         self._note_left()
 

@@ -91,8 +91,8 @@ class AccountRoutes:
     async def change_tags(self, instance: str) -> Response:
         """Replace all tags of the instance.
 
-        Whoever sets tags gives limits and reach away, so an instance's own key cannot. The tags of the key's
-        reach stay.
+        An instance's own key cannot, because tags decide limits, and which keys reach an instance. No key can
+        change the tags of its own reach.
         """
         self._instances.get(instance)
         tags = tags_within(current_holder().principal, parse_tags(await read_json(self._limit)))

@@ -344,9 +344,9 @@ class Reader(ConnectionReader[Connection]):
 
 
 class LongReader(Reader):
-    """A reader whose calls may take long: one that is cancelled is broken off.
+    """A reader for calls that may take long. It ends the connection of a call that is cancelled.
 
-    Otherwise a stop would wait for a count of a server that does not answer, for :data:`COUNT_PATIENCE`.
+    Otherwise a stop could wait :data:`COUNT_PATIENCE` for a count on a server that does not answer.
     """
 
     def __init__(self, *sessions: DatabaseSession, **named: Any) -> None:
