@@ -56,7 +56,8 @@ OWN_LOGIC = (
     *("tests/first_party", "tests/models", "tests/auth", "tests/connectors", "tests/fair", "tests/deploy"),
     *("tests/parsing", "tests/delivery", "tests/isolation", "tests/test_bench_peers.py", "tests/mcp"),
     *("tests/manual", "tests/test_docs.py", "tests/test_private_names.py", "tests/test_internals.py"),
-    "tests/test_patterns.py",
+    *("tests/test_patterns.py", "tests/test_error_ids.py", "tests/test_reference.py", "tests/keys"),
+    *("tests/test_no_code_from_data.py", "tests/test_fleet_branches.py", "tests/test_bench_compare.py"),
     *("tests/api/test_route_walk.py", "tests/dashboard/test_portal_walk.py", "tests/locale"),
     *("tests/dashboard/test_languages.py", "tests/dashboard/test_rights_of_forms.py", "tests/kernel"),
 )

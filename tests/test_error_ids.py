@@ -7,13 +7,12 @@ from hookgw.kernel import Invalid, NetworkRefused, Sentence, sentence_of
 from hookgw.web import response_to
 from tests.support.error_sentences import IDS, bare_texts, declared_sentences
 
-DECLARED = declared_sentences()
-
 
 def test_an_id_has_one_template_at_one_place() -> None:
-    several = {id_ for id_, count in Counter(one.id for one in DECLARED).items() if count > 1}
-    assert [one for one in DECLARED if one.id in several] == []
-    assert [one for one in DECLARED if not re.fullmatch(r"[a-z_]+(\.[a-z0-9_]+)+", one.id)] == []
+    declared = declared_sentences()
+    several = {id_ for id_, count in Counter(one.id for one in declared).items() if count > 1}
+    assert [one for one in declared if one.id in several] == []
+    assert [one for one in declared if not re.fullmatch(r"[a-z_]+(\.[a-z0-9_]+)+", one.id)] == []
 
 
 def test_no_error_is_made_of_a_text_without_an_id() -> None:
@@ -23,7 +22,7 @@ def test_no_error_is_made_of_a_text_without_an_id() -> None:
 def test_ids_are_never_removed() -> None:
     listed = IDS.read_text(encoding="utf-8").split()
     assert listed == sorted(set(listed))
-    found = {one.id for one in DECLARED}
+    found = {one.id for one in declared_sentences()}
     assert set(listed) - found == set(), "clients translate by these ids: keep them"
     assert found - set(listed) == set(), f"add the new ids to {IDS.name}, in their order"
 

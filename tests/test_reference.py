@@ -10,13 +10,18 @@ import hookgw.testing
 from hookgw.plugins import HOOKS
 from tests.support import reference
 
-PAGES = reference.pages()
+FILES = [*reference.PAGES, "errors.md"]
 
 
-@pytest.mark.parametrize("file", PAGES)
-def test_the_page_is_that_of_the_code(file: str) -> None:
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return reference.pages()
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_page_is_that_of_the_code(file: str, pages: dict[str, str]) -> None:
     written = (reference.FOLDER / file).read_text(encoding="utf-8")
-    assert written == PAGES[file], "run nox -s reference, and commit docs/reference"
+    assert written == pages[file], "run nox -s reference, and commit docs/reference"
 
 
 def test_the_fields_of_set_are_those_of_the_code() -> None:
@@ -24,8 +29,8 @@ def test_the_fields_of_set_are_those_of_the_code() -> None:
     assert written == reference.http_page(), "run nox -s reference, and commit docs/http.md"
 
 
-def test_there_are_no_other_pages() -> None:
-    assert {file.name for file in reference.FOLDER.iterdir()} == set(PAGES)
+def test_there_are_no_other_pages(pages: dict[str, str]) -> None:
+    assert {file.name for file in reference.FOLDER.iterdir()} == set(pages) == set(FILES)
 
 
 @pytest.mark.parametrize(
@@ -36,8 +41,8 @@ def test_there_are_no_other_pages() -> None:
         ("testing.md", hookgw.testing.__all__),
     ],
 )
-def test_every_public_name_has_a_heading(file: str, names: list[str]) -> None:
-    headings = re.findall(r"^### (\w+)$", PAGES[file], re.MULTILINE)
+def test_every_public_name_has_a_heading(file: str, names: list[str], pages: dict[str, str]) -> None:
+    headings = re.findall(r"^### (\w+)$", pages[file], re.MULTILINE)
     assert set(names) <= set(headings)
     assert len(headings) == len(set(headings))
 
@@ -54,13 +59,13 @@ def test_a_field_without_a_description_is_an_error(monkeypatch: pytest.MonkeyPat
         reference.pages()
 
 
-@pytest.mark.parametrize("file", PAGES)
-def test_no_markup_of_docstrings_is_left(file: str) -> None:
-    prose = re.sub(r"^```.*?^```$", "", PAGES[file], flags=re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize("file", FILES)
+def test_no_markup_of_docstrings_is_left(file: str, pages: dict[str, str]) -> None:
+    prose = re.sub(r"^```.*?^```$", "", pages[file], flags=re.MULTILINE | re.DOTALL)
     assert re.findall(r":\w+:`|``|<class |0x[0-9a-f]{6}", prose) == []
 
 
-def test_it_is_written_by_nox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_written_by_nox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: dict[str, str]) -> None:
     monkeypatch.setattr(reference, "FOLDER", tmp_path / "reference")
     reference.write()
-    assert {file.name: file.read_text("utf-8") for file in (tmp_path / "reference").iterdir()} == PAGES
+    assert {file.name: file.read_text("utf-8") for file in (tmp_path / "reference").iterdir()} == pages
