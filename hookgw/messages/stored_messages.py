@@ -100,6 +100,7 @@ class StoredFile(NamedTuple):
 class _Status(msgspec.Struct, rename="camel"):
     key_id: str
     status: str
+    remote_jid: Any = None
 
 
 class Content(msgspec.Struct, rename="camel"):
@@ -190,7 +191,7 @@ class StoredMessages:
         first, end = (query.page - 1) * query.size, query.page * query.size
         seen: set[tuple[str, str]] = set()
         found: list[StoredMessage] = []
-        statuses: dict[str, list[str]] = {}
+        statuses: dict[tuple[str, str], list[str]] = {}
         room = MOST_SHOWN
 
         def take(one: LoggedEvent) -> Generator[None, None, None]:
@@ -208,7 +209,7 @@ class StoredMessages:
                 return
             seen.add(identity)
             if first < len(seen) <= end:
-                shown = _shown(content, statuses.setdefault(content.key["id"], []), room)
+                shown = _shown(content, statuses.setdefault(identity, []), room)
                 room -= len(bytes(shown.message)) + len(bytes(shown.context_info))
                 found.append(shown)
 
@@ -312,12 +313,13 @@ def _identity(key: dict[str, Any]) -> tuple[str, str]:
     return "" if not names or names[0].endswith((NUMBER, HIDDEN)) else names[0], key["id"]
 
 
-def _note_status(statuses: dict[str, list[str]], data_json: bytes) -> None:
+def _note_status(statuses: dict[tuple[str, str], list[str]], data_json: bytes) -> None:
     try:
         status = _status_of(data_json)
     except msgspec.MsgspecError:
         return
-    statuses.setdefault(status.key_id, []).append(status.status)
+    identity = _identity({"remoteJid": status.remote_jid, "id": status.key_id})
+    statuses.setdefault(identity, []).append(status.status)
 
 
 def _is_wanted(content: Content, query: MessageQuery) -> bool:

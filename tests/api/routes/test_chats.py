@@ -191,8 +191,14 @@ async def test_ids_of_messages_that_are_unique_in_a_chat_only(client: httpx.Asyn
     for chat in ("-1001", "-1002"):
         file = {"imageMessage": {"mimetype": "image/png"}, "base64": base64.b64encode(chat.encode()).decode()}
         await tell(client, ("MESSAGES_UPSERT", message("5", chat, message=file, messageType="imageMessage")))
+    read = {"keyId": "5", "remoteJid": "-1001", "fromMe": True, "status": "READ"}
+    await tell(client, ("MESSAGES_UPDATE", read))
     shown = (await client.post("/chat/findMessages/loja1")).json()["messages"]
     assert [one["key"]["remoteJid"] for one in shown["records"]] == ["-1002", "-1001"]
+    assert [[update["status"] for update in one["MessageUpdate"]] for one in shown["records"]] == [
+        [],
+        ["READ"],
+    ]
     for chat in ("-1001", "-1002"):
         key = {"remoteJid": chat, "id": "5"}
         answer = await client.post("/chat/getBase64FromMediaMessage/loja1", json={"message": {"key": key}})
