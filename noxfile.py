@@ -31,11 +31,11 @@ PYTHONS = nox.project.python_versions(PROJECT)
 BETWEEN = [f"python{version}" for version in PYTHONS[1:-1]]
 nox.options.sessions = ["tests", "lint", "types", "simulate"]
 CI = ["ci"]
-# Two sessions run at a time, because several wait more than they compute: first the longest and those beside
-# it, then the short ones, and last, alone, what uses all cores from its first moment. A tag takes sessions in
-# the order of this file. A session that is named is alone, and shows its output at once.
+# Three sessions run at a time, because several wait more than they compute: first the longest and those
+# beside it, then the short ones, and last, alone, what uses all cores from its first moment. A tag takes
+# sessions in the order of this file. A session that is named is alone, and shows its output at once.
 if sys.argv[1:] in ([], ["-t", *CI]):
-    nox.options.parallel = 2
+    nox.options.parallel = 3
     nox.options.allow_parallel = True
 NOT_ASKED = [
     "ASYNC9",  # optional: a checkpoint on every path of every function
