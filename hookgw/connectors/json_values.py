@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.kernel.network_json import NetworkEvents, mend
+from hookgw.kernel.network_json import NetworkEvents, decode_json, mend
 
 LARGEST_NUMBER = 2**53
 """Beyond it, JSON's numbers are not exact everywhere."""
@@ -66,9 +66,14 @@ def raw_at(body: bytes, name: str) -> bytes:
     Only what no strict reader takes is replaced, as in :meth:`hookgw.Session.decode_json`.
     """
     try:
-        return bytes(_fields_of(mend(body)).get(name, b"null"))  # a view of the whole body otherwise
+        raw = bytes(_fields_of(mend(body)).get(name, b"null"))  # a view of the whole body otherwise
+        try:
+            msgspec.json.decode(raw)
+        except ValueError:  # it has a number that no double holds
+            raw = msgspec.json.encode(decode_json(raw))
     except (ValueError, RecursionError):
         return b"null"
+    return raw
 
 
 def raw_items(body: bytes) -> list[bytes]:

@@ -134,6 +134,8 @@ def test_the_bytes_of_a_field() -> None:
     assert [raw_at(body, "a") for body in (b"{}", b"[1]", b"", b"{", b"\xff")] == [b"null"] * 5
     # Only what no strict reader takes is replaced.
     assert raw_at(b'{"a": ["\\ud83d", NaN,1.0]}', "a") == b'["\\ufffd", null,1.0]'
+    # What has a number that no double holds is written anew.
+    assert raw_at(b'{"a": [1e400, 1.0,"b"], "c": 1e400}', "a") == b'[null,1.0,"b"]'
 
 
 def test_the_bytes_of_items() -> None:
