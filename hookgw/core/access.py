@@ -26,11 +26,6 @@ NO_NEW_INSTANCE = Sentence(
 NOT_GLOBAL = Sentence("key.global_needed", "This call requires a global key.")
 
 
-def may(registry: Registry, principal: Principal, right: Right, instance: str) -> bool:
-    """Return whether a caller may do something on an instance, which need not exist."""
-    return principal.rights.has(right) and reaches(registry, principal, instance)
-
-
 def reaches(registry: Registry, principal: Principal, instance: str) -> bool:
     """Return whether an instance is within a caller's reach now."""
     return principal.reaches(instance, registry.find_instance(instance))
