@@ -288,6 +288,15 @@ async def test_a_storage_in_use_is_not_copied(path: Path, server: Server) -> Non
             to_file(server, path.with_name("copy.db"))
 
 
+def test_two_copies_to_a_database_do_not_run_at_once(server: Server) -> None:
+    with database_rows.open_target(server, "here"):
+        second = database_rows.open_target(server, "here")
+        with pytest.raises(StartError, match=r"Another copy to .* is running"), second:
+            pass  # pragma: no cover
+    with database_rows.open_target(server, "here"):
+        pass
+
+
 async def test_a_difference_is_noticed(path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store(path, clock=Clock()) as store:
         await fill(store)

@@ -91,6 +91,9 @@ _SET_NUMBERS = """SELECT setval('event_numbers', greatest(1, %s)),
 _SET_WHOLE = "UPDATE log_state SET is_whole = EXISTS (SELECT FROM log_begins WHERE instance = 0)"
 _ALIVE = f"""SELECT name FROM nodes
     WHERE heartbeat_at > clock_timestamp() - interval '{DEAD_AFTER} s' LIMIT 1"""  # noqa: S608 - a constant
+_LOCK = 0x686B6370
+"""The advisory lock of a copy to a database."""
+_TRY_LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(current_schema()))"
 _IS_USED = "SELECT EXISTS (SELECT FROM shelves) OR EXISTS (SELECT FROM events)"
 
 
@@ -188,9 +191,12 @@ def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
 
     Raises:
         Conflict: there is something in it, and no unfinished copy from the same source.
-        StartError: a node uses it, or it cannot be used.
+        StartError: a node uses it, another copy to it is running, or it cannot be used.
     """
     with _opened(server, copying=True) as connection:
+        # Until the connection ends.
+        if not one_row(connection, _TRY_LOCK, (_LOCK,))[0]:
+            raise StartError(f"Another copy to {server.place} is running.", "Let it end.")
         with connection.transaction():
             if one_row(connection, "SELECT to_regclass(%s) IS NULL", (UNFINISHED,))[0]:
                 if one_row(connection, _IS_USED)[0]:
