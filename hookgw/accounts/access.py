@@ -12,10 +12,10 @@ from hookgw.records.api_keys import Principal, Right
 
 
 def check_document(registry: Registry, principal: Principal, document: Document, *, prunes: bool) -> None:
-    """Check that a caller may apply a document.
+    """Check that a caller may apply a document, except its instances.
 
     Raises:
-        Forbidden: a right is missing, or an instance is out of reach.
+        Forbidden: a right is missing, or an instance that a key names is out of reach.
     """
     if document.keys:
         check_right(principal, Right.KEYS)
@@ -27,11 +27,14 @@ def check_document(registry: Registry, principal: Principal, document: Document,
     if prunes:
         for right in (Right.INSTANCES, Right.WEBHOOKS, Right.KEYS):
             check_right(principal, right)
-    for declared in document.instances.values():
-        _check_instance(registry, principal, declared)
 
 
-def _check_instance(registry: Registry, principal: Principal, declared: DeclaredInstance) -> None:
+def check_instance(registry: Registry, principal: Principal, declared: DeclaredInstance) -> None:
+    """Check that a caller may make an instance as it is declared.
+
+    Raises:
+        Forbidden: a right is missing, or the instance is out of reach.
+    """
     # Rights first: a refusal for lack of one says nothing of the instance.
     if declared.webhooks:
         check_right(principal, Right.WEBHOOKS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,9 +22,10 @@ from hookgw.kernel.errors import Invalid, StorageUnavailable
 from hookgw.kernel.sentences import Sentence
 from hookgw.records.api_keys import Right
 from hookgw.web.auth import current_holder
+from hookgw.web.body import check_key_again
 from hookgw.web.needs import within_reach
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.request_body import read_parsed, reserve
+from hookgw.web.request_body import current_exchange, read_parsed, reserve
 from hookgw.web.server.errors import JSON
 
 if TYPE_CHECKING:
@@ -115,6 +117,7 @@ class ApplyRoutes:
                 plan,
                 prunes=prunes,
                 holder=holder,
+                check_key=partial(check_key_again, current_exchange()),
             )
             # After the instances that they name.
             done, made = await change_keys(keys, key_plans, holder, document.name)

@@ -7,7 +7,7 @@ apply that is killed leaves some of them done, and the next one does the rest; t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ import msgspec
 import structlog
 import trio
 
+from hookgw.accounts.access import check_instance
 from hookgw.accounts.document import DeclaredInstance, Document, parse_document
 from hookgw.accounts.export import Export, Needed
 from hookgw.accounts.key_plan import KeyPlan
@@ -27,7 +28,7 @@ from hookgw.core.audit import acting_as, current_actor
 from hookgw.core.registry import Registry
 from hookgw.fleet.all_nodes import AllNodes, Question
 from hookgw.instances.service import InstanceService
-from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, Unauthorized
+from hookgw.kernel.errors import Forbidden, HookgwError, Invalid, NotFound, Unauthorized
 from hookgw.kernel.json_fields import cut_short
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.sentences import Sentence
@@ -36,6 +37,7 @@ from hookgw.records.api_keys import Limits, Principal
 from hookgw.records.audit import Actor
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
+from hookgw.records.sentences import INSTANCE_DELETED
 from hookgw.webhooks.service import RegistrationService
 
 AT_ONCE = 16
@@ -57,17 +59,15 @@ class ApplyAsked(msgspec.Struct, frozen=True, omit_defaults=True):
         body: of a document with these instances.
         removed: instances that the document does not have: those that it has made are deleted, and webhooks
             of others that it has made.
-        tags: of the caller's reach, which instances keep.
+        principal: the caller.
         limits: of the keys of new instances.
-        is_operator: whether the caller may change everything of a connector's options.
     """
 
     body: dict[str, Any]
     removed: list[str]
     prunes: bool
-    tags: dict[str, str]
+    principal: Principal
     limits: Limits
-    is_operator: bool
     actor: Actor
 
     __repr__ = repr_without("body")
@@ -131,12 +131,13 @@ class NodeAccounts:
             principal: the caller, who prunes within its reach.
 
         Raises:
+            Forbidden: see :func:`check_instance`.
             Invalid: with all mistakes in the document, which ``mistakes`` begins.
         """
         found = [*mistakes]
         changes, changed, same = [], [], 0
         for declared in document.instances.values():
-            plan = self.plan_one(declared, document.name, dict(principal.reach.tags), prunes=prunes)
+            plan = self.plan_one(declared, document.name, principal, prunes=prunes)
             found += plan.mistakes
             same += plan.same
             if plan.changes:
@@ -156,15 +157,17 @@ class NodeAccounts:
         return WholePlan(changes=changes, instances=changed, removed=removed, same=same)
 
     def plan_one(
-        self, declared: DeclaredInstance, owner: str, tags: Mapping[str, str], *, prunes: bool
+        self, declared: DeclaredInstance, owner: str, principal: Principal, *, prunes: bool
     ) -> InstancePlan:
+        # With each plan: a name that was free, or the caller's, may be another tenant's by now.
+        check_instance(self._registry, principal, declared)
         return plan_instance(
             declared,
             self._registry.find_instance(declared.name),
             self._webhooks(declared.name),
             self._rules,
             owner=owner,
-            tags=tags,
+            tags=dict(principal.reach.tags),
             prunes=prunes,
             now=self._clock.wall(),
         )
@@ -210,7 +213,7 @@ class NodeAccounts:
 
         async def remove(name: str) -> None:
             async with limit:
-                changes.extend(await self._remove(name, document.name))
+                changes.extend(await self._remove(name, document.name, asked.principal))
 
         with acting_as(asked.actor):
             async with trio.open_nursery() as nursery:
@@ -228,11 +231,20 @@ class NodeAccounts:
         self, declared: DeclaredInstance, owner: str, asked: ApplyAsked
     ) -> list[tuple[Change, Registration | None]]:
         """Change an instance, part by part. Return each, with the registration that was stored."""
-        plan = self.plan_one(declared, owner, asked.tags, prunes=asked.prunes)
-        if plan.mistakes:
-            # The document was right when it was planned: a plugin, a connector or a record is another now.
-            changed = Change(action="change", kind="instance", name=declared.name)
-            return [(changed.failed(*map(str, cut_short(plan.mistakes))), None)]
+        try:
+            plan = self.plan_one(declared, owner, asked.principal, prunes=asked.prunes)
+            if plan.mistakes:
+                # The document was right when it was planned: a plugin, a connector or a record is another
+                # now.
+                raise Invalid(*cut_short(plan.mistakes))
+        except (Forbidden, Invalid) as error:
+            changed = partial(Change, action="change", name=declared.name)
+            hooks = [changed(kind="webhook", label=label) for label in declared.webhooks]
+            return [
+                (changed(kind="instance").failed(*error.messages), None),
+                *((hook.failed("Its instance was refused."), None) for hook in hooks),
+            ]
+        found = self._registry.find_instance(declared.name)
         results: list[tuple[Change, Registration | None]] = []
         if plan.conflict is not None:
             results.append((plan.conflict, None))
@@ -243,9 +255,11 @@ class NodeAccounts:
             if done.is_failed and done.action == "create":
                 why = "Its instance was not created."
                 return [*results, *((webhook.planned.failed(why), None) for webhook in plan.webhooks)]
+            found = found or self._registry.find_instance(declared.name)
         for webhook in plan.webhooks:
             stored: list[Registration] = []
-            done = await self._try(webhook.planned, partial(self._change_webhook, webhook, owner, stored))
+            work = partial(self._change_webhook, webhook, owner, stored)
+            done = await self._try(webhook.planned, work, found)
             results.append((done, stored[0] if stored else None))
         return results
 
@@ -273,21 +287,21 @@ class NodeAccounts:
                     integration=declared.connector or "",
                     options=plan.options,
                     own_options={**plan.fields, "declared_by": owner},
-                    tags={**(plan.tags or {}), **asked.tags},
+                    tags={**(plan.tags or {}), **dict(asked.principal.reach.tags)},
                     limits=asked.limits,
-                    is_operator=asked.is_operator,
+                    is_operator=asked.principal.is_operator,
                     settings=msgspec.structs.replace(Instance(name=name, id="").settings, **plan.settings),
                 )
                 return self._instances.option_warnings(created.instance)
             except Forbidden:
                 # Another apply, or a client, has created it at this moment. The rest is a change of it.
-                plan = self.plan_one(declared, owner, asked.tags, prunes=False)
+                plan = self.plan_one(declared, owner, asked.principal, prunes=False)
                 if self._registry.find_instance(name) is None or plan.conflict is not None:
                     raise
         warnings: list[str] = []
         if plan.options or plan.fields:
             await self._instances.change_options(
-                name, plan.options, plan.fields, is_operator=asked.is_operator
+                name, plan.options, plan.fields, is_operator=asked.principal.is_operator
             )
         if plan.tags is not None:
             await self._instances.change_tags(name, plan.tags)
@@ -295,13 +309,13 @@ class NodeAccounts:
             warnings += await self._instances.change_settings(name, plan.settings)
         return warnings
 
-    async def _remove(self, name: str, owner: str) -> list[Change]:
+    async def _remove(self, name: str, owner: str, principal: Principal) -> list[Change]:
         instance = self._registry.find_instance(name)
-        if instance is None:
+        if instance is None or not principal.reaches(name, instance):
             return []
         done = []
         for planned in self._plan_removal(instance, owner):
-            done.append(await self._try(planned, partial(self._delete, planned)))
+            done.append(await self._try(planned, partial(self._delete, planned), instance))
         return done
 
     async def _delete(self, planned: Change) -> list[str]:
@@ -311,8 +325,13 @@ class NodeAccounts:
             await self._registrations.delete(planned.name, planned.label)
         return []
 
-    async def _try(self, planned: Change, carry_out: Callable[[], Awaitable[list[str]]]) -> Change:
+    async def _try(
+        self, planned: Change, carry_out: Callable[[], Awaitable[list[str]]], of: Instance | None = None
+    ) -> Change:
+        """Carry a change out. ``of`` is the instance that it was planned for, if that exists."""
         try:
+            if of is not None and self._registry.instance(planned.name).id != of.id:
+                raise NotFound(INSTANCE_DELETED(name=planned.name))  # this one may be another tenant's
             return planned.done(await carry_out())
         except HookgwError as error:
             return planned.failed(*error.messages)
@@ -368,20 +387,25 @@ async def change_instances(
     *,
     prunes: bool,
     holder: KeyHolder,
+    check_key: Callable[[], None],
 ) -> list[Change]:
-    """Carry out a plan's changes of instances, each on the node that has it."""
+    """Carry out a plan's changes of instances, each on the node that has it.
+
+    Raises:
+        Unauthorized: of ``check_key``, which is called before each round of instances.
+    """
     names = [*plan.instances, *plan.removed]
     changes: list[Change] = []
     pending = iter(names)
     while batch := list(islice(pending, ROUND)):
+        check_key()
         chosen = set(batch)
         asked = ApplyAsked(
             document.part(chosen),
             [name for name in plan.removed if name in chosen],
             prunes,
-            dict(holder.principal.reach.tags),
+            holder.principal,
             holder.limits,
-            holder.principal.is_operator,
             current_actor(),
         )
         gathered = await nodes.ask(APPLY, asked, instances=batch, within=ROUND_WITHIN)

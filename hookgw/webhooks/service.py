@@ -166,14 +166,15 @@ class RegistrationService:
             Invalid: a plugin refuses its options, or the instance has too many registrations. No instance is
                 created for a refused registration.
         """
-        stored, running = None, None
+        stored, running, found = None, None, self._registry.find_instance(instance)
         enables, missed = await self._missed(instance, label, change)
         if create and self._settings.instances.auto_create and self._registry.find_instance(instance) is None:
             # One commit for both: a crash in between would leave an instance without its registration.
             with suppress(Forbidden):  # another request created it at the same moment
                 stored = (await self._create_instance(instance, webhook=change, label=label)).registration
         if stored is None:
-            stored, running = await self._store(instance, label, change, declared_by, check)
+            instance_id = None if found is None else found.id
+            stored, running = await self._store(instance, instance_id, label, change, declared_by, check)
         job = None if running is None else await self._jobs.wait(running)
         warnings = await self.warnings(stored) if looks_up else []
         running_job = job if job and job.is_running else None
@@ -200,8 +201,9 @@ class RegistrationService:
                 to; or a backfill is asked for, and the change does not enable it. Nothing is changed.
             Conflict: a backfill is asked for, and the former one has not ended yet.
         """
+        instance_id = self._registry.instance(instance).id
         enables, missed = await self._missed(instance, label, change)
-        stored, running = await self._update(instance, label, change, backfill=backfill)
+        stored, running = await self._update(instance, instance_id, label, change, backfill=backfill)
         job = None if running is None else await self._jobs.wait(running)
         warnings = await self.warnings(stored) if looks_up else []
         running_job = job if job and job.is_running else None
@@ -223,9 +225,9 @@ class RegistrationService:
 
     @completes
     async def _update(
-        self, instance: str, label: str, change: RegistrationChange, *, backfill: bool
+        self, instance: str, instance_id: str, label: str, change: RegistrationChange, *, backfill: bool
     ) -> tuple[Registration, RunningJob | None]:
-        async with self._registry.changing_existing(instance) as found:
+        async with self._registry.changing_existing(instance, instance_id=instance_id) as found:
             old = self.get(instance, label)
             new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
             new = new.switched(old, self._clock.steady())
@@ -260,12 +262,13 @@ class RegistrationService:
     async def _store(
         self,
         instance: str,
+        instance_id: str | None,
         label: str,
         change: RegistrationChange,
         declared_by: str,
         check: Callable[[Registration | None], None],
     ) -> tuple[Registration, RunningJob | None]:
-        async with self._registry.changing_existing(instance):
+        async with self._registry.changing_existing(instance, instance_id=instance_id):
             old = self._registry.find(instance, label)
             check(old)
             if old is None and len(self._registry.of_instance(instance)) >= MOST_REGISTRATIONS:

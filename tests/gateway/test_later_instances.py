@@ -108,6 +108,34 @@ async def test_a_call_that_waited_leaves_a_later_instance_alone(call: Call, gate
     assert await state(gateway) == later
 
 
+@pytest.mark.parametrize("call", ["set", "update"])
+async def test_a_call_that_counted_what_was_missed_leaves_a_later_instance_alone(
+    call: str, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, count = gateway.registry, gateway.store.find_missed
+    shop, (webhook,) = registry.instance("shop"), registry.of_instance("shop")
+    await gateway.registrations.update(
+        "shop", DEFAULT_LABEL, RegistrationChange(url="http://a.example/", enabled=False)
+    )
+    later: Any = None
+
+    async def slowly(*given: Any) -> Any:
+        nonlocal later
+        missed = await count(*given)
+        await registry.remove_instance(shop)
+        await registry.put_instance(
+            msgspec.structs.replace(shop, id="later"), msgspec.structs.replace(webhook, id="reg_later")
+        )
+        later = await state(gateway)
+        return missed
+
+    monkeypatch.setattr(gateway.store, "find_missed", slowly)
+    change = RegistrationChange(url="http://b.example/", enabled=True)
+    with pytest.raises(NotFound, match=r"^The instance 'shop' was deleted\.$"):
+        await getattr(gateway.registrations, call)("shop", DEFAULT_LABEL, change)
+    assert await state(gateway) == later
+
+
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_a_call_that_waited_asks_again_who_owns_the_instance(
     call: Call, gateway: Gateway, monkeypatch: pytest.MonkeyPatch

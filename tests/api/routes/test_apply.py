@@ -1,6 +1,7 @@
 """``POST /apply``: what should be there, and what it answers."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from hookgw import Gateway
 from hookgw.accounts import ApplyAsked, change_instances, parse_document
 from hookgw.auth import KeyHolder
 from hookgw.config import Settings
-from hookgw.kernel import finish
+from hookgw.core import OUT_OF_REACH
+from hookgw.kernel import Unauthorized, finish
 from hookgw.plugins import ConnectorOptions
 from hookgw.records import GLOBAL, HOOKGW, Key, Limits, Reach, Right, new_secret
 from hookgw.store import AuditQuery
@@ -201,7 +203,9 @@ async def test_what_was_made_before_keeps_its_maker_after_a_restart(
             {"name": "acme", "instances": {"loja1": {"webhooks": {"a": {"url": HOOK}}}}}
         )
         plan = finish(gateway.accounts.plan_all(document, [], GLOBAL, prunes=False))
-        await change_instances(gateway.views.nodes, document, plan, prunes=False, holder=HOLDER)
+        await change_instances(
+            gateway.views.nodes, document, plan, prunes=False, holder=HOLDER, check_key=lambda: None
+        )
     async with open_whole_gateway(settings, base=tmp_path) as gateway:
         document, _ = parse_document({"name": "acme"})
         plan = finish(gateway.accounts.plan_all(document, [], GLOBAL, prunes=True))
@@ -402,6 +406,83 @@ async def test_a_document_stays_within_the_reach_of_its_key(
     assert list(exported["document"]["instances"]) == ["new"]
 
 
+async def tenant(gateway: Gateway) -> KeyHolder:
+    holder = gateway.keys.holder_of((await key_of(gateway, tags={"tenant": "a"}))["apikey"])
+    assert holder is not None
+    return holder
+
+
+async def carry_out(gateway: Gateway, given: Any, holder: KeyHolder, meanwhile: Any, **query: Any) -> Any:
+    """Plan a document, let something happen, and carry the plan out."""
+    document, _ = parse_document(given)
+    prunes = bool(query)
+    plan = finish(gateway.accounts.plan_all(document, [], holder.principal, prunes=prunes))
+    await meanwhile()
+    check_key = partial(gateway.keys.check_held, holder)
+    return await change_instances(
+        gateway.views.nodes, document, plan, prunes=prunes, holder=holder, check_key=check_key
+    )
+
+
+@pytest.mark.parametrize("tags", [{}, {"tags": {"tenant": "a"}}])
+async def test_a_name_that_another_tenant_takes_meanwhile_stays_that_tenants(
+    gateway: Gateway, tags: Any
+) -> None:
+    holder = await tenant(gateway)
+
+    async def take() -> None:
+        await gateway.instances.create("new", tags={"tenant": "b"})
+
+    changes = await carry_out(gateway, {"instances": {"new": {**HOOKS, **tags}}}, holder, take)
+    assert [(one.kind, one.state, one.messages) for one in changes] == [
+        ("instance", "failed", [OUT_OF_REACH]),
+        ("webhook", "failed", ["Its instance was refused."]),
+    ]
+    assert gateway.registrations.of_instance("new") == []
+    assert gateway.instances.get("new").tags == {"tenant": "b"}
+
+
+async def test_an_instance_that_is_another_tenants_meanwhile_is_not_deleted(gateway: Gateway) -> None:
+    holder = await tenant(gateway)
+    declared = {"declared_by": "acme"}
+    await gateway.instances.create("mine", tags={"tenant": "a"}, own_options=declared)
+
+    async def take() -> None:
+        await gateway.instances.delete("mine")
+        await gateway.instances.create("mine", tags={"tenant": "b"}, own_options=declared)
+
+    await carry_out(gateway, {"name": "acme"}, holder, take, prune=True)
+    assert gateway.instances.get("mine").tags == {"tenant": "b"}
+
+
+async def test_webhooks_go_to_the_instance_that_was_planned(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = await tenant(gateway)
+    await gateway.instances.create("mine", tags={"tenant": "a"})
+    change_settings = gateway.instances.change_settings
+
+    async def slowly(*given: Any) -> Any:
+        warnings = await change_settings(*given)
+        await gateway.instances.delete("mine")
+        await gateway.instances.create("mine", tags={"tenant": "b"})
+        return warnings
+
+    monkeypatch.setattr(gateway.instances, "change_settings", slowly)
+    document = {"instances": {"mine": {**HOOKS, "settings": {"rejectCall": True}}}}
+    _, hook = await carry_out(gateway, document, holder, trio.lowlevel.checkpoint)
+    assert (hook.state, hook.messages) == ("failed", ["The instance 'mine' was deleted."])
+    assert gateway.registrations.of_instance("mine") == []
+
+
+async def test_a_document_of_a_revoked_key_is_not_carried_out(gateway: Gateway) -> None:
+    holder = await tenant(gateway)
+    revoke = partial(gateway.keys.revoke, None, holder.key.name, by=holder)
+    with pytest.raises(Unauthorized):
+        await carry_out(gateway, {"instances": {"new": None}}, holder, revoke)
+    assert gateway.instances.find("new") is None
+
+
 async def test_only_an_operator_gives_a_new_instance_the_operators_options(
     gateway: Gateway, stranger: httpx.AsyncClient, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,7 +531,7 @@ async def test_a_document_that_was_applied_in_part_is_completed(api: Api, gatewa
 def test_what_nodes_ask_each_other_can_be_sent() -> None:
     document, _ = parse_document({"name": "acme", "instances": {"loja1": HOOKS}, "x-base": 1})
     limits = Limits(Reach(tags=(("a", "b"),)), ("read",), 5.0)
-    asked = ApplyAsked(document.part({"loja1"}), ["gone"], True, {"a": "b"}, limits, False, HOOKGW)
+    asked = ApplyAsked(document.part({"loja1"}), ["gone"], True, GLOBAL, limits, HOOKGW)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(asked), type=ApplyAsked) == asked
     again, mistakes = parse_document(asked.body)
     assert (again.name, list(again.instances), mistakes) == ("acme", ["loja1"], [])
