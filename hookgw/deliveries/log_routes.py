@@ -110,6 +110,7 @@ class EventLogRoutes:
         filters: a page may end early.
         """
         selection = self._selection(over_all=True)
+        await reserve(LIST)  # before the names: their instances may change while this waits
         names = instances_of(self._gateway.registry, current_principal(), selection)
         if names is not None and len(names) == 1:
             return await self._list(self._read_query(selection, names[0], None))

@@ -166,7 +166,10 @@ class DeliveryRoutes:
         A global key sees those of all instances, and an instance's key those of its own.
         """
         selection, principal = self._selection(over_all=True), current_principal()
-        query = await query_of(self._gateway.registry, principal, selection, **_page())
+        page = _page()
+        # Before the names: their instances may change while this waits.
+        await reserve(min(LIST, page["limit"] * ENTRY))
+        query = await query_of(self._gateway.registry, principal, selection, **page)
         if query is None:
             return json_response(responses.DeliveryOfAnyPage(deliveries=[], cursor=None))
         return await self._list(query, self._gateway.registry.registration, names_instances=True)
@@ -427,8 +430,8 @@ class DeliveryRoutes:
         did not answer, whose lanes are missing. If the list ends early, its cursor is in `hookgw-cursor`.
         With a `tag`, lanes that belong to no instance are missing.
         """
-        names = names_within(self._gateway.registry, current_principal(), read_tags())
         await reserve(LIST)
+        names = names_within(self._gateway.registry, current_principal(), read_tags())
         found = await self._gateway.views.lanes(among=names)
         now = self._gateway.clock.steady()
         response = await array(

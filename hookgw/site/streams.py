@@ -132,7 +132,8 @@ class Streams:
 
         Args:
             key: hashable; streams with equal keys show the same, each in the language of its request. It has
-                everything else that ``render`` depends on, the caller's instance included.
+                everything else that ``render`` depends on: what the caller may see, and ids, as names may
+                be given away again.
             render: returns the HTML of the part. If it raises an error of :mod:`hookgw.kernel.errors`, the
                 part is left as it is, and rendered again later.
             instance: the page's, if only its node knows the values in the part.
@@ -199,12 +200,15 @@ class Streams:
     ) -> AsyncIterator[bytes]:
         yield f"retry: {RETRY}\n\n".encode()
         shown, quiet = last_seen, 0.0
-        while not self._is_closed and not stream.is_replaced and self._sessions.is_valid(signed_in):
+        while not self._is_closed and not stream.is_replaced:
+            await self._refresh(part, render)
+            # Behind it: rendering takes a while, in which the name may become another tenant's.
+            if not self._sessions.is_valid(signed_in):
+                break
             if instance is not None and not self._holds(instance):
                 return
             if within is not None and not self._reaches(signed_in.holder.principal, within):
                 break
-            await self._refresh(part, render)
             if part.digest and part.digest != shown:
                 shown, quiet = part.digest, 0.0
                 lines = "".join(f"data: {line}\n" for line in _LINE.split(part.text))

@@ -183,14 +183,12 @@ class WebhookPage:
         return parse_moment(since, "From", now, zone), parse_moment(until, "Until", now, zone)
 
     async def live(self, instance: str, label: str) -> Response:
-        self._gateway.registrations.get(instance, label)
+        found = self._gateway.registrations.get(instance, label)
 
         async def render() -> str:
             return await self._now(self._gateway.registrations.get(instance, label))
 
-        return self._streams.open(
-            visitor().signed_in, ("webhook", instance, label), render, instance=instance
-        )
+        return self._streams.open(visitor().signed_in, ("webhook", found.id), render, instance=instance)
 
     async def _now(self, registration: Registration) -> str:
         return await self._site.fragment(
@@ -201,14 +199,14 @@ class WebhookPage:
         )
 
     async def live_deliveries(self, instance: str, label: str) -> Response:
-        self._gateway.registrations.get(instance, label)
+        found = self._gateway.registrations.get(instance, label)
         chosen = self._span(request.args.get("since", "")[:64], request.args.get("until", "")[:64])
 
         async def render() -> str:
             registration = self._gateway.registrations.get(instance, label)
             return await self._deliveries(registration, *chosen)
 
-        key = ("webhook's", instance, label, chosen)
+        key = ("webhook's", found.id, chosen)
         return self._streams.open(visitor().signed_in, key, render, instance=instance)
 
     async def _deliveries(self, registration: Registration, since: float | None, until: float | None) -> str:

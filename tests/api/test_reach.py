@@ -10,6 +10,7 @@ from hookgw import Gateway
 from hookgw.core import OUT_OF_REACH
 from hookgw.deliveries import pull
 from hookgw.records import DeliverySelection, Job, JobKind
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import slow_request
 from tests.api.test_app import shape_of
 
@@ -414,6 +415,46 @@ async def test_a_long_poll_and_a_stream_end_when_the_instance_leaves_the_reach(
             f'data: {{"message":["{OUT_OF_REACH}"],"errors":[{{"id":"key.out_of_reach","values":{{}}}}]}}'
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/event/list/acme1", 403), ("/webhook/find/acme1", 403), ("/event/list", 200)]
+)
+async def test_a_read_that_waits_for_memory_shows_nothing_out_of_reach(
+    client: httpx.AsyncClient, app: Application, gateway: Gateway, path: str, status: int
+) -> None:
+    key = as_(await make(client, **ACME))
+    memory, answers = app.response_memory, list[httpx.Response]()
+    whole = int(gateway.settings.server.response_memory)
+    memory.change("another", 0, whole)
+
+    async def read() -> None:
+        answers.append(await client.get(path, **key))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await trio.sleep(0.5)
+        assert not answers
+        await client.patch("/instance/tags/acme1", json={"tags": {}})
+        memory.change("another", whole, 0)
+    assert answers[0].status_code == status
+    assert "e-acme1" not in answers[0].text
+    assert URL not in answers[0].text
+
+
+async def test_a_read_that_took_long_shows_nothing_to_a_revoked_key(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = as_(await make(client, **ACME))
+    list_events = gateway.store.list_events
+
+    async def slowly(*given: Any) -> Any:
+        page = await list_events(*given)
+        await client.delete("/key/delete/acme")
+        return page
+
+    monkeypatch.setattr(gateway.store, "list_events", slowly)
+    assert (await client.get("/event/list/acme1", **key)).status_code == 401
 
 
 async def test_a_body_that_comes_slowly_changes_nothing_out_of_reach(

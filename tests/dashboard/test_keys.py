@@ -1,6 +1,7 @@
 """The page of keys, and pages for keys with a reach and rights."""
 
 import re
+from typing import Any
 
 import httpx
 import pytest
@@ -216,6 +217,24 @@ async def test_a_stream_ends_when_its_instance_leaves_the_reach(
                     if "data:" in text and "ended" not in text:
                         await gateway.instances.change_tags(name, {})
         assert seen.rstrip().endswith("event: ended\ndata:")
+
+
+async def test_what_was_rendered_while_an_instance_left_the_reach_is_not_sent(
+    visitor: Browser, gateway: Gateway, instances: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(gateway, "read")
+    await visitor.log_in(KEY)
+    list_deliveries = gateway.store.list_deliveries
+
+    async def slowly(*given: Any) -> Any:
+        await gateway.instances.change_tags("acme1", {})
+        return await list_deliveries(*given)
+
+    monkeypatch.setattr(gateway.store, "list_deliveries", slowly)
+    with trio.fail_after(20):
+        seen = (await visitor.http.get("/dashboard/live/instance/acme1")).text
+    assert seen.rstrip().endswith("event: ended\ndata:")
+    assert seen.count("data:") == 1
 
 
 async def test_a_list_that_is_open_follows_the_tags_and_ends_with_its_key(

@@ -243,6 +243,24 @@ async def test_few_instances_do_not_take_all_streams(
         assert (await browser.http.get(LIVE)).status_code == 429
 
 
+@pytest.mark.parametrize("page", ["instance/loja1", "instance/loja1?tab=webhooks", "webhook/loja1/default"])
+async def test_a_later_instance_of_the_name_shows_nothing_of_the_former_one(
+    browser: Browser, gateway: Gateway, page: str
+) -> None:
+    await gateway.instances.create("loja1")
+    await set_webhook(gateway)
+    async with watching(browser, f"/dashboard/live/{page}") as former:
+        assert "http://127.0.0.1:9/x" in (await former.next())["data"]
+        await gateway.instances.delete("loja1")
+        await gateway.instances.create("loja1")
+        change, _ = parse_registration({"url": "http://127.0.0.1:9/later"}, gateway.catalog)
+        await gateway.registrations.set("loja1", "default", change)
+        async with watching(browser, f"/dashboard/live/{page}") as later:
+            shown = (await later.next())["data"]
+    assert "http://127.0.0.1:9/x" not in shown
+    assert "http://127.0.0.1:9/later" in shown
+
+
 async def test_streams_are_no_requests_in_progress(
     visitor: Browser, app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,13 +164,13 @@ class InstancePage:
         }
 
     async def live(self, instance: str) -> Response:
-        self._gateway.instances.get(instance)
+        found = self._gateway.instances.get(instance)
         name = request.args.get("tab", "")
         tab = next((one for one in self._live if one.name == name), None)
         if tab is None:
             raise NotFound(NO_PAGE(name=name[:64]))
         render = self._renderer(tab, instance)
-        key = ("instance", tab.name, *render.args, *render.keywords.values())
+        key = ("instance", found.id, tab.name, *render.args, *render.keywords.values())
         return self._streams.open(visitor().signed_in, key, render, instance=instance)
 
     def _renderer(self, tab: Tab, instance: str) -> partial[Awaitable[str]]:

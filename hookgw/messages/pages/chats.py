@@ -109,7 +109,7 @@ class ChatsPage:
         )
 
     async def live(self, instance: str) -> Response:
-        self._gateway.instances.get(instance)
+        found = self._gateway.instances.get(instance)
         names = _asked(request.args.getlist("name"))
 
         async def render() -> str:
@@ -118,7 +118,7 @@ class ChatsPage:
             return await self._list(instance, None)
 
         return self._streams.open(
-            visitor().signed_in, ("chats", instance, tuple(names)), render, instance=instance
+            visitor().signed_in, ("chats", found.id, tuple(names)), render, instance=instance
         )
 
     async def _list(self, instance: str, cursor: str | None) -> str:

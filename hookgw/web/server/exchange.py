@@ -406,8 +406,14 @@ class RequestResponse:
             await trio.lowlevel.checkpoint()
             return
         if message["type"] == "http.response.start":
-            if not self._fits(message["headers"]):
-                await self.answer_for(self._responses.refusal(self._holder))
+            try:
+                # It may have waited: for memory, and for a turn to read.
+                if self._may_be_refused and self.check_key is not None:
+                    self.check_key()
+                if not self._fits(message["headers"]):
+                    raise self._responses.refusal(self._holder)
+            except HookgwError as refusal:
+                await self.answer_for(refusal)
                 return
             self._begin(message["status"])
             if self.extra:
