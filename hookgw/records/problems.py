@@ -12,6 +12,7 @@ from enum import IntEnum, StrEnum
 
 import msgspec
 
+from hookgw.records.api_keys import Right
 from hookgw.records.registrations import GLOBAL_INSTANCE
 
 
@@ -112,6 +113,12 @@ class Repair(StrEnum):
     ENABLE = "enable"
     CONNECT = "connect"
     DISABLE = "disable"
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        if self is Repair.ENABLE:
+            return Right.WEBHOOKS, Right.REPLAY
+        return (Right.CONNECT,) if self is Repair.CONNECT else (Right.WEBHOOKS,)
 
 
 REPAIRS = {

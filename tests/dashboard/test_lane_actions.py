@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 import trio
 
-from hookgw import Gateway, LaneState
+from hookgw import Gateway, LaneState, Right
+from hookgw.records import Reach
 from hookgw.testing import Receiver, answer, open_receiver
 from hookgw.webhooks import parse_registration
-from tests.dashboard.conftest import Browser, emit, form_token
+from tests.api.test_route_walk import add_key
+from tests.dashboard.conftest import Browser, emit, form_token, set_webhook
 
 
 @pytest.fixture
@@ -98,3 +100,25 @@ async def test_an_action_reaches_no_further_than_the_key(
     wrong = await visitor.submit("/lanes", "/lanes/all", {"action": "drop"})
     assert (wrong.status_code, "action must be one of" in wrong.text) == (400, True)
     await wait_for(gateway, LaneState.WAITING, 3)
+
+
+async def test_to_send_what_was_missed_needs_the_right_to_replay(visitor: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("loja1")
+    await set_webhook(gateway)
+    await gateway.auto_disable.disable(gateway.registrations.get("loja1"), "The receiver answered 410 Gone.")
+    await visitor.log_in(add_key(gateway, Reach(), {Right.READ, Right.WEBHOOKS, Right.REPLAY}))
+    group = re.search(r'name="repair" value="(enable:[0-9a-f]{12})"', (await visitor.get("/")).text)
+    assert group is not None
+    assert 'value="enable"' in (await visitor.get("/lanes")).text
+    await visitor.log_in(add_key(gateway, Reach(), {Right.READ, Right.WEBHOOKS}))
+    assert 'value="enable' not in (await visitor.get("/")).text
+    assert 'value="enable' not in (await visitor.get("/lanes")).text
+    for page, path, fields in (
+        ("/", "/problems/repair", {"repair": group[1]}),
+        ("/lanes", "/lanes/all", {"action": "enable"}),
+        ("/lanes", "/lanes/all", {"action": "enable", "webhook": "loja1/default"}),
+    ):
+        refused = await visitor.submit(page, path, fields)
+        assert refused.status_code == 403
+        assert "This key does not have the right &#39;replay&#39;." in refused.text
+    assert not gateway.registrations.get("loja1").enabled

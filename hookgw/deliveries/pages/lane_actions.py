@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from quart import Response
 
-from hookgw.core.access import names_within, within
+from hookgw.core.access import check_right, names_within, within
 from hookgw.core.registry import Registry
 from hookgw.kernel.errors import Conflict, HookgwError, Invalid
 from hookgw.kernel.language import N_
@@ -117,6 +117,8 @@ class LaneActions:
                 raise Invalid.of(
                     "lanes.unknown_action", "action must be one of {actions}.", actions=", ".join(ACTIONS)
                 )
+            for right in action.repair.rights:
+                check_right(principal, right)
             places = form.all("webhook")[:MOST_WEBHOOKS]
             if not places:
                 return await self._page(await self._plan(name, action, form, principal))

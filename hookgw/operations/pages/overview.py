@@ -235,7 +235,7 @@ class OverviewPage:
             len(group.problems) - len(members),
             members[0].why if all(one.why == members[0].why for one in members) else "",
             await self._missed_by(group) if Repair.ENABLE in repairs else None,
-            [(one, _(_REPAIRS[one])) for one in repairs if principal.rights.has(_right_of(one))],
+            [(one, _(_REPAIRS[one])) for one in repairs if all(map(principal.rights.has, one.rights))],
             group.mute,
         )
 
@@ -279,7 +279,8 @@ class OverviewPage:
                 raise Invalid.of("problem.no_order", "Choose what to do about it.")
             places = [(one.instance, one.label) for one in group.problems if one.instance != GLOBAL_INSTANCE]
             for instance, _ in places:
-                check_named(gateway.registry, principal, _right_of(repair), instance)
+                for right in repair.rights:
+                    check_named(gateway.registry, principal, right, instance)
             part = await gateway.views.repair(repair, places)
             if part.refused:
                 refused = [f"{place}: {' '.join(why)}" for place, why in part.refused[:MOST_MEMBERS]]
@@ -327,10 +328,6 @@ class OverviewPage:
         if series is None:
             return ""
         return await figure_part(self._site, series, here="/", target="/deliveries", more="/figures")
-
-
-def _right_of(repair: Repair) -> Right:
-    return Right.CONNECT if repair is Repair.CONNECT else Right.WEBHOOKS
 
 
 def _of_system(problem: Problem) -> ShownProblem:
