@@ -12,9 +12,11 @@ import trio
 from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import Audit, acting_as, current_actor
 from hookgw.fleet.all_nodes import Question
-from hookgw.kernel.errors import HookgwError, Invalid
+from hookgw.kernel.errors import HookgwError, Invalid, NotFound
 from hookgw.records.audit import Actor, AuditAction
+from hookgw.records.instances import Instance
 from hookgw.records.problems import Mute, ProblemGroup, Repair
+from hookgw.records.sentences import INSTANCE_DELETED
 from hookgw.store import Store
 from hookgw.webhooks.change import RegistrationChange, enabling
 
@@ -62,6 +64,7 @@ class ChangesWebhooks(Protocol):
 
 class ConnectsInstances(Protocol):
     def connect(self, name: str, /) -> Awaitable[object]: ...
+    def find(self, name: str, /) -> Instance | None: ...
 
 
 class Holds(Protocol):
@@ -77,11 +80,14 @@ class Repairs:
     async def answer(self, asked: RepairAsked) -> RepairPart:
         """Repair what this node holds, one after the other."""
         done, refused = 0, list[tuple[str, list[str]]]()
+        ids = {instance: self._id_of(instance) for instance, _ in asked.places}
         with acting_as(asked.actor):
             for instance, label in asked.places:
                 if not self._holds(instance):
                     continue
                 try:
+                    if self._id_of(instance) != ids[instance]:  # this one may be another tenant's
+                        raise NotFound(INSTANCE_DELETED(name=instance))
                     await self._repair(asked.repair, instance, label)
                 except HookgwError as error:
                     refused.append(
@@ -90,6 +96,10 @@ class Repairs:
                 else:
                     done += 1
         return RepairPart(done, refused)
+
+    def _id_of(self, name: str) -> str | None:
+        instance = self._instances.find(name)
+        return None if instance is None else instance.id
 
     async def _repair(self, repair: Repair, instance: str, label: str) -> None:
         if repair is Repair.TRY:

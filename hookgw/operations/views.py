@@ -431,7 +431,7 @@ class Views:
             return await self._deliveries.cancel_one(instance, name, without_global=without_global)
         except LaneElsewhere as error:
             elsewhere = error
-        found = (await self._history.find(instance, name)).summary
+        found = (await self._history.find(instance, name, without_global=without_global)).summary
         gathered = await self.nodes.ask(
             CANCEL,
             CancelAsked(instance, found.id, current_actor()),

@@ -9,7 +9,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, HookgwError, LaneState, NotFound
-from hookgw.kernel import Forbidden, StorageUnavailable, parse_rate
+from hookgw.fleet import Gathered
+from hookgw.kernel import Forbidden, LaneElsewhere, StorageUnavailable, parse_rate
 from hookgw.records import DeliverySelection, Ordering
 from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
@@ -376,3 +377,28 @@ async def test_the_audit_names_the_delivery(
         "shop",
         {"label": "default"},
     )
+
+
+async def test_another_node_cancels_the_delivery_that_the_caller_may_cancel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = "http://127.0.0.1:9/"
+    configured = [{"label": "everything", "url": nobody}]
+    async with open_kit(tmp_path, settings={"global_webhooks": configured}) as kit:
+        await kit.register(nobody)
+        (event,) = await emit(kit, 1)
+        own = await kit.gateway.history.find("shop", event, without_global=True)
+        asked, ask_all = [], kit.gateway.views.nodes.ask
+
+        async def ask(question: Any, one: Any, **more: Any) -> Any:
+            if question.name != "cancel":
+                return await ask_all(question, one, **more)
+            asked.append(one.delivery)
+            return Gathered({})
+
+        with monkeypatch.context() as patched:
+            patched.setattr(kit.gateway.dispatcher, "holds", lambda _: False)
+            patched.setattr(kit.gateway.views.nodes, "ask", ask)
+            with pytest.raises(LaneElsewhere):
+                await kit.gateway.views.cancel_one("shop", event, without_global=True)
+        assert asked == [own.summary.id]

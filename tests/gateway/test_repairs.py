@@ -2,14 +2,15 @@
 
 from hookgw import Conflict
 from hookgw.operations import RepairAsked, Repairs
-from hookgw.records import HOOKGW, Repair
+from hookgw.records import HOOKGW, Instance, Repair
 
 
 class FakeServices:
     """Notes what is asked of it, and refuses what concerns one instance."""
 
-    def __init__(self, refused: str = "") -> None:
+    def __init__(self, refused: str = "", renewed_after: int = 100) -> None:
         self.refused = refused
+        self.renewed_after = renewed_after
         self.asked: list[tuple[str, ...]] = []
 
     async def pause(self, instance: str, label: str) -> None:
@@ -23,6 +24,9 @@ class FakeServices:
 
     async def connect(self, name: str) -> None:
         self._note("connect", name)
+
+    def find(self, name: str) -> Instance | None:
+        return Instance(name=name, id="former" if len(self.asked) < self.renewed_after else "later")
 
     def _note(self, *asked: str) -> None:
         if asked[1] == self.refused:
@@ -48,6 +52,14 @@ async def test_a_refusal_ends_nothing_else() -> None:
     part = await repairs.answer(RepairAsked(Repair.ENABLE, places("a", "b"), HOOKGW))
     assert (part.done, part.refused) == (1, [("a/default", ["Not now."])])
     assert services.asked == [("enable", "b", "default")]
+
+
+async def test_a_later_instance_of_a_name_is_left_alone() -> None:
+    services = FakeServices(renewed_after=1)
+    repairs = Repairs(services, services, lambda _: True)
+    part = await repairs.answer(RepairAsked(Repair.DISABLE, places("a", "b"), HOOKGW))
+    assert (part.done, part.refused) == (1, [("b/default", ["The instance 'b' was deleted."])])
+    assert services.asked == [("disable", "a", "default")]
 
 
 async def test_each_repair_is_its_own_call() -> None:
