@@ -50,7 +50,7 @@ class DeliveryHistory:
 
     async def list(self, query: DeliveryQuery) -> DeliveryPage:
         """Return a page of an instance's deliveries; raise ``Invalid`` if the cursor is not one of a page."""
-        async with self._turn(query.instance or "", query.without_global):
+        async with self._turn(_holder(query), query.without_global):
             return await self._store.list_deliveries(query)
 
     async def find(self, instance: str, name: str, *, without_global: bool = False) -> DeliveryReport:
@@ -78,7 +78,7 @@ class DeliveryHistory:
 
     async def list_events(self, query: EventQuery, *, is_tenant: bool = True) -> EventPage:
         """Return events of one log or several; raise ``Invalid`` or ``Conflict`` for a bad cursor."""
-        async with self._turn(query.instance or "", is_tenant):
+        async with self._turn(_holder(query), is_tenant):
             return await self._store.list_events(query)
 
     async def find_event(self, instance: str, event_id: str, *, without_global: bool = False) -> EventReport:
@@ -121,3 +121,8 @@ class DeliveryHistory:
                     retry_after=_RETRY_AFTER,
                 ) from None
             yield
+
+
+def _holder(query: DeliveryQuery | EventQuery) -> str:
+    # Of several instances, the first: those of another caller are others.
+    return query.instance or next(iter(query.among or ()), "")

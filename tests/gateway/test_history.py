@@ -89,6 +89,18 @@ async def test_the_third_read_waits_for_its_turn(history: DeliveryHistory, store
     assert len(history.turns) == 0
 
 
+async def test_a_list_of_several_instances_takes_the_turn_of_the_first(
+    history: DeliveryHistory, store: SlowStore
+) -> None:
+    async with trio.open_nursery() as nursery:
+        for among in (("shop", "shop2"),) * 3 + (("bakery", "bakery2"),):
+            query = DeliveryQuery(instance=None, among=among, without_global=True)
+            nursery.start_soon(history.list, query)
+        await wait_all_tasks_blocked()
+        assert len(store.reading) == 3  # the third one of the shop waits, and the bakery's does not
+        store.free.set()
+
+
 async def test_a_cancelled_read_leaves_its_turn(history: DeliveryHistory, store: SlowStore) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(3):
