@@ -32,7 +32,7 @@ from hookgw.lanes.fetches import Fetches, LastFetch
 from hookgw.lanes.lease import Lease, Leased
 from hookgw.lanes.pulled_lane import PulledLane
 from hookgw.records.audit import AuditAction
-from hookgw.records.deliveries import Delivery, DeliveryState, Position, parse_delivery_id
+from hookgw.records.deliveries import DeliveryState, Position, parse_delivery_id
 from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Ordering, Registration
 from hookgw.records.sentences import NO_WEBHOOK
@@ -53,7 +53,12 @@ MOST_KNOWN = 10_000
 LOOK_EVERY = 15.0
 """Seconds after which a stream without news sends a comment, so that proxies do not close it."""
 
-_CURSOR = re.compile("c([0-9a-f]{1,32})\\.([0-9a-f]{1,15})\\.([0-9a-f]{8})")
+_FOREIGN = Sentence(
+    "pull.cursor_foreign",
+    "This cursor is not of this webhook, or of before a restore or a copy of hookgw's storage. "
+    "Leave after out to go on with what is pending, and replay what the receiver lacks.",
+)
+_CURSOR = re.compile("c([0-9a-f]{1,32})\\.([0-9a-f]{1,15})\\.([0-9a-f]{8})(?:\\.([0-9a-f]{12}))?")
 
 
 class Pulled(msgspec.Struct, frozen=True):
@@ -77,29 +82,18 @@ class Acknowledged(msgspec.Struct, frozen=True):
 class Cursor(NamedTuple):
     """A delivery's place in its lane, with what tells it from another one at the same place.
 
-    After a restore of hookgw's storage, numbers are given again, to other deliveries.
+    After a restore or a copy of hookgw's storage, positions and numbers are given again, to other deliveries:
+    ``generation`` is that of the log.
     """
 
     position: Position
     seq: int
     check: int
+    generation: str
 
     def __str__(self) -> str:
         # Hexadecimal: a place in a database has more than 64 bits.
-        return f"c{self.position:x}.{self.seq:x}.{self.check:08x}"
-
-
-def cursor_of(delivery: Delivery) -> str:
-    return str(Cursor(delivery.position, delivery.seq, crc32(delivery.event.id.encode())))
-
-
-def parse_cursor(text: str) -> Cursor:
-    match = _CURSOR.fullmatch(text)
-    if match is None:
-        raise Invalid.of(
-            "pull.cursor_malformed", "The cursor {cursor!r} is not one of a pull.", cursor=text[:64]
-        )
-    return Cursor(*(int(digits, 16) for digits in match.groups()))
+        return f"c{self.position:x}.{self.seq:x}.{self.check:08x}.{self.generation}"
 
 
 class Pulls:
@@ -209,13 +203,13 @@ class Pulls:
         Raises:
             NotFound: as :meth:`pull`.
             Conflict: the consumer has no lease, or not of these deliveries; or those before them are not
-                acknowledged, and the order matters.
+                acknowledged, and the order matters; or the cursor is of before a restore or a copy.
             Invalid: the cursor, or an id, is not one.
         """
         registration = self.find(instance, label)
         ids = {_seq_of(name) for name in asked.ids}
         failed = {_seq_of(one.id): one.reason for one in asked.failed}
-        position = None if asked.cursor is None else parse_cursor(asked.cursor).position
+        position = None if asked.cursor is None else (await self._read_cursor(asked.cursor)).position
         await self._store.wait_settle_capacity()
         for lane, _ in self._leases(registration, asked.consumer):
             await lane.catch_up()  # what was cancelled a moment ago cannot be acknowledged
@@ -271,8 +265,7 @@ class Pulls:
         self, instance: str, label: str, asked: Pull, sent: set[tuple[int, str]] | frozenset[tuple[int, str]]
     ) -> list[Pulled]:
         registration = self.find(instance, label)
-        cursor = None if asked.after is None else parse_cursor(asked.after)
-        if cursor is not None and registration.partitioning[0] in (Ordering.CHAT, Ordering.NONE):
+        if asked.after is not None and registration.partitioning[0] in (Ordering.CHAT, Ordering.NONE):
             raise Conflict.of(
                 "pull.after_needs_order", "after needs all deliveries in one order: set ordering to url."
             )
@@ -285,12 +278,14 @@ class Pulls:
                 ),
                 retry_after=1,
             )
+        cursor = None if asked.after is None else await self._read_cursor(asked.after)
         after = None if cursor is None else await self._place(registration, cursor, asked.consumer)
         deadline = self._clock.steady() + asked.wait
         self._waiting[instance] += 1
         settling = 0
         found: list[Pulled] = []
         try:
+            generation = await self._store.generation()
             with self._fetches.waiting(registration.id):
                 while True:
                     bell = self._fetches.bell(registration.id)
@@ -307,7 +302,7 @@ class Pulls:
                             lease = await lane.take(asked.consumer, room, size, asked.lease, after)
                         settling = max(settling, lane.settling)
                         if lease is not None:
-                            found += _shown(lane, lease, room, sent)
+                            found += _shown(lane, lease, room, sent, generation)
                             gathered = min(gathered, self._clock.steady() + GATHERING)
                     now = self._clock.steady()
                     if found or now >= deadline or self._is_closed:
@@ -331,12 +326,28 @@ class Pulls:
         self._issued[registration.id] = frozenset({*known, *(one.cursor for one in found)})
         return sorted(found, key=lambda one: one.position)
 
+    async def _read_cursor(self, text: str) -> Cursor:
+        """Return the cursor in a text.
+
+        Raises:
+            Invalid: it is not one.
+            Conflict: it is of before a restore or a copy.
+        """
+        match = _CURSOR.fullmatch(text)
+        if match is None:
+            raise Invalid.of(
+                "pull.cursor_malformed", "The cursor {cursor!r} is not one of a pull.", cursor=text[:64]
+            )
+        if match[4] != await self._store.generation():
+            raise Conflict(_FOREIGN)
+        return Cursor(int(match[1], 16), int(match[2], 16), int(match[3], 16), match[4])
+
     async def _place(self, registration: Registration, cursor: Cursor, consumer: str) -> Position:
         """Return the place of a receiver. If it lies before what is delivered, go back to it.
 
         Raises:
-            Conflict: the cursor is of before a restore; or another consumer has the deliveries, or too many
-                are delivered behind it.
+            Conflict: the cursor is not of this registration; or another consumer has the deliveries, or too
+                many are delivered behind it.
             TooManyRequests: there is no room for as many pending deliveries.
         """
         if str(cursor) in self._issued.get(registration.id, ()):
@@ -353,11 +364,7 @@ class Pulls:
                 page = await store.list_deliveries(DeliveryQuery(instance=instance, limit=1))
                 is_other = any(one.seq < cursor.seq for one in page.deliveries)
             if is_other:
-                raise Conflict.of(
-                    "pull.cursor_foreign",
-                    "This cursor is not of this webhook, or of before a restore of hookgw's storage. "
-                    "Leave after out to go on with what is pending, and replay what the receiver lacks.",
-                )
+                raise Conflict(_FOREIGN)
             query = DeliveryQuery(
                 instance=instance,
                 registrations=(registration.id,),
@@ -431,14 +438,25 @@ class Pulls:
 
 
 def _shown(
-    lane: PulledLane, lease: Lease, most: int, sent: set[tuple[int, str]] | frozenset[tuple[int, str]]
+    lane: PulledLane,
+    lease: Lease,
+    most: int,
+    sent: set[tuple[int, str]] | frozenset[tuple[int, str]],
+    generation: str,
 ) -> list[Pulled]:
     return [
         Pulled(
             one.delivery.id,
             lane.signed_headers(one),
             one.body,
-            cursor_of(one.delivery),
+            str(
+                Cursor(
+                    one.delivery.position,
+                    one.delivery.seq,
+                    crc32(one.delivery.event.id.encode()),
+                    generation,
+                )
+            ),
             one.delivery.position,
             lease.number,
         )

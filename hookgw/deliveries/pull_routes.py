@@ -29,12 +29,12 @@ _PULL_BODY = json_body(
     "PullRequest",
     required=False,
     wait_for_the_next={"wait": "30s", "consumer": "n8n-1"},
-    with_a_place_of_its_own={"wait": "30s", "after": "c11.11.5e0f1d2c"},
+    with_a_place_of_its_own={"wait": "30s", "after": "c11.11.5e0f1d2c.8d41a07be35c"},
 )
 _PULLED = OrEvents(responses.PulledDeliveries, responses.PulledDelivery, "The cursor of the delivery.")
 _ACK_BODY = json_body(
     "AcknowledgeRequest",
-    up_to_a_cursor={"cursor": "c11.11.5e0f1d2c", "consumer": "n8n-1"},
+    up_to_a_cursor={"cursor": "c11.11.5e0f1d2c.8d41a07be35c", "consumer": "n8n-1"},
     one_that_failed={"ids": ["dlv_17"], "failed": [{"id": "dlv_18", "reason": "no such customer"}]},
 )
 

@@ -52,6 +52,7 @@ class ComposedStore(Generic[Tx]):
         self.count_pending = outbox.count_pending
         self.held = outbox.held
         self.last_attempt = outbox.last_attempt
+        self.generation = outbox.generation
         self.subscribe = outbox.subscribe
 
         self.park_cursor = changes.park_cursor

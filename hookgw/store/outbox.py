@@ -120,3 +120,10 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
 
     async def last_attempt(self, seq: int) -> Attempt | None:
         return await self._lanes.run(partial(self._sql.last_attempt, seq=seq))
+
+    async def generation(self) -> str:
+        def read(connection: Any) -> str:
+            # The same table in every engine; see log.py.
+            return str(connection.execute("SELECT generation FROM log_state").fetchone()[0])
+
+        return await self._lanes.run(read)

@@ -248,6 +248,9 @@ class FakeOutbox:
             raise StorageUnavailable("The disk cannot be read.")
         return self.last_attempts.get(seq)
 
+    async def generation(self) -> str:
+        raise NotImplementedError
+
     def subscribe(self, listener: StoreListener) -> None:
         self._listener = listener
 

@@ -120,5 +120,11 @@ class Outbox(Protocol):
     async def last_attempt(self, seq: int) -> Attempt | None:
         """Return the newest attempt of a delivery; ``None`` if there was none."""
 
+    async def generation(self) -> str:
+        """Return what names the positions and numbers of deliveries, in 12 hexadecimal digits.
+
+        After a restore or a copy it is another one, because others have the same positions and numbers then.
+        """
+
     def subscribe(self, listener: StoreListener) -> None:
         """Report commits to a listener from now on. There is one; it is set once, before the first append."""

@@ -1,5 +1,8 @@
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -8,12 +11,16 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.config import ServerSettings
+from hookgw.app import create_app, open_gateway
+from hookgw.config import ServerSettings, Settings
 from hookgw.delivery import verify
 from hookgw.kernel import verifying_key
+from hookgw.store import copy_rows
+from hookgw.store.sqlite import copy_rows as file_rows
+from hookgw.store.sqlite import restore_file
 from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
-from tests.api.conftest import KEY
+from tests.api.conftest import KEY, is_sqlite, open_client
 from tests.api.routes.test_events import one
 from tests.api.test_app import shape_of
 
@@ -482,14 +489,60 @@ async def test_a_cursor_of_before_a_restore_is_refused(client: httpx.AsyncClient
     await emit(client, "e-0", "e-1")
     found = (await pull(client))["deliveries"]
     cursor = found[0]["cursor"]
-    beyond = ".".join([cursor.split(".")[0], "ffff", cursor.split(".")[2]])
-    another = cursor[:-8] + "00000000"
-    for wrong in (beyond, another):
+    place, seq, check, generation = cursor.split(".")
+    # The last one has the numbers of a delivery that is there.
+    for wrong in (
+        f"{place}.ffff.{check}.{generation}",
+        f"{place}.{seq}.00000000.{generation}",
+        f"{place}.{seq}.{check}.000000000000",
+        f"{place}.{seq}.{check}",
+    ):
         response = await client.post("/delivery/pull/loja1", json={"after": wrong})
         assert (response.status_code, "before a restore" in shape_of(response)[0]) == (409, True)
+    assert "before a restore" in (await ack(client, status=409, cursor=wrong))[0]
     await client.post("/webhook/set/loja1/crm", json={"url": "pull:"})
     response = await client.post("/delivery/pull/loja1/crm", json={"after": cursor})
     assert response.status_code == 409
+
+
+@is_sqlite
+@pytest.mark.parametrize("is_restored", [False, True], ids=["copied", "restored"])
+async def test_a_cursor_of_another_data_file_counts_nothing_as_delivered(
+    settings: Settings, tmp_path: Path, is_restored: bool
+) -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[httpx.AsyncClient]:
+        async with (
+            open_gateway(settings, base=tmp_path) as gateway,
+            trio.open_nursery() as nursery,
+            open_client(create_app(gateway), nursery, apikey=KEY) as client,
+        ):
+            yield client
+            nursery.cancel_scope.cancel()
+
+    path, former, expected = tmp_path / "hookgw.db", tmp_path / "former.db", ["e-2", "e-3"]
+    async with opened() as client:
+        await set_pulled(client)
+    if is_restored:
+        path.rename(former)
+        restore_file(former, path, force=False)
+    async with opened() as client:
+        await emit(client, "e-0", "e-1", "e-2", "e-3")
+        cursor = (await pull(client, max=2))["cursor"]
+        await pull(client, after=cursor, wait="0s")
+    if is_restored:
+        restore_file(former, path, force=True)
+    else:
+        path.rename(former)
+        with file_rows.open_source(former) as rows, file_rows.open_target(path) as others:
+            copy_rows(rows, others)
+    async with opened() as client:
+        response = await client.post("/delivery/pull/loja1", json={"after": cursor})
+        assert response.status_code == 409
+        if is_restored:
+            expected = ["e-4", "e-5"]
+            await emit(client, *expected)
+        assert ids_of(await pull(client)) == expected
 
 
 class TestOneRequestAtATime:
