@@ -301,7 +301,17 @@ async def _post(
     # Also at the end: what was posted must be acknowledged, or it comes a second time.
     with trio.CancelScope(shield=True):
         answered = await forwarder.forward(request)
-    connection.show(delivery, answered, time.time())
+    try:
+        connection.show(delivery, answered, time.time())
+    finally:
+        # Also if nobody can read that, or the disk is full.
+        pause = await _acknowledge(connection, delivery, answered, wait)
+    return pause
+
+
+async def _acknowledge(
+    connection: Connection, delivery: dict[str, Any], answered: Forwarded, wait: float
+) -> float | None:
     outcome = outcome_of_status(answered.status)
     if outcome is Outcome.DELIVERED:
         connection.delivered = delivery["cursor"]

@@ -1,5 +1,6 @@
 """``hookgw connect``: a receiver without a public address, and kills of either side."""
 
+import errno
 import json
 import signal
 import socket
@@ -10,8 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hookgw.command import Client, Failed
+from hookgw.command import Client, Failed, ReaderGone
 from hookgw.connect.connect import Connection
+from hookgw.connect.connect import run as connect_until_signal
 from hookgw.testing import answer, open_receiver
 from tests.cli.conftest import says
 from tests.support.gateway_process import KEY, ReceiverProcess, receiving, serving
@@ -234,3 +236,21 @@ async def test_an_acknowledgement_outlives_a_limit_of_requests(monkeypatch: pyte
             connection = Connection(client, "loja1", "default", "me", as_json=True)
             await connection.acknowledge(ids=["dlv_1"])
     assert len(hookgw.requests) == 3
+
+
+async def test_what_arrived_is_acknowledged_before_the_end_if_nobody_reads_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nobody_reads(*_: object) -> None:
+        raise ReaderGone(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(Connection, "show", nobody_reads)
+    delivery = {"id": "dlv_1", "headers": {}, "body": "{}", "cursor": "c1.1.00000000.000000000000"}
+    async with open_receiver() as local, open_receiver(default=says({"deliveries": [delivery]})) as hookgw:
+        with Client(hookgw.url, KEY) as client, pytest.RaisesGroup(ReaderGone, flatten_subgroups=True):
+            await connect_until_signal(Connection(client, "loja1", "default", "me", as_json=True), local.url)
+    assert len(local.requests) == 1
+    assert [request.target for request in hookgw.requests] == [
+        "/delivery/pull/loja1/default",
+        "/delivery/ack/loja1/default",
+    ]
