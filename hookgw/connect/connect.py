@@ -158,7 +158,7 @@ class Connection:
         self._path = instance, label
         self._consumer = consumer
         self._as_json = as_json
-        self._said = ""
+        self._said: tuple[str, ...] = ()
         self.name = f"{instance}/{label}"
         self.delivered: str | None = None
 
@@ -200,7 +200,7 @@ class Connection:
                 with trio.CancelScope(shield=True):
                     await self._call("ack", {"consumer": self._consumer, **done}, timeout=20.0)
             except ServerUnavailable as error:
-                self.say_once(str(error))
+                self.say_once(*error.messages)
                 await trio.sleep(wait)
                 wait = min(2 * wait, LAST_WAIT)
             else:
@@ -213,15 +213,15 @@ class Connection:
         # A fetch that waits is left alone at the end: what it is given comes back to the same consumer.
         found = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
         if self._said:
-            self._said = ""
+            self._said = ()
             say(_("Connected again."), err=True)
         return found
 
-    def say_once(self, problem: str) -> None:
+    def say_once(self, *problem: str) -> None:
         """Print a problem, unless it is the same as the last one."""
         if problem != self._said:
             self._said = problem
-            say(problem, err=True)
+            say(*problem, err=True)
 
     def show(self, delivery: dict[str, Any], answered: Forwarded, now: float) -> None:
         headers = delivery["headers"]
@@ -273,7 +273,7 @@ async def _fetch_and_post(connection: Connection, forwarder: Forwarder) -> None:
                 most, wait = 100, FIRST_WAIT
         except Failed as error:
             # 409: another one has the deliveries, or the lease has ended. Or hookgw is away.
-            connection.say_once(str(error))
+            connection.say_once(*error.messages)
             await trio.sleep(wait)
             wait = min(2 * wait, LAST_WAIT)
 

@@ -323,9 +323,9 @@ class Script:
             raise KeyboardInterrupt
 
 
-def follow(script: Script) -> None:
-    feed: Any = script
-    tail.follow({"x": feed}, 10, lambda _, found: print(*(one["id"] for one in found)), script.wait)
+def follow(script: Script, **others: Script) -> None:
+    feeds: Any = {"x": script, **others}
+    tail.follow(feeds, 10, lambda _, found: print(*(one["id"] for one in found)), script.wait)
 
 
 def test_an_unavailable_server_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,6 +351,17 @@ def test_the_incomplete_warning_is_printed_once(capsys: pytest.CaptureFixture[st
 def test_errors_that_waiting_does_not_fix_end_it(results: list[Any]) -> None:
     with pytest.raises(Failed):
         follow(Script(*results))
+
+
+def test_an_instance_that_is_gone_ends_only_its_own_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    gone = Failed("There is no such instance.")
+    gone.status = 404
+    with pytest.raises(KeyboardInterrupt):
+        follow(Script([], [delivery(1)], [delivery(2)]), deleted=Script([], gone))
+    out, err = capsys.readouterr()
+    assert (out.split(), err) == (["dlv_1", "dlv_2"], "There is no such instance.\n")
+    with pytest.raises(Failed, match="no such instance"):
+        follow(Script([], gone))
 
 
 # The command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 
 import click
@@ -306,7 +307,7 @@ def follow(
         wait: returns when the next poll is due.
 
     Raises:
-        Failed: the gateway refuses, or is unavailable at the first request.
+        Failed: the gateway refuses, also the last instance, or is unavailable at the first request.
     """
     # A wrong --server must fail at once; only a gateway that has answered before is worth waiting for.
     for instance, feed in feeds.items():
@@ -317,7 +318,7 @@ def follow(
             say(*INCOMPLETE, err=True)
             has_warned = True
         wait()
-        for instance, feed in feeds.items():
+        for instance, feed in list(feeds.items()):
             try:
                 changed = feed.poll()
             except ServerUnavailable as error:
@@ -325,6 +326,12 @@ def follow(
                     say(*error.messages, _("Waiting until hookgw responds …"), err=True)
                 is_down = True
                 break  # the others would wait for the same gateway
+            except Failed as error:
+                if error.status not in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND) or len(feeds) == 1:
+                    raise
+                say(*error.messages, err=True)  # deleted, or out of the key's reach: the others go on
+                del feeds[instance]
+                continue
             if is_down:
                 say(_("hookgw responds again."), err=True)
             is_down = False
