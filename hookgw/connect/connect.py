@@ -17,7 +17,6 @@ from base64 import b64decode
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 import click
@@ -150,7 +149,8 @@ class Connection:
 
     Attributes:
         delivered: the cursor of a delivery that arrived, and whose acknowledgement was refused, because
-            hookgw was started again meanwhile: the next fetch says it.
+            hookgw was started again meanwhile. If it comes again, it is acknowledged alone: ``after`` would
+            go back if another process with this name was faster.
     """
 
     def __init__(self, client: Client, instance: str, label: str, consumer: str, *, as_json: bool) -> None:
@@ -173,18 +173,16 @@ class Connection:
             "wait": f"{WAIT}s",
             "lease": f"{LEASE}s",
             "consumer": self._consumer,
-            "after": self.delivered,
         }
-        try:
-            found = await self._call("pull", body, timeout=2.0 * WAIT)
-        except Failed as error:
-            # Others, such as a proxy's 404 while hookgw starts, say nothing about the place.
-            if error.status == HTTPStatus.CONFLICT:
-                self.delivered = None  # with another ordering there is no one place: it is had again
-            raise
-        self.delivered = None
+        found = await self._call("pull", body, timeout=2.0 * WAIT)
         deliveries: list[dict[str, Any]] = found["deliveries"]
         return deliveries
+
+    async def acknowledge_arrival(self, delivery: dict[str, Any]) -> None:
+        """Tell hookgw that a delivery has arrived; see :meth:`acknowledge`."""
+        self.delivered = delivery["cursor"]
+        await self.acknowledge(ids=[delivery["id"]])
+        self.delivered = None
 
     async def acknowledge(self, **done: Any) -> None:
         """Tell hookgw what became of a delivery, however long it cannot be reached.
@@ -286,6 +284,9 @@ async def _post(
     Raises:
         Failed: the lease has ended.
     """
+    if delivery["cursor"] == connection.delivered:
+        await connection.acknowledge_arrival(delivery)
+        return None
     text = delivery["body"]
     body = b64decode(delivery["bodyBase64"]) if text is None else text.encode()
     request = Received(
@@ -314,9 +315,7 @@ async def _acknowledge(
 ) -> float | None:
     outcome = outcome_of_status(answered.status)
     if outcome is Outcome.DELIVERED:
-        connection.delivered = delivery["cursor"]
-        await connection.acknowledge(ids=[delivery["id"]])
-        connection.delivered = None
+        await connection.acknowledge_arrival(delivery)
         return None
     if outcome in _NEEDS_WAIT:
         await connection.acknowledge(release=True)

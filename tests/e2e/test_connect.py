@@ -7,11 +7,12 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from hookgw.command import Client, Failed, ReaderGone
+from hookgw.command import Client, ReaderGone
 from hookgw.connect.connect import Connection
 from hookgw.connect.connect import run as connect_until_signal
 from hookgw.testing import answer, open_receiver
@@ -212,20 +213,38 @@ def test_it_says_what_is_wrong_at_the_start(tmp_path: Path) -> None:
         assert server.process.stop() == 0
 
 
-async def test_a_place_outlives_refusals_that_say_nothing_about_it() -> None:
-    """The event that arrived there would be posted again: after a restart, hookgw knows of no lease."""
-    nothing = says({"deliveries": [], "cursor": None})
-    async with open_receiver(default=nothing) as hookgw:
-        with Client(hookgw.url, KEY) as client:
-            connection = Connection(client, "loja1", "default", "me", as_json=True)
-            connection.delivered = "c1.1.00000000"
-            for refusal in (says({}, 429), answer(404, b"404 page not found"), says({}, 401), says({}, 409)):
-                hookgw.will(refusal)
-                with pytest.raises(Failed):
-                    await connection.fetch(1)
-            await connection.fetch(1)
-    # Conflict: the webhook has no one order, or its storage was restored.
-    assert [request.json.get("after") for request in hookgw.requests] == ["c1.1.00000000"] * 4 + [None]
+async def test_what_arrived_is_not_posted_again_when_its_acknowledgement_was_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a restart, hookgw knows of no lease, and a proxy may answer while it starts."""
+
+    def end_with_the_second(_: Connection, delivery: dict[str, Any], *_rest: object) -> None:
+        if delivery["id"] == "dlv_2":
+            raise ReaderGone(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(Connection, "show", end_with_the_second)
+    monkeypatch.setattr("hookgw.connect.connect.FIRST_WAIT", 0.0)
+    first, second = (
+        {"id": f"dlv_{n}", "headers": {}, "body": f"{n}", "cursor": f"c{n}.{n}.00000000.000000000000"}
+        for n in (1, 2)
+    )
+    done = says({"acknowledged": 1, "failed": 0})
+    async with open_receiver() as local, open_receiver(default=done) as hookgw:
+        hookgw.will(
+            *(says({"deliveries": [first]}), says({}, 409)),
+            *(says({}, 429), answer(404, b"404 page not found"), says({}, 401), says({}, 409)),
+            says({"deliveries": [first, second]}),
+        )
+        with Client(hookgw.url, KEY) as client, pytest.RaisesGroup(ReaderGone, flatten_subgroups=True):
+            await connect_until_signal(Connection(client, "loja1", "default", "me", as_json=True), local.url)
+    assert [request.body for request in local.requests] == [b"1", b"2"]
+    assert [request.json["ids"] for request in hookgw.requests if "ack" in request.target] == [
+        ["dlv_1"],
+        ["dlv_1"],
+        ["dlv_2"],
+    ]
+    # That would go back, if another process with this name has acknowledged more.
+    assert not any("after" in request.json for request in hookgw.requests)
 
 
 async def test_an_acknowledgement_outlives_a_limit_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
