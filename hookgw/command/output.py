@@ -251,6 +251,12 @@ def short_duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
+def show_next_page(page: Mapping[str, Any]) -> None:
+    if page["cursor"]:
+        # To standard error, so that a pipe gets only the table.
+        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
+
+
 def show_fields(fields: Mapping[str, object]) -> None:
     """Print names and values, one pair per line. Leave out pairs whose value is ``None``."""
     from rich.table import Table

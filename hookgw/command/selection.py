@@ -1,10 +1,11 @@
-"""The options by which commands select deliveries, and events by their deliveries."""
+"""The options by which commands select deliveries, events by their deliveries, times and pages of lists."""
 
 from __future__ import annotations
 
 import click
 
-from hookgw.command.field_options import add_options
+from hookgw.command.field_options import Decorator, add_options
+from hookgw.command.fields import PAGE, read_time
 from hookgw.command.names import complete_labels, instance_argument, tag_option
 
 selection_options = add_options(
@@ -37,3 +38,24 @@ selection_options = add_options(
     )
 )
 """Adds an optional instance, and the options that select deliveries, as fields of the API's calls."""
+
+
+def time_options(
+    since: str = "Only events accepted since a time, or since 10m, 2h, 3d ago.",
+    until: str = "Only events accepted until then.",
+) -> Decorator:
+    return add_options(
+        (
+            click.option("--since", metavar="TIME", callback=read_time, help=since),
+            click.option("--until", metavar="TIME", callback=read_time, help=until),
+        )
+    )
+
+
+def page_options(limit: str) -> Decorator:
+    return add_options(
+        (
+            click.option("--limit", type=PAGE, help=limit),
+            click.option("--cursor", help="Continue a list; each page prints the cursor of the next."),
+        )
+    )

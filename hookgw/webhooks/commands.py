@@ -10,7 +10,7 @@ import msgspec
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.field_options import Decorator, Special, add_options, body_of, options_of
-from hookgw.command.fields import PAGE, read_headers, read_json, read_secret, read_time
+from hookgw.command.fields import read_headers, read_json, read_secret
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument, kinds_option, label_option, tag_option
 from hookgw.command.output import (
@@ -20,10 +20,12 @@ from hookgw.command.output import (
     say,
     show_fields,
     show_json,
+    show_next_page,
     show_table,
     show_warnings,
     table_options,
 )
+from hookgw.command.selection import page_options, time_options
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 from hookgw.webhooks.fields import FIELDS, GRACE
@@ -211,8 +213,7 @@ def _change(client: Client, instance: str, label: str | None, given: dict[str, A
 @webhook.command("list")
 @instance_argument(required=False)
 @tag_option("Without INSTANCE: only of instances that carry this tag; repeatable, all must match.")
-@click.option("--limit", type=PAGE, help="Registrations per page, without INSTANCE.")
-@click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
+@page_options("Registrations per page, without INSTANCE.")
 @server_options
 @table_options
 def list_(
@@ -250,9 +251,7 @@ def list_(
         ),
         wide=wide,
     )
-    if page["cursor"]:
-        # To standard error, so that a pipe gets only the table.
-        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
+    show_next_page(page)
 
 
 @webhook.command()
@@ -434,14 +433,9 @@ def resume(client: Client, instance: str, label: str | None) -> None:
 @webhook.command()
 @instance_argument()
 @label_option
-@click.option(
-    "--since",
-    metavar="TIME",
-    callback=read_time,
-    help="Events accepted since a time, or since 10m, 2h, 3d ago. Required, except with --cancel.",
-)
-@click.option(
-    "--until", metavar="TIME", callback=read_time, help="Only events accepted until then.  [default: now]"
+@time_options(
+    "Events accepted since a time, or since 10m, 2h, 3d ago. Required, except with --cancel.",
+    "Only events accepted until then.  [default: now]",
 )
 @kinds_option("events", "Only events of this kind; repeatable.", former="--event")
 @click.option(

@@ -10,7 +10,7 @@ import msgspec
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.field_options import add_options
-from hookgw.command.fields import PAGE, read_json, read_time
+from hookgw.command.fields import read_json
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
@@ -21,10 +21,11 @@ from hookgw.command.output import (
     say,
     show_fields,
     show_json,
+    show_next_page,
     show_table,
     table_options,
 )
-from hookgw.command.selection import selection_options
+from hookgw.command.selection import page_options, selection_options, time_options
 from hookgw.deliveries.commands.replay import replay
 from hookgw.deliveries.commands.selection import (
     body_of,
@@ -69,19 +70,12 @@ def delivery() -> None:
 delivery.add_command(replay)
 
 
-page_options = add_options(
+list_options = add_options(
     (
         selection_options,
         click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind."),
-        click.option(
-            "--since",
-            metavar="TIME",
-            callback=read_time,
-            help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
-        ),
-        click.option("--until", metavar="TIME", callback=read_time, help="Only events accepted until then."),
-        click.option("--limit", type=PAGE, help="Deliveries per page."),
-        click.option("--cursor", help="Continue a list; each page prints the cursor of the next."),
+        time_options(),
+        page_options("Deliveries per page."),
     )
 )
 
@@ -90,7 +84,7 @@ page_options = add_options(
 @click.option(
     "--state", type=click.Choice(["pending", "delivered", "dead", "dropped"]), help="Only this state."
 )
-@page_options
+@list_options
 @server_options
 @table_options
 def list_(
@@ -106,7 +100,7 @@ def list_(
 
 
 @delivery.command()
-@page_options
+@list_options
 @server_options
 @table_options
 def dead(
@@ -143,9 +137,7 @@ def _list(
         for found in page["deliveries"]
     )
     show_table(tuple(columns.values()), rows, wide=wide)
-    if page["cursor"]:
-        # To standard error, so that a pipe gets only the table.
-        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
+    show_next_page(page)
 
 
 def _answer(attempt: dict[str, Any] | None) -> str | None:
@@ -256,13 +248,7 @@ def resend(
 @selection_options
 @click.argument("delivery_id", metavar="[ID]", required=False)
 @kinds_option
-@click.option(
-    "--since",
-    metavar="TIME",
-    callback=read_time,
-    help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
-)
-@click.option("--until", metavar="TIME", callback=read_time, help="Only events accepted until then.")
+@time_options()
 @click.option("--dry-run", is_flag=True, help="Only count them, by instance and label.")
 @click.option("--yes", is_flag=True, help="Cancel without asking.")
 @server_options

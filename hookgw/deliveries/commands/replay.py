@@ -18,10 +18,9 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
-from hookgw.command.fields import read_time
 from hookgw.command.job import follow, follow_aloud
 from hookgw.command.output import json_option, say, show_json
-from hookgw.command.selection import selection_options
+from hookgw.command.selection import selection_options, time_options
 from hookgw.deliveries.commands.selection import body_of, kinds_option, show_counts
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
@@ -35,14 +34,9 @@ ShowProgress = Callable[[int, int], None]
 
 @click.command()
 @selection_options
-@click.option(
-    "--since",
-    metavar="TIME",
-    callback=read_time,
-    help="Only events accepted since a time, or since 10m, 2h, 3d ago. Required without --failed-since.",
-)
-@click.option(
-    "--until", metavar="TIME", callback=read_time, help="Only events accepted until then.  [default: now]"
+@time_options(
+    "Only events accepted since a time, or since 10m, 2h, 3d ago. Required without --failed-since.",
+    "Only events accepted until then.  [default: now]",
 )
 @click.option(
     "--state",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from hookgw.command.client import Client, server_options
-from hookgw.command.fields import PAGE, read_time
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_kinds, instance_argument
 from hookgw.command.output import (
@@ -15,11 +14,12 @@ from hookgw.command.output import (
     say,
     show_fields,
     show_json,
+    show_next_page,
     show_table,
     show_warnings,
     table_options,
 )
-from hookgw.command.selection import selection_options
+from hookgw.command.selection import page_options, selection_options, time_options
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
 
@@ -91,19 +91,12 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
     help="Only events with a delivery in this state.",
 )
 @click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind.")
-@click.option(
-    "--since",
-    metavar="TIME",
-    callback=read_time,
-    help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
-)
-@click.option("--until", metavar="TIME", callback=read_time, help="Only events accepted until then.")
+@time_options()
 @click.option("--chat", help="Only events about this chat: the network's name of it, or a number.")
 @click.option("--sender", help="Only events by this sender: the network's name, or a number.")
 @click.option("--id", "id", help="Only events about the message with this id of the network.")
 @click.option("--order", type=click.Choice(["newest", "oldest"]), help="Which come first; newest by default.")
-@click.option("--limit", type=PAGE, help="Events per page.")
-@click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
+@page_options("Events per page.")
 @server_options
 @table_options
 def list_(
@@ -137,9 +130,8 @@ def list_(
         )
     if page.get("searchedUntil"):
         say(_("The search came to events of {page}.", page=page["searchedUntil"]), err=True)
-    if page["cursor"]:
-        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
-    else:
+    show_next_page(page)
+    if not page["cursor"]:
         say(_("The log is complete since {page}.", page=page["from"]), err=True)
 
 

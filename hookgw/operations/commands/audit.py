@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from hookgw.command.client import Client, server_options
-from hookgw.command.fields import PAGE, read_time
 from hookgw.command.names import instance_argument
-from hookgw.command.output import Column, say, show_json, show_table, table_options
-from hookgw.kernel.language import gettext as _
+from hookgw.command.output import Column, show_json, show_next_page, show_table, table_options
+from hookgw.command.selection import page_options, time_options
 
 COLUMNS = (
     Column("at", least=None, is_time=True),
@@ -30,15 +29,8 @@ def audit() -> None:
 @audit.command("list")
 @instance_argument(required=False)
 @click.option("--action", help="Only this action, for example key.create, or all of a resource: key.")
-@click.option(
-    "--since",
-    metavar="TIME",
-    callback=read_time,
-    help="Only changes since a time, or since 10m, 2h, 3d ago.",
-)
-@click.option("--until", metavar="TIME", callback=read_time, help="Only changes until then.")
-@click.option("--limit", type=PAGE, help="Changes per page.")
-@click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
+@time_options("Only changes since a time, or since 10m, 2h, 3d ago.", "Only changes until then.")
+@page_options("Changes per page.")
 @server_options
 @table_options
 def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
@@ -52,9 +44,7 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **que
         show_json(page)
         return
     show_table(COLUMNS, map(_row, page["entries"]), wide=wide)
-    if page["cursor"]:
-        # To standard error, so that a pipe gets only the table.
-        say(_("There are more. For the next page, add: --cursor {page}", page=page["cursor"]), err=True)
+    show_next_page(page)
 
 
 def _row(entry: dict[str, Any]) -> tuple[object, ...]:
