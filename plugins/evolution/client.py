@@ -74,9 +74,9 @@ class Client(NetworkClient):
             method, self.url_of(path) + query, body=body, timeout=seconds, events=events
         )
 
-    async def list(self, method: str, path: str, body: Any = None, *, query: str = "") -> list[Any]:
+    async def list(self, method: str, path: str, *, query: str = "") -> list[Any]:
         """Make a request whose response is a list, of any length; see :meth:`call`."""
-        found = await self.call(method, path, body, query=query, events=("/#",))
+        found = await self.call(method, path, query=query, events=("/#",))
         return list(found) if isinstance(found, NetworkEvents | list) else []
 
     async def account(self) -> dict[str, Any]:

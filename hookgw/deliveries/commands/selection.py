@@ -69,7 +69,7 @@ def count_of(found: dict[str, Any], *, is_pending: bool = False) -> str:
     return ngettext("{n} delivery", "{n} deliveries", count)
 
 
-def show_counts(found: dict[str, Any], *, wide: bool = False) -> None:
+def show_counts(found: dict[str, Any]) -> None:
     """Show what a dry run has found, by instance and label."""
     rows = [
         [instance, label, count]
@@ -77,5 +77,5 @@ def show_counts(found: dict[str, Any], *, wide: bool = False) -> None:
         for label, count in labels.items()
     ]
     if rows:
-        show_table(_COUNTED, rows, wide=wide)
+        show_table(_COUNTED, rows)
     say(_("{deliveries} would be selected.", deliveries=count_of(found)))
