@@ -59,6 +59,11 @@ _UNREADABLE = ("XX001", "XX002", "58030", "58P01")
 # Of these classes, but the operator's doing and never the caller's fault: a right that was taken away, a
 # schema that was dropped, a number that a sequence gives twice because it was not copied with its table.
 _OPERATORS = ("42501", "3F000", "23505")
+LOST = (psycopg.OperationalError, psycopg.InternalError)
+"""What the driver raises if a connection is lost, and for other reasons.
+
+The second comes behind a pooler, which adds an error to the server's last one: two results of one ``BEGIN``.
+"""
 # A transaction that lost against another one, and is to run again.
 CONFLICTS = ("40001", "40P01")
 
@@ -331,7 +336,7 @@ class Reader(ConnectionReader[Connection]):
             was_connected = one.is_connected
             try:
                 return one.call(function)
-            except psycopg.OperationalError:
+            except LOST:
                 # The server was restarted since the last call. A new connection works, or says why not.
                 if not was_connected or one.is_connected or one.gave_up:
                     raise
@@ -397,7 +402,7 @@ def is_server_error(error: BaseException) -> bool:
         return False
     state = error.sqlstate
     if state is None:  # libpq's own: the connection failed. Others come from the driver, for our mistakes.
-        return isinstance(error, psycopg.OperationalError)
+        return isinstance(error, LOST)
     return state in _OPERATORS or state[:2] not in _OURS
 
 

@@ -17,7 +17,13 @@ from hookgw.records.sentences import NOT_STORABLE
 from hookgw.store.commits.changes import Changes, Committed, replace
 from hookgw.store.commits.jobs import AppendedEvent, AppendRequest, CommitGroup, FunctionRequest, appended_by
 from hookgw.store.postgresql.append import added, append, find_stored, prepare, send
-from hookgw.store.postgresql.database import CONFLICTS, TOKEN_LENGTH, DatabaseSession, is_server_error
+from hookgw.store.postgresql.database import (
+    CONFLICTS,
+    LOST,
+    TOKEN_LENGTH,
+    DatabaseSession,
+    is_server_error,
+)
 from hookgw.store.postgresql.feed import Feed, News
 from hookgw.store.postgresql.figures import add_news
 from hookgw.store.postgresql.guard import Guard
@@ -171,7 +177,7 @@ class Writer:
                     return written
                 if tries >= TRIES:
                     raise lost.error from None
-            except psycopg.OperationalError as error:
+            except LOST as error:
                 # Nothing was committed. The server was restarted since the last commit, or another node won.
                 was_lost = was_connected and not (self._session.is_connected or self._session.gave_up)
                 if tries >= TRIES or not (was_lost or error.sqlstate in CONFLICTS):
@@ -252,7 +258,7 @@ class Writer:
                 if is_all:
                     add_news(transaction)
                     connection.execute("COMMIT")
-        except psycopg.OperationalError as error:
+        except LOST as error:
             if not (is_all and connection.closed):
                 raise
             raise _Unacknowledged(transaction, appends, error, is_counted=is_careful, mark=mark) from error
@@ -275,7 +281,7 @@ class Writer:
             add_news(transaction)
             try:
                 connection.execute("COMMIT")
-            except psycopg.OperationalError as error:
+            except LOST as error:
                 if not connection.closed:
                     raise
                 raise _Unacknowledged(transaction, appends, error, is_counted=True, mark=mark) from error

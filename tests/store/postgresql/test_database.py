@@ -179,6 +179,7 @@ def test_only_calls_that_last_too_long_are_broken_off(session: DatabaseSession) 
     ("error", "expected"),
     [
         (psycopg.OperationalError("the connection is lost"), True),
+        (psycopg.InternalError("received 2 results from command 'BEGIN'"), True),
         (psycopg.errors.DiskFull("no space"), True),
         (psycopg.errors.ReadOnlySqlTransaction("a standby"), True),
         (psycopg.errors.InsufficientPrivilege("permission denied"), True),
@@ -238,6 +239,26 @@ async def test_a_pooler_of_sessions_is_not(postgres: PostgresServer, database: S
     with run_pgbouncer(postgres, "session") as port:
         async with open_store(Server(pooled_url(port), database.schema), clock=Clock()) as store:
             assert await store.append(to("e1")) == [True]
+
+
+@needs_pgbouncer
+@pytest.mark.process
+async def test_a_read_goes_on_after_the_server_behind_a_pooler_was_restarted(
+    postgres: PostgresServer,
+) -> None:
+    """The pooler adds an error to the server's last one: two results of one ``BEGIN``."""
+
+    def read(connection: psycopg.Connection) -> object:
+        with connection.transaction():
+            return connection.execute("SELECT 1").fetchone()
+
+    with run_pgbouncer(postgres, "session") as port:
+        session = DatabaseSession(Server(pooled_url(port)))
+        with closing(session):
+            pid = session.call(lambda one: one.execute("SELECT pg_backend_pid()").fetchone())
+            assert pid is not None
+            postgres.execute(f"SELECT pg_terminate_backend({pid[0]}, 5000)")
+            assert await Reader(session).run(read) == (1,)
 
 
 @needs_pgbouncer
