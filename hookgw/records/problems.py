@@ -116,6 +116,7 @@ class Repair(StrEnum):
 
     @property
     def rights(self) -> tuple[Right, ...]:
+        """What a caller needs, all of it: enabling may send what a webhook has missed."""
         if self is Repair.ENABLE:
             return Right.WEBHOOKS, Right.REPLAY
         return (Right.CONNECT,) if self is Repair.CONNECT else (Right.WEBHOOKS,)
