@@ -105,7 +105,10 @@ class PluginRoutes:
                 if answer is None and may_be_none:
                     return None
                 # Inside of the boundary, because an answer can be anything.
-                return await self._app.make_response(answer)
+                made = await self._app.make_response(answer)
+                if not 200 <= made.status_code <= 599:
+                    raise ValueError(f"{made.status_code} is no status of a response")
+                return made
 
             try:
                 return await boundary.run(_named(added_by, respond), passes=_ANSWERS)

@@ -53,6 +53,8 @@ FAILING = {
     "none": returning(None),
     "object": returning(object()),
     "status": returning(("text", "no status")),
+    "interim": returning(("text", 199)),
+    "beyond": returning(("text", 600)),
 }
 GOOD = {
     "text": (returning("fine"), 200),
