@@ -5,9 +5,10 @@ the connection. They queue a message and wait. Two tasks of :meth:`Connection.ru
 
     publish ──> queue ──> _write ──> broker ──> _read ──> ack, nack, return, close ──> publish returns
 
-Each registration has a channel of its own, opened with its first message. So an error that closes a channel
-(an exchange that does not exist) concerns no other registration; and a message that the broker returns is
-known by its id, because a registration has no two attempts with the same event at a time.
+Each registration has a channel of its own for each exchange, opened with its first message there. So an error
+that closes a channel (an exchange that does not exist) concerns no other registration, and nothing that goes
+elsewhere. And a message that the broker returns is known by its id, because a registration has no two
+attempts with the same event at a time.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Connection:
         self._stream = frames.stream
         self._tuned = tuned
         self._channels: dict[int, _Channel] = {}
-        self._by_registration: dict[str, _Channel] = {}
+        self._by_target: dict[tuple[str, str], _Channel] = {}
         self._last_channel = 0
         self._queue: deque[Message | bytes] = deque()
         self._has_work = trio.Event()
@@ -157,7 +158,7 @@ class Connection:
         self._fail_waiting(reason)
         self._queue.clear()
         self._channels.clear()
-        self._by_registration.clear()
+        self._by_target.clear()
         self._stream.close()
 
     def _fail_waiting(self, reason: str) -> None:
@@ -201,7 +202,8 @@ class Connection:
         """Return the bytes of a message, which from then on waits for its confirm."""
         if message.is_abandoned or message.settled.is_set():
             return b""
-        channel, opening = self._by_registration.get(message.registration), b""
+        target = message.registration, message.exchange
+        channel, opening = self._by_target.get(target), b""
         if channel is None:
             if self._last_channel >= self._tuned.channel_max:
                 self._is_retired = True
@@ -222,7 +224,7 @@ class Connection:
         except (ValueError, TypeError) as error:
             message.fail(ValueError(f"The message cannot be written: {error}"))
             return b""
-        self._channels[channel.number] = self._by_registration[message.registration] = channel
+        self._channels[channel.number] = self._by_target[target] = channel
         channel.published += 1
         channel.unconfirmed[channel.published] = message
         message.content = (
@@ -271,9 +273,7 @@ class Connection:
     def _close_channel(self, channel: _Channel, close: commands.Channel.Close) -> None:
         # Its number is not used again: frames for the former channel may be on the way.
         del self._channels[channel.number]
-        self._by_registration = {
-            name: one for name, one in self._by_registration.items() if one is not channel
-        }
+        self._by_target = {target: one for target, one in self._by_target.items() if one is not channel}
         self._put(method_bytes(channel.number, commands.Channel.CloseOk()))
         response = _response(close.reply_code or 500, refusal_of(close))
         for message in channel.unconfirmed.values():

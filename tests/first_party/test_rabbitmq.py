@@ -185,6 +185,36 @@ async def test_an_error_that_closes_a_channel_fails_this_registration_alone(
     assert "CloseOk" in broker.links[0].seen
 
 
+async def test_an_exchange_that_does_not_exist_fails_its_own_messages_alone(
+    hookgw_gateway: GatewayKit, broker: Broker
+) -> None:
+    held: list[tuple[Link, Published]] = []
+
+    async def close_first(link: Link, message: Published) -> None:
+        held.append((link, message))
+        if len(held) == 2:
+            for link, one in sorted(held, key=lambda pair: pair[1].exchange):
+                if one.exchange == "CALL":
+                    text = "NOT_FOUND - no exchange 'CALL' in vhost '/'"
+                    await link.send(one.channel, commands.Channel.Close(404, text, 60, 40))
+                else:
+                    await confirm(link, one)
+
+    broker.answer = close_first
+    options = {"rabbitmq": {"exchange": "{event}"}}
+    await hookgw_gateway.register(
+        broker.url(), ordering="none", concurrency=2, retry={"schedule": []}, plugins=options
+    )
+    # By their ids, in different partitions.
+    bad = await hookgw_gateway.emit("CALL", {}, event_id="a")
+    good = await hookgw_gateway.emit(KIND, {}, event_id="d")
+    attempts = [await last_attempt(hookgw_gateway, event) for event in (bad, good)]
+    assert [(one.outcome, one.status) for one in attempts] == [
+        (Outcome.FAILED, 404),
+        (Outcome.DELIVERED, 200),
+    ]
+
+
 async def test_a_connection_that_breaks_in_the_middle_loses_and_reorders_nothing(
     hookgw_gateway: GatewayKit, broker: Broker
 ) -> None:
