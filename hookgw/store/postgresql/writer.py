@@ -180,6 +180,8 @@ class Writer:
             except LOST as error:
                 # Nothing was committed. The server was restarted since the last commit, or another node won.
                 was_lost = was_connected and not (self._session.is_connected or self._session.gave_up)
+                # An internal error with a state is the server's answer, such as that it is read-only.
+                was_lost &= error.sqlstate is None or isinstance(error, psycopg.OperationalError)
                 if tries >= TRIES or not (was_lost or error.sqlstate in CONFLICTS):
                     raise
             except psycopg.errors.UniqueViolation:
