@@ -210,8 +210,9 @@ def newest(session: nox.Session) -> None:
     """
     find_postgresql(session)
     install(session, "test")
-    few = LARGE if os.environ.get("CI") else ()
-    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or (*ON_ALL_CORES, *few)), env=FEW_EXAMPLES)
+    # In CI it is the last to end, and many of its tests wait for a database or a process.
+    how = ("-n", "4", "--dist", "worksteal", *LARGE) if os.environ.get("CI") else ON_ALL_CORES
+    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or how), env=FEW_EXAMPLES)
 
 
 @nox.session(python=NEWEST, default=False)
