@@ -31,11 +31,11 @@ PYTHONS = nox.project.python_versions(PROJECT)
 BETWEEN = [f"python{version}" for version in PYTHONS[1:-1]]
 nox.options.sessions = ["tests", "lint", "types", "simulate"]
 CI = ["ci"]
-# Three sessions run at a time, because several wait more than they compute: first the longest and those
-# beside it, then the short ones, and last, alone, what uses all cores from its first moment. A tag takes
-# sessions in the order of this file. A session that is named is alone, and shows its output at once.
+# Two sessions run at a time, because several wait more than they compute: first the longest and those beside
+# it, then the short ones, and last, alone, what uses all cores from its first moment. A tag takes sessions in
+# the order of this file. A session that is named is alone, and shows its output at once.
 if sys.argv[1:] in ([], ["-t", *CI]):
-    nox.options.parallel = 3
+    nox.options.parallel = 2
     nox.options.allow_parallel = True
 NOT_ASKED = [
     "ASYNC9",  # optional: a checkpoint on every path of every function
@@ -59,6 +59,8 @@ OWN_LOGIC = (
     *("tests/test_patterns.py", "tests/test_error_ids.py", "tests/test_reference.py", "tests/keys"),
     *("tests/test_no_code_from_data.py", "tests/test_fleet_branches.py", "tests/test_bench_compare.py"),
     *("tests/api/test_route_walk.py", "tests/dashboard/test_portal_walk.py", "tests/locale"),
+    *("tests/api/test_reach.py", "tests/api/openapi", "tests/dashboard/test_portal.py"),
+    *("tests/plugins/test_provided.py", "tests/plugins/test_manual_connector.py"),
     *("tests/dashboard/test_languages.py", "tests/dashboard/test_rights_of_forms.py", "tests/kernel"),
 )
 # Tests that open a gateway or start a process for each case: CI runs two of the cases.
@@ -210,9 +212,8 @@ def newest(session: nox.Session) -> None:
     """
     find_postgresql(session)
     install(session, "test")
-    # In CI it is the last to end, and many of its tests wait for a database or a process.
-    how = ("-n", "4", "--dist", "worksteal", *LARGE) if os.environ.get("CI") else ON_ALL_CORES
-    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or how), env=FEW_EXAMPLES)
+    few = LARGE if os.environ.get("CI") else ()
+    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or (*ON_ALL_CORES, *few)), env=FEW_EXAMPLES)
 
 
 @nox.session(python=NEWEST, default=False)
