@@ -12,6 +12,7 @@ import structlog
 import trio
 
 from hookgw import Gateway
+from hookgw.connectors import retry_after_of
 
 from .options import Options
 from .otlp import Encoder, problem_in
@@ -141,13 +142,8 @@ class Exporter:
                 if response.status_code not in _RETRYABLE:
                     logger.warning("the collector refuses a report", signal=signal, reason=reason)
                     return
-                wait = max(wait, min(_seconds(response.headers.get("retry-after")), LONGEST_RETRY_AFTER))
+                wait = max(wait, min(retry_after_of(response) or 0, LONGEST_RETRY_AFTER))
             logger.warning("sending to the collector failed", signal=signal, reason=reason, **hint)
             if not repeats:
                 return
             await trio.sleep(wait)
-
-
-def _seconds(retry_after: str | None) -> float:
-    # A date is allowed, too; then the usual wait must do.
-    return float(retry_after) if retry_after is not None and retry_after.isdigit() else 0.0

@@ -286,6 +286,19 @@ async def test_a_collector_that_is_down_gets_everything_later(
     ]
 
 
+async def test_a_wait_that_is_none_is_the_usual_one(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver
+) -> None:
+    # Python takes a superscript for a digit, and for no number.
+    collector.will(answer(503, headers={"retry-after": "\u00b2"}))
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(hookgw_receiver.url)
+        await accept(kit)
+        await kit.settled()
+        await until(kit, lambda: len(collector.requests) == 2)
+    assert len({request.body for request in collector.requests}) == 1
+
+
 async def test_a_private_address_is_refused_with_the_way_to_allow_it(tmp_path: Path) -> None:
     """The guard's own advice would open the address to every registration."""
     block = {"endpoint": "http://10.0.0.5:4318/otlp", "metrics": False}
