@@ -276,16 +276,19 @@ def browser(session: nox.Session) -> None:
     elif missing:
         session.warn(f"Tests are skipped. Only root may install: apt-get install {' '.join(missing)}")
     install(session, "browser")
+    # Playwright never ends a wait once a time limit interrupted one, and each later test would hang as well.
+    # So a test that takes too long ends its worker, and the next test begins with a new browser.
+    pytest = ("pytest", "--timeout-method=thread", "-n")
     rest = [one for one in session.posargs if one != "--screenshots"]
     takes = len(rest) < len(session.posargs)
     env = {"HOOKGW_SCREENSHOTS": "docs/images", "HOOKGW_SCREENS": "build/screens"} if takes else {}
     if rest:
-        session.run("pytest", "tests/browser", *rest, env=env)
+        session.run(*pytest, "1", "tests/browser", *rest, env=env)
         return
     few = ("--few-cases",) if os.environ.get("CI") else ()
-    session.run("pytest", "tests/browser", f"--ignore={FRONTS}", *few, env=env)
+    session.run(*pytest, "1", "tests/browser", f"--ignore={FRONTS}", *few, env=env)
     # Each pair takes half a minute, and waits most of the time.
-    session.run("pytest", FRONTS, *few, "-n", "2")
+    session.run(*pytest, "2", FRONTS, *few)
 
 
 @nox.session(python=PROCESS_PYTHON, tags=CI)

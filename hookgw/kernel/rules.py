@@ -126,7 +126,7 @@ def check_headers(value: Any, where: str, reserved: frozenset[str] = frozenset()
     return headers
 
 
-def unmask_url(given: str, stored: str | None, where: str = "url") -> str:
+def unmask_url(given: str, stored: str | None) -> str:
     """Replace a masked user and password with the stored ones. Raise ``Invalid`` if another URL is stored."""
     if not is_masked(given):
         return given
@@ -136,17 +136,17 @@ def unmask_url(given: str, stored: str | None, where: str = "url") -> str:
         raise Invalid.of(
             "url.masked",
             "{where}: user and password are masked, but no such URL is stored: send them in full.",
-            where=where,
+            where="url",
         )
     return stored
 
 
-def unmask_headers(given: dict[str, str], stored: dict[str, str], where: str = "headers") -> dict[str, str]:
+def unmask_headers(given: dict[str, str], stored: dict[str, str]) -> dict[str, str]:
     """Replace masked header values with the stored ones. Raise ``Invalid`` if one is not stored."""
     known = {name.lower(): value for name, value in stored.items()}
     missing = [name for name, value in given.items() if value == MASK and name.lower() not in known]
     if missing:
-        raise Invalid(*(MASKED(where=f"{where}.{name}") for name in missing))
+        raise Invalid(*(MASKED(where=f"headers.{name}") for name in missing))
     return {name: known[name.lower()] if value == MASK else value for name, value in given.items()}
 
 

@@ -27,9 +27,7 @@ class SecretOptions:
             for plugin, block in blocks.items()
         }
 
-    def unmasked(
-        self, given: Mapping[str, Any], stored: Mapping[str, Any], where: str = "plugins"
-    ) -> dict[str, Any]:
+    def unmasked(self, given: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
         """Replace masked secrets with the stored ones. Raise ``Invalid`` if one is not stored."""
         problems = []
         found: dict[str, Any] = {}
@@ -41,8 +39,7 @@ class SecretOptions:
                 if option in stored.get(plugin, {}):
                     found[plugin][option] = stored[plugin][option]
                 else:
-                    place = f"{where}.{plugin}.{option}"
-                    problems.append(MASKED(where=place))
+                    problems.append(MASKED(where=f"plugins.{plugin}.{option}"))
         if problems:
             raise Invalid(*problems)
         return found

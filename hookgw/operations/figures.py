@@ -25,6 +25,7 @@ from hookgw.records.figures import (
 )
 from hookgw.records.operational_kinds import OPERATIONS_ID
 from hookgw.records.registrations import Registration, is_global
+from hookgw.records.rhythms import HOUR
 from hookgw.records.tags import tag_texts
 from hookgw.store import Store
 
@@ -153,19 +154,15 @@ class FigureService:
     async def of_webhook(self, registration_id: str, span: Span) -> FigureSeries:
         return await self._series([Holder("webhook", registration_id)], span, [registration_id])
 
-    async def sparklines(
-        self, registration_ids: Sequence[str], span: Span = Span.DAY, *, steps: int = 24
-    ) -> dict[str, Sparkline]:
-        """Return a short series of each of these webhooks, in one query; a page has up to 100 of them."""
+    async def sparklines(self, registration_ids: Sequence[str]) -> dict[str, Sparkline]:
+        """Return the last 24 hours of each of these webhooks, in one query; a page has up to 100 of them."""
         await self._refresh()
-        part = int(span.seconds) // steps
-        until = (int(self._clock.steady()) // part + 1) * part
-        since = until - part * steps
-        found = await self._store.sum_figures(registration_ids, since, until, part)
+        until = (int(self._clock.steady()) // HOUR + 1) * HOUR
+        found = await self._store.sum_figures(registration_ids, until - 24 * HOUR, until, HOUR)
         return {
             name: Sparkline(
-                [parts.get(number, (0, 0))[0] for number in range(steps)],
-                [parts.get(number, (0, 0))[1] for number in range(steps)],
+                [parts.get(hour, (0, 0))[0] for hour in range(24)],
+                [parts.get(hour, (0, 0))[1] for hour in range(24)],
             )
             for name, parts in found.items()
         }
@@ -182,7 +179,7 @@ class FigureService:
         self, holders: Sequence[Holder], span: Span, registration_ids: Sequence[str]
     ) -> FigureSeries:
         await self._refresh()
-        step = holders[0].step_of(span) if holders else 3600
+        step = holders[0].step_of(span) if holders else HOUR
         until = (int(self._clock.steady()) // step + 1) * step
         since = until - int(span.seconds)
         found = await self._store.read_figures(holders, step, since, until)

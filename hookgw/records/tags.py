@@ -63,18 +63,18 @@ def parse_tag(text: str, where: str = "tag") -> tuple[str, str]:
     return name, value
 
 
-def parse_tags(texts: Sequence[str], where: str = "tag") -> tuple[tuple[str, str], ...]:
+def parse_tags(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the tags of several texts, as :func:`parse_tag` does; empty ones mean nothing."""
     given = [text for text in texts if text]
     if len(given) > MOST_TAGS:
         raise Invalid.of(
             "tags.filter_repeated",
             "{where} is given {count:,} times; an instance has at most {most} tags.",
-            where=where,
+            where="tag",
             count=len(given),
             most=MOST_TAGS,
         )
-    return tuple(parse_tag(text, where) for text in given)
+    return tuple(parse_tag(text) for text in given)
 
 
 def tags_from(texts: Iterable[str], where: str = "tag") -> dict[str, str]:

@@ -75,10 +75,10 @@ def shown_json(data: bytes, most: int = MOST) -> Shown:
     return Shown("".join(pieces), is_whole=True)
 
 
-def shown_body(data: bytes, most: int = MOST) -> Shown:
+def shown_body(data: bytes) -> Shown:
     """Return as much of a body as a page shows: JSON is indented, anything else is left as it is."""
     is_json = data.lstrip()[:1] in (b"{", b"[")
-    return shown_json(data, most) if is_json else shown_text(data.decode(errors="replace"), most)
+    return shown_json(data) if is_json else shown_text(data.decode(errors="replace"))
 
 
 def shown_curl(words: Sequence[str], body: bytes, file: str, most: int = MOST) -> Shown:

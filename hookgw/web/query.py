@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from quart import request
 from quart_trio import QuartTrio
@@ -99,10 +99,10 @@ def read_tags() -> tuple[tuple[str, str], ...]:
     return parse_tags(request.args.getlist(TAGS.name))
 
 
-def read_times(given: Mapping[str, str], names: Iterable[str] = ("since", "until")) -> dict[str, float]:
+def read_times(given: Mapping[str, str]) -> dict[str, float]:
     """Return the given parameters, in seconds since the epoch; raise ``Invalid`` if one is not a time."""
     times: dict[str, float] = {}
-    for name in names:
+    for name in ("since", "until"):
         if name in given:
             try:
                 times[name] = parse_rfc3339(time_of_query(given[name]))

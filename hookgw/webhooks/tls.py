@@ -42,16 +42,16 @@ def check_whole(identity: TlsIdentity, where: str) -> None:
         _check_fit(identity, where)
 
 
-def unmask_tls(given: TlsIdentity, stored: TlsIdentity, where: str = "tls") -> TlsIdentity:
+def unmask_tls(given: TlsIdentity, stored: TlsIdentity) -> TlsIdentity:
     """Replace a masked key with the stored one. Raise ``Invalid`` if there is none, or it does not fit."""
     if given.client_key != MASK:
         return given
     if stored.client_key is None:
         raise Invalid.of(
-            "tls.key_masked", "{where}.clientKey is masked, but no key is stored: send it.", where=where
+            "tls.key_masked", "{where}.clientKey is masked, but no key is stored: send it.", where="tls"
         )
     identity = msgspec.structs.replace(given, client_key=stored.client_key)
-    _check_fit(identity, where)
+    _check_fit(identity, "tls")
     return identity
 
 

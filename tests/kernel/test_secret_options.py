@@ -31,10 +31,10 @@ def test_a_new_value_replaces_the_stored_one() -> None:
 
 def test_each_mask_without_a_stored_value_is_named() -> None:
     with pytest.raises(Invalid) as caught:
-        OPTIONS.unmasked({"crm": {"token": MASK, "login": MASK}}, {"crm": {"url": "u"}}, "webhook.plugins")
+        OPTIONS.unmasked({"crm": {"token": MASK, "login": MASK}}, {"crm": {"url": "u"}})
     assert caught.value.messages == (
-        "webhook.plugins.crm.token is masked, but no value is stored: send one.",
-        "webhook.plugins.crm.login is masked, but no value is stored: send one.",
+        "plugins.crm.token is masked, but no value is stored: send one.",
+        "plugins.crm.login is masked, but no value is stored: send one.",
     )
 
 
