@@ -152,7 +152,7 @@ def _ack(payload: dict[str, Any], account: Account) -> list[Translated]:
     for id_ in strings(payload.get("ids")):
         # What the account has read itself was written by somebody else.
         data: dict[str, Any] = {"keyId": id_, "remoteJid": chat, "fromMe": kind != "read-self"}
-        if person and is_group(chat):
+        if person and _names_person(chat):
             data["participant"] = person
         elif chat.endswith("@lid") and person.endswith("@s.whatsapp.net") and kind != "read-self":
             # Messages of this chat come under the number: only receipts name the hidden id.
@@ -259,7 +259,7 @@ def _key(payload: Mapping[str, Any], id_: str) -> dict[str, Any] | None:
         return None
     key: dict[str, Any] = {"remoteJid": chat, "fromMe": payload.get("is_from_me") is True, "id": id_}
     person, hidden = jid_of(payload.get("from")), jid_of(payload.get("from_lid"))
-    if is_group(chat) or chat.endswith("@broadcast"):
+    if _names_person(chat):
         if person:
             key["participant"] = person
         if hidden and hidden != person:
@@ -267,6 +267,11 @@ def _key(payload: Mapping[str, Any], id_: str) -> dict[str, Any] | None:
     elif (lid := jid_of(payload.get("chat_lid"))) and lid != chat:
         key["remoteJidLid"] = lid
     return key
+
+
+def _names_person(chat: str) -> bool:
+    """Return whether keys and receipts of a chat say which person they are of."""
+    return is_group(chat) or chat.endswith("@broadcast")
 
 
 def _with_name(data: dict[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:

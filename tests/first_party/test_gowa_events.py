@@ -166,6 +166,17 @@ def test_reactions_edits_and_deletions() -> None:
     assert (kind, data) == ("MESSAGES_DELETE", {**deleted, "forMe": True})
 
 
+def test_each_person_who_has_read_a_status_post_is_an_event() -> None:
+    read = {"ids": ["A"], "chat_id": "status@broadcast", "receipt_type": "read"}
+    account = Account(media_url=link, report="r")
+    found = [
+        translate({"event": "message.ack", "payload": {**read, "from": person}}, account, b"{}")
+        for person in (ANA, BOB)
+    ]
+    assert [event.data["participant"] for [event] in found] == [ANA, BOB]
+    assert len({event.event_id for [event] in found}) == 2
+
+
 def test_receipts_are_one_event_for_each_message() -> None:
     receipt = {"ids": ["A", "B"], "chat_id": ANA, "from": ANA, "receipt_type": "delivered"}
     found = data_of("message.ack", receipt, timestamp=TIME)
