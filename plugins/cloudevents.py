@@ -109,8 +109,9 @@ def hookgw_prepare(request: Outgoing, event: Event, registration: Registration) 
     options = options_of(registration)
     if options is None:
         return
-    # By the body, not by the mode: the first attempt may have been made under other options.
-    if request.body.startswith(_BEGINNING):
+    # By the body, not by the mode: the first attempt may have been made under other options. The data may
+    # be a CloudEvent itself.
+    if request.body.startswith(_BEGINNING) and request.body != event.data_json:
         request.headers["content-type"] = _STRUCTURED
     elif options.mode == "binary":
         request.headers["content-type"] = "application/json"

@@ -81,6 +81,20 @@ async def test_a_retry_after_a_change_of_the_mode_is_one_event_still(
     check(read(second), event)
 
 
+async def test_a_payload_that_is_a_cloudevent_is_the_data_in_binary_mode(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
+) -> None:
+    # As the SDK for Go writes it, for example to an instance of the connector webhook.
+    data = {"specversion": "1.0", "id": "1", "source": "/orders", "type": "order.paid", "data": {}}
+    await hookgw_gateway.register(hookgw_receiver.url, plugins={"cloudevents": {"mode": "binary"}})
+    event = await hookgw_gateway.emit(KIND, data)
+    await hookgw_gateway.settled()
+    (request,) = hookgw_receiver.requests
+    assert request.header("content-type") == "application/json"
+    found = read(request)
+    assert (found.get_id(), found.get_type(), found.get_data()) == (event.id, f"hookgw.{KIND}", data)
+
+
 async def test_registrations_without_the_block_are_as_they_were(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
