@@ -77,7 +77,8 @@ class Encoder:
         found.resource.attributes.extend(_attributes(self._resource))
         scope = found.scope_metrics.add()
         scope.scope.name, scope.scope.version = "hookgw", hookgw.__version__
-        for family in families:
+        # Prometheus refuses a report with a metric that has no data, and all that is beside it.
+        for family in (family for family in families if family.samples):
             made = scope.metrics.add(name=family.name, description=family.documentation)
             self._fill(made, family, int(now * _SECOND))
         return gzip.compress(request.SerializeToString(), 1)

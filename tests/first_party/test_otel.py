@@ -388,6 +388,7 @@ async def test_metrics(tmp_path: Path, collector: Receiver, hookgw_receiver: Rec
     [resource] = ExportMetricsServiceRequest.FromString(gzip.decompress(request.body)).resource_metrics
     assert attributes(resource.resource)["deployment.environment.name"] == "test"
     found = {metric.name: metric for scope in resource.scope_metrics for metric in scope.metrics}
+    assert [name for name, metric in found.items() if metric.WhichOneof("data") is None] == []
     [accepted] = found["hookgw_events_accepted"].sum.data_points
     assert (attributes(accepted), accepted.as_double) == ({"kind": KIND}, 1)
     assert found["hookgw_events_accepted"].sum.is_monotonic
