@@ -17,6 +17,8 @@ TIMEOUT = 30.0
 """Seconds for a whole exchange: longer than hookgw waits unless it is told to."""
 MAX_ANSWER = 64 * 1024
 """Bytes of a response that are passed back; hookgw reads no more."""
+_BODY_TIME = 2.0
+"""Seconds for the body of a response: hookgw waits meanwhile, and sends the event again after its timeout."""
 
 # RFC 9110, section 7.6.1: about one connection, not about the message. And what httpx sets itself.
 _OWN = frozenset(
@@ -99,11 +101,12 @@ class Forwarder:
         # and 502 if it cannot have, so that hookgw waits for it.
         status: int = HTTPStatus.GATEWAY_TIMEOUT
         body, passed = b"", dict[str, str]()
-        with trio.move_on_after(TIMEOUT):
+        with trio.move_on_after(TIMEOUT) as scope:
             try:
                 response = await self._client.send(message, stream=True)
                 # From here on the status stands, whatever becomes of the body, as in hookgw.
                 status, error = response.status_code, None
+                scope.deadline = min(scope.deadline, trio.current_time() + _BODY_TIME)
                 # As the receiver writes them again: a header may be no text.
                 sent = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
                 passed = {name: sent[name.encode()] for name in _PASSED_BACK if name.encode() in sent}
