@@ -106,11 +106,11 @@ class Encoder:
                 point = made.sum.data_points.add(
                     start_time_unix_nano=self._started, time_unix_nano=now, as_double=sample.value
                 )
-                point.attributes.extend(_attributes(sample.labels))
+                point.attributes.extend(_labels(sample.labels))
         else:
             for sample in family.samples:
                 point = made.gauge.data_points.add(time_unix_nano=now, as_double=sample.value)
-                point.attributes.extend(_attributes(sample.labels))
+                point.attributes.extend(_labels(sample.labels))
 
 
 def problem_in(body: bytes, *, of_traces: bool) -> str | None:
@@ -129,6 +129,14 @@ def problem_in(body: bytes, *, of_traces: bool) -> str | None:
     except DecodeError:
         return None  # many collectors answer with JSON or text
     return f"{rejected} rejected: {reason}" if rejected else None
+
+
+def _labels(labels: Mapping[str, str]) -> list[KeyValue]:
+    # For Prometheus, "instance" is service.instance.id, and replaces it: all instances would be one series.
+    # When Prometheus scrapes, the label gets this name.
+    return _attributes(
+        {"exported_instance" if name == "instance" else name: value for name, value in labels.items()}
+    )
 
 
 def _attributes(attributes: Mapping[str, str | int | float | bool]) -> list[KeyValue]:

@@ -403,6 +403,21 @@ async def test_metrics(tmp_path: Path, collector: Receiver, hookgw_receiver: Rec
     assert accepted.start_time_unix_nano <= accepted.time_unix_nano
 
 
+async def test_the_instance_of_a_metric_is_not_the_process_that_reports_it(
+    tmp_path: Path, collector: Receiver
+) -> None:
+    async with reporting(tmp_path, collector, metrics=True) as kit:
+        await kit.register("pull:")
+        await accept(kit)
+        await until(kit, lambda: any(request.target == "/v1/metrics" for request in collector.requests))
+    [request, *_] = [request for request in collector.requests if request.target == "/v1/metrics"]
+    [resource] = ExportMetricsServiceRequest.FromString(gzip.decompress(request.body)).resource_metrics
+    found = {metric.name: metric for scope in resource.scope_metrics for metric in scope.metrics}
+    [backlog] = found["hookgw_instance_backlog_deliveries"].gauge.data_points
+    # As Prometheus calls it when it scrapes: it takes service.instance.id for the label "instance".
+    assert attributes(backlog) == {"exported_instance": "shop"}
+
+
 def test_without_options_it_is_switched_off(hooks: Hooks) -> None:
     """Also what deliveries ask for each time: whether any plugin has a hook."""
     [info] = [info for info in hooks.plugins() if info.name == "otel"]
