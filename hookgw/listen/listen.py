@@ -6,7 +6,7 @@ import errno
 import random
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ import msgspec
 import trio
 from click.core import ParameterSource
 
+from hookgw.command.failure import Failed, ReaderGone
 from hookgw.command.fields import read_keys
 from hookgw.command.output import say, show_json_line
 from hookgw.command.process import cancel_on_signal, run_to_end
@@ -26,7 +27,7 @@ from hookgw.kernel.signing_keys import VerifyingKey
 from hookgw.kernel.times import rfc3339
 from hookgw.listen.forward import Forwarded, Forwarder, open_forwarder, target_url
 from hookgw.listen.received_event import ReceivedEvent, read_received_event
-from hookgw.testing.answers import Answer, answer
+from hookgw.testing.answers import Answer, Stream, answer
 from hookgw.testing.received import Received
 from hookgw.testing.receiver import open_receiver
 
@@ -153,8 +154,18 @@ class ListenOptions:
             self._show(request, event, now, refusal)
             return answer(refusal)
         forwarded = await forwarder.forward(request)
-        self._show(request, event, now, forwarded.status, forwarded)
-        return answer(forwarded.status, forwarded.body, headers=forwarded.headers)
+        given = answer(forwarded.status, forwarded.body, headers=forwarded.headers)
+        try:
+            self._show(request, event, now, forwarded.status, forwarded)
+        except (Failed, ReaderGone) as error:
+            failure = error
+
+            def fail() -> Iterable[bytes]:
+                raise failure
+
+            # The other server has the event: without its answer, hookgw would send it again.
+            return given.then(Stream(fail))
+        return given
 
     def _refusal(self, event: ReceivedEvent) -> int | None:
         # hookgw retries after a 401: with the right secret, the same delivery still arrives.

@@ -1,5 +1,6 @@
 """``hookgw listen``, and how it reads requests."""
 
+import errno
 import json
 import os
 import re
@@ -20,6 +21,7 @@ import httpx
 import pytest
 import trio
 
+from hookgw.command import Failed, ReaderGone
 from hookgw.delivery import sign
 from hookgw.kernel import Signature, StartError, make_secret, public_key_of, signing_key, verifying_key
 from hookgw.listen import (
@@ -435,6 +437,30 @@ async def test_listen_forwards(echoes: Echoes) -> None:
         async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             assert (await client.post(url, content=b"{}")).status_code == 201
         signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("_signals_kept")
+@pytest.mark.parametrize("problem", [ReaderGone(errno.EPIPE, "Broken pipe"), Failed("The disk is full.")])
+async def test_what_was_forwarded_is_answered_if_nobody_reads_its_line(
+    problem: Exception, echoes: Echoes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def say(line: str, *, err: bool = False) -> None:
+        if not err:
+            raise problem
+        echoes.echo(line)
+
+    async def post(statuses: list[int]) -> None:
+        url = (await echoes.wait_for(r"Listening on (\S+) and forwarding to"))[1]
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            statuses.append((await client.post(url, content=b"{}")).status_code)
+
+    monkeypatch.setattr("hookgw.listen.listen.say", say)
+    statuses: list[int] = []
+    with pytest.RaisesGroup(type(problem), flatten_subgroups=True):
+        async with open_receiver(default=answer(201)) as target, trio.open_nursery() as nursery:
+            nursery.start_soon(post, statuses)
+            await run("127.0.0.1", 0, ListenOptions(), target.url)
+    assert statuses == [201]
 
 
 HEAD = b"host: a\r\n"
