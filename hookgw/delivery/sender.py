@@ -74,7 +74,6 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     """The common part of all requests of a registration, made by :func:`template_for` once per lane.
 
     Attributes:
-        for_plugins: a copy of the registration.
         is_http: whether hookgw sends the requests, and no plugin.
         origin: the target's scheme, host and port, and its TLS identity if it has one: the pool's key.
         shares_connections: whether another registration may use a connection after this one. Not with
@@ -90,7 +89,6 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     """
 
     registration: Registration
-    for_plugins: Registration
     target: Target
     is_http: bool
     origin: PoolKey
@@ -158,7 +156,6 @@ def template_for(registration: Registration) -> RequestTemplate:
     expires = any(secret.expires_at is not None for secret in registration.secrets)
     return RequestTemplate(
         registration=registration,
-        for_plugins=registration.detached(),
         target=target,
         is_http=target.scheme in HTTP_PORTS,
         # A registration without a certificate, authorities or name can use any connection.
@@ -221,7 +218,7 @@ class DeliverySender:
         """Return which hooks plugins need for deliveries with this template."""
         generation = self._hooks.generation
         if template.hooks[0] != generation:
-            template.hooks = generation, self._hooks.concerned(template.for_plugins)
+            template.hooks = generation, self._hooks.concerned(template.registration.detached())
         return template.hooks[1]
 
     def render_body(self, event: Event, template: RequestTemplate) -> bytes | Awaitable[bytes | None]:
@@ -247,7 +244,7 @@ class DeliverySender:
         return template.envelope.encode(event)
 
     async def _run_plugins(self, event: Event, template: RequestTemplate, envelope: Envelope) -> bytes | None:
-        registration, hooks = template.for_plugins, self.concerned(template)
+        registration, hooks = template.registration.detached(), self.concerned(template)
         if "hookgw_filter" in hooks and not await self._hooks.filter(event, registration):
             return None
         if "hookgw_transform" in hooks:
@@ -272,7 +269,7 @@ class DeliverySender:
             return None
         event = delivery.event
         defaults = _headers_of(template, event, number)
-        registration = template.for_plugins
+        registration = template.registration.detached()
         request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
         await self._hooks.prepare(request, event, registration)
         return None if request.headers == defaults else request.headers
@@ -338,7 +335,7 @@ class DeliverySender:
         transport.looks_up_for = template.registration.instance
         if not template.is_http:
             headers = self.signed_headers(delivery, body, template, number=number, headers=headers)
-            registration, ends = template.for_plugins, started_at + timeout
+            registration, ends = template.registration.detached(), started_at + timeout
             outgoing = PluginAttempt(
                 template.target, registration, event, body, headers.copy(), number, transport, ends
             )

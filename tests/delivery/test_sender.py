@@ -437,6 +437,33 @@ async def test_a_stored_header_that_cannot_be_sent_is_a_failed_attempt() -> None
     assert result.attempt.error == "The header expect is reserved: hookgw sets it itself. Remove it."
 
 
+async def test_what_a_plugin_changes_in_a_registration_is_gone_with_the_next_attempt() -> None:
+    class Plugins(NoPlugins):
+        needed = NoPlugins.needed | {"hookgw_prepare"}
+
+        def concerned(self, registration: Registration) -> frozenset[str]:
+            registration.plugins.clear()
+            return super().concerned(registration)
+
+        async def filter(self, event: Event, registration: Registration) -> bool:
+            chats: list[str] = registration.plugins.pop("mine")["chats"]
+            return chats.pop() == "a"
+
+        async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
+            request.headers["x-chat"] = registration.plugins.pop("mine")["chats"].pop()
+
+    template = template_for(registration_for("http://a/", plugins={"mine": {"chats": ["a"]}}))
+    sender = sender_with(Plugins())
+    delivery = Delivery(
+        seq=1, event=EVENT, registration="reg_1", lane="", accepted_at=0.0, position=1, queued_at=0.0
+    )
+    for number in (1, 2):
+        assert await rendered_body(sender, EVENT, template)
+        headers = await sender.prepare(delivery, b"{}", template, number)
+        assert headers is not None
+        assert headers["x-chat"] == "a"
+
+
 async def test_what_concerns_no_plugin_is_not_shown_to_any() -> None:
     class Plugins(NoPlugins):
         needed = frozenset()
