@@ -136,7 +136,7 @@ class Exporter:
             else:
                 if response.is_success:
                     if problem := problem_in(response.content, of_traces=signal == "traces"):
-                        logger.warning("the collector did not take everything", signal=signal, reason=problem)
+                        logger.warning("the collector warns", signal=signal, reason=problem)
                     return
                 reason = f"status {response.status_code}"
                 if response.status_code not in _RETRYABLE:

@@ -114,7 +114,7 @@ class Encoder:
 
 
 def problem_in(body: bytes, *, of_traces: bool) -> str | None:
-    """Return what a collector that answered 200 did not accept, as a sentence; ``None`` for nothing."""
+    """Return what a collector that answered 200 did not accept, or warns of; ``None`` for nothing."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -128,7 +128,7 @@ def problem_in(body: bytes, *, of_traces: bool) -> str | None:
             rejected, reason = metrics.rejected_data_points, metrics.error_message
     except DecodeError:
         return None  # many collectors answer with JSON or text
-    return f"{rejected} rejected: {reason}" if rejected else None
+    return f"{rejected} rejected: {reason}" if rejected or reason else None
 
 
 def _labels(labels: Mapping[str, str]) -> list[KeyValue]:

@@ -317,17 +317,21 @@ async def test_what_the_collector_refuses_is_not_repeated(
     partial = ExportTraceServiceResponse()
     partial.partial_success.rejected_spans = 3
     partial.partial_success.error_message = "too old"
-    collector.will(answer(401), answer(200, partial.SerializeToString()), answer(200, b"{not protobuf"))
+    warning = ExportTraceServiceResponse()
+    warning.partial_success.error_message = "old schema"
+    bodies = (partial.SerializeToString(), warning.SerializeToString(), b"", b"{not protobuf")
+    collector.will(answer(401), *(answer(200, body) for body in bodies))
     async with reporting(tmp_path, collector) as kit:
         await kit.register(hookgw_receiver.url)
         with structlog.testing.capture_logs() as logs:
-            for count in (1, 2, 3):
+            for count in range(1, 6):
                 await accept(kit)
                 await kit.settled()
                 await until(kit, lambda: len(collector.requests) == count)  # noqa: B023
     assert [entry["reason"] for entry in logs if "collector" in entry["event"]] == [
         "status 401",
         "3 rejected: too old",
+        "0 rejected: old schema",
     ]
 
 
