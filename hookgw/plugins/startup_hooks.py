@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -185,7 +186,8 @@ class StartupHooks:
                 refuse(name, f"must be a mapping of options, not {kind_of(block)}.")
                 continue
             try:
-                wants = self.boundary.call(implementation, block, passes=_REJECTIONS, reports=False)
+                # A copy, in all calls about options: what the plugin takes out of it stays masked.
+                wants = self.boundary.call(implementation, deepcopy(block), passes=_REJECTIONS, reports=False)
             except _REJECTIONS as error:
                 refuse(name, self._sentence(error))
             except PluginFailed as failure:
@@ -249,7 +251,7 @@ class StartupHooks:
                 else:
                     try:
                         use = self.boundary.call(
-                            implementations[name], own_new, check=check_callable, passes=_REJECTIONS
+                            implementations[name], deepcopy(own_new), check=check_callable, passes=_REJECTIONS
                         )
                     except _REJECTIONS as error:
                         problems.append(f"{name}: {self._sentence(error)}")
@@ -562,7 +564,10 @@ class StartupHooks:
                 )
                 continue
             try:
-                self.boundary.call(checks[name], block, registration, passes=_REJECTIONS, reports=reports)
+                shown = registration.detached()
+                self.boundary.call(
+                    checks[name], shown.plugins[name], shown, passes=_REJECTIONS, reports=reports
+                )
             except _REJECTIONS as error:
                 problems.append((name, self._sentence(error, registration)))
         return problems

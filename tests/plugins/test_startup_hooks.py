@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -250,6 +251,48 @@ def test_a_plugin_checks_its_block_of_a_registration(hooks_of: HooksOf, registra
     hooks.check_registration(registration)
     hooks.check_registration(subject)
     assert seen == [({"rate": 1}, subject)]
+
+
+def test_what_a_plugin_changes_in_a_registration_that_it_checks_is_not_stored(
+    hooks_of: HooksOf, registration: Registration
+) -> None:
+    def check(options: dict[str, Any], registration: Registration) -> None:
+        options.clear()
+        registration.plugins.clear()
+        registration.headers["x-more"] = "1"
+
+    checked = with_blocks(registration, mine={"rate": 1}, other={"rate": 2})
+    before = deepcopy(checked)
+    other = plugin(check_registration=check, filter=lambda event: None)
+    hooks_of(mine=plugin(check_registration=check), other=other).check_registration(checked)
+    assert checked == before
+
+
+def test_an_option_that_a_plugin_takes_out_of_its_block_stays_masked(hooks_of: HooksOf) -> None:
+    def configure(options: dict[str, Any]) -> None:
+        options.pop("token", None)
+        options["nested"].clear()
+
+    def reconfigure(options: dict[str, Any]) -> Any:
+        configure(options)
+        return lambda: None
+
+    hooks = hooks_of(
+        mine=plugin(
+            configure=configure,
+            reconfigure=reconfigure,
+            secret_options=lambda: ["token", "nested"],
+            event_kinds=raising(RuntimeError("old-token-1 new-token-1 old-inner new-inner")),
+        )
+    )
+    old = {"mine": {"token": "old-token-1", "nested": {"a": "old-inner"}}}
+    hooks.configure(deepcopy(old))
+    with pytest.raises(StartError, match=r"\*{8} new-token-1 \*{8} new-inner"):
+        hooks.kinds()
+    assert hooks.check_options_again(deepcopy(old)).changed == []
+    hooks.check_options_again({"mine": {"token": "new-token-1", "nested": {"a": "new-inner"}}}).apply()
+    with pytest.raises(StartError, match=r"old-token-1 \*{8} old-inner \*{8}"):
+        hooks.kinds()
 
 
 def test_all_wrong_blocks_of_a_registration_are_named(hooks_of: HooksOf, registration: Registration) -> None:
