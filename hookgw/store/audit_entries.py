@@ -109,11 +109,7 @@ class SteppedAudit(Generic[C, Tx]):
         while True:
             search = partial(self._sql.search_audit, query=query, before=before, rows=ROWS)
             part = await self._lists.run(search)
-            found += (
-                part.found
-                if query.among is None
-                else [row for row in part.found if row.instance_id in query.among]
-            )
+            found += part.found
             if len(found) > query.limit:
                 page = found[: query.limit]
                 return _page(page, _cursor(page[-1].at, page[-1].seq))

@@ -58,6 +58,9 @@ def search_audit(
     if query.instance_id is not None:
         matches.append("instance_id = %(instance_id)s")
         given["instance_id"] = sought(query.instance_id)
+    if query.among is not None:
+        matches.append("instance_id = ANY(%(among)s)")
+        given["among"] = list(query.among)
     if before is not None:
         places.append("(at, seq) < (%(before)s, %(seq)s)")
         given["before"], given["seq"] = before

@@ -48,6 +48,9 @@ def search_audit(
     if query.instance_id is not None:
         matches.append("instance_id = :instance_id")
         given["instance_id"] = query.instance_id
+    if query.among is not None:
+        matches.append("instance_id IN (SELECT value FROM json_each(:among))")
+        given["among"] = msgspec.json.encode(query.among).decode()
     if before is not None:
         places.append("(at, seq) < (:before, :seq)")
         given["before"], given["seq"] = before

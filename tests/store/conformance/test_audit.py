@@ -138,6 +138,19 @@ async def test_pages_follow_one_another_even_within_one_moment(store: Store, ins
     assert [one.subject for one in rest.entries] == names[3::-1]
 
 
+async def test_a_list_of_some_instances_is_as_long_as_without_the_others(store: Store) -> None:
+    await store.record_audit(
+        [entry(f"e{n}", at=AT + n, instance=f"i{n % 4}", instance_id=f"id-{n % 4}") for n in range(12)]
+        + [entry("of none", at=AT + 20)]
+    )
+    wanted = ["e10", "e8", "e6", "e4", "e2", "e0"]
+    for limit in (1, 3, 6, 100):
+        assert await subjects(store, among=frozenset({"id-0", "id-2"}), limit=limit) == wanted
+    assert await subjects(store, among=frozenset()) == []
+    page = await store.list_audit(AuditQuery(among=frozenset({"id-0", "id-2"}), limit=4))
+    assert len(page.entries) == 4
+
+
 @pytest.mark.parametrize("cursor", ["", "x", "1", "1-x", "-1-1", "1-" + "9" * 30, "١-1"])
 async def test_a_cursor_of_somebody_else(store: Store, cursor: str) -> None:
     with pytest.raises(Invalid, match="cursor must be that of the previous page"):
