@@ -70,7 +70,7 @@ def warn_of_exposed_secrets(given: Path | None) -> None:
 def warn_of_unknown_variables() -> None:
     """Log a warning for each environment variable that begins as hookgw's do and has no meaning."""
     for name, near in unknown_variables(os.environ).items():
-        hint = f"Did you mean {near}?" if near else "See docs/configuration.md, Environment variables."
+        hint = f"Did you mean {near}?" if near else "See docs/configuration.md, Values from the environment."
         structlog.get_logger("hookgw.config").warning("unknown environment variable", name=name, fix=hint)
 
 
