@@ -241,3 +241,14 @@ def test_the_file_of_the_master_key_is_the_services_and_never_readable_for_other
     # The mode at the moment at which the key is written.
     run_commands(commands.replace(file, str(key)), hookgw=f"stat -c %a {key}")
     assert key.read_text() == "600\n"
+
+
+def test_a_location_of_nginx_sets_all_headers_of_the_server_or_none() -> None:
+    """nginx inherits ``proxy_set_header`` only where the location has none of its own."""
+    pages = "".join((ROOT / page).read_text("utf-8") for page in PAGES)
+    configured = "".join(re.findall(r"```nginx\n(.*?)```", pages, re.DOTALL))
+    of_server = re.findall(r"^ {4}(proxy_set_header .*)", configured, re.MULTILINE)
+    assert of_server
+    for location in re.findall(r"^ {4}location .*?^ {4}}", configured, re.DOTALL | re.MULTILINE):
+        if "proxy_set_header" in location:
+            assert all(header in location for header in of_server), location
