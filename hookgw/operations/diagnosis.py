@@ -80,8 +80,9 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
                 instance=name,
             )
         )
+    running = {plugin.name for plugin in gateway.hooks.plugins() if plugin.enabled}
     for registration in registrations:
-        checks.append(_webhook(registration))
+        checks.append(_webhook(registration, running))
         if registration.enabled:
             checks += _lane(gateway, registration, lanes[registration.id])
             if is_http(registration.url):
@@ -184,7 +185,7 @@ async def _last_event(gateway: Gateway, instance: Instance) -> Check:
     )
 
 
-def _webhook(registration: Registration) -> Check:
+def _webhook(registration: Registration, running: set[str]) -> Check:
     advice: str | None
     if not registration.enabled:
         state, found = CheckState.FAILED, f"Disabled. {registration.disabled_reason or ''}".rstrip()
@@ -192,6 +193,10 @@ def _webhook(registration: Registration) -> Check:
     elif registration.is_paused:
         state, found = CheckState.WARNING, "Paused: deliveries wait, in order."
         advice = _command("resume", registration)
+    elif absent := ", ".join(sorted(registration.plugins.keys() - running)):
+        state = CheckState.WARNING
+        found = f"It has options for plugins that do not run: {absent}. Events are sent without them."
+        advice = "Switch them on in the configuration and restart hookgw, or remove their options."
     else:
         kinds = len(registration.events)
         which = f"{kinds} kinds" if kinds > 3 else ", ".join(registration.events) or "every kind"

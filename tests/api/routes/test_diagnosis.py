@@ -4,6 +4,7 @@ import ssl
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import trio
 import trustme
@@ -152,6 +153,22 @@ async def test_paused_and_disabled_webhooks_say_how_to_go_on(client: httpx.Async
     found = await checks_of(client)
     assert found["webhook"]["advice"] == "hookgw webhook enable shop --label crm"
     assert "reach" not in found
+
+
+async def test_a_webhook_whose_plugin_does_not_run_says_so(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"message_filters": {"groups": False}}
+    await client.post("/webhook/set/shop", json={"url": "http://127.0.0.1:1/", "plugins": options})
+    assert (await checks_of(client))["webhook"]["state"] == "ok"
+    off = [
+        msgspec.structs.replace(plugin, enabled=plugin.name != "message_filters")
+        for plugin in gateway.hooks.plugins()
+    ]
+    monkeypatch.setattr(gateway.hooks, "plugins", lambda: off)
+    found = (await checks_of(client))["webhook"]
+    assert found["state"] == "warning"
+    assert "plugins that do not run: message_filters." in found["found"]
 
 
 async def test_a_tenant_sees_what_concerns_its_instance_alone(
