@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial, wraps
 from typing import Any
 
 from quart import Response, request
+from quart.wrappers.response import IterableBody
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
@@ -108,6 +109,8 @@ class PluginRoutes:
                 made = await self._app.make_response(answer)
                 if not 200 <= made.status_code <= 599:
                     raise ValueError(f"{made.status_code} is no status of a response")
+                if isinstance(made.response, IterableBody):
+                    made.response.iter = _Parts(made.response.iter, added_by, boundary)
                 return made
 
             try:
@@ -141,6 +144,39 @@ class PluginRoutes:
             return answer if isinstance(answer, Response) else given
 
         return contained
+
+
+class _Parts:
+    """The parts of a streamed body, which are made after the route has returned."""
+
+    def __init__(self, made: AsyncIterator[Any], added_by: HookImplementation, boundary: Boundary) -> None:
+        self._made = made
+        self._added_by = added_by
+        self._boundary = boundary
+
+    def __aiter__(self) -> _Parts:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await self._contained(self._made.__anext__)
+
+    async def aclose(self) -> None:
+        if (close := getattr(self._made, "aclose", None)) is not None:
+            await self._contained(close)
+
+    async def _contained(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        # Outside of the boundary, whose scope would close one that a generator left open at a yield.
+        try:
+            return await call()
+        except StopAsyncIteration:
+            raise
+        except BaseException as error:  # noqa: BLE001 -- judged below
+            failure = error
+
+        async def fail() -> None:
+            raise failure
+
+        return await self._boundary.run(_named(self._added_by, fail))
 
 
 def _calls(rule: Rule) -> set[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Routes and request hooks of plugins that do everything wrong."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,40 @@ async def test_whatever_a_route_does_is_its_own_failure(tmp_path: Path) -> None:
         for name, (_, status) in GOOD.items():
             assert (await client.get(f"/public/{name}")).status_code == status, name
         assert len(kit.plugin_failures) == len(FAILING)
+
+
+async def test_a_streamed_body_that_breaks_off_is_the_failure_of_its_plugin_alone(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    endings = [ValueError("x"), SystemExit(0), KeyboardInterrupt(), await stray_cancelled(), None]
+
+    async def stream() -> Response:
+        async def parts() -> AsyncIterator[bytes]:
+            # Its scope must outlive a part.
+            with trio.CancelScope():
+                yield b"first"
+                await trio.lowlevel.checkpoint()
+                if (ending := endings.pop(0)) is not None:
+                    raise ending
+                yield b" last"
+
+        return Response(parts())
+
+    class Streams:
+        @hookgw.hookimpl
+        def hookgw_routes(self, app: Any) -> None:
+            app.add_url_rule("/public/stream", "stream", stream)
+
+    async with (
+        open_kit(tmp_path, plugins={"mine": Streams()}) as kit,
+        open_client(create_app(kit.gateway), nursery) as client,
+    ):
+        for _ in endings[:-1]:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await client.get("/public/stream")
+        assert [(one.plugin, one.hook) for one in kit.plugin_failures] == [("mine", "hookgw_routes")] * 4
+        assert (await client.get("/public/stream")).text == "first last"
+        assert len(kit.plugin_failures) == 4
 
 
 @pytest.mark.parametrize(("hook", "status"), [("before_request", 500), ("after_request", 200)])
