@@ -182,6 +182,12 @@ def read_options(options: dict[str, Any]) -> Options:
     Raises:
         ValueError: an unknown name, a wrong type, or an impossible value; the message says which.
     """
+    channels = options.get("channels")
+    for name, channel in channels.items() if isinstance(channels, dict) else ():
+        try:
+            msgspec.convert(channel, Channel, dec_hook=_duration)
+        except msgspec.ValidationError as error:  # of the whole, it would not name the channel
+            raise ValueError(f"channels.{name}: {error}") from None
     found = msgspec.convert(options, Options, dec_hook=_duration)
     for name, channel in found.channels.items():
         if (url := getattr(channel, "url", None)) is not None:

@@ -302,7 +302,7 @@ async def test_a_rule_of_the_dashboard_lasts(
     ("block", "message"),
     [
         ({"channels": {"a": {"type": "slack", "url": "ftp://x"}}}, "channels.a.url: use a URL that begins"),
-        ({"channels": {"a": {"type": "fax"}}}, "Invalid value 'fax'"),
+        ({"channels": {"a": {"type": "fax"}}}, r"channels\.a: Invalid value 'fax'"),
         ({"rules": [{"on": "disk", "to": ["b"]}]}, r"rules\[0\].to: there is no channel 'b'"),
         ({"rules": [{"on": "rain", "to": ["b"]}]}, "Invalid enum value 'rain'"),
         (
