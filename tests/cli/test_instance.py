@@ -199,6 +199,13 @@ async def test_a_secret_option_from_standard_input(invoke: Invoke, server: Recei
     assert server.requests[0].json == {"password": "hunter2"}
 
 
+async def test_a_secret_that_standard_input_does_not_have(invoke: Invoke, server: Receiver) -> None:
+    result = await invoke("instance", "options", "loja1", "-o", "user=-", "-o", "password=-", input="bot\n")
+    assert result.exit_code == 2
+    assert "standard input has no line for password." in result.stderr
+    assert server.requests == []
+
+
 @pytest.mark.parametrize("charset", ["utf-8", "cp1252"])
 async def test_standard_input_is_utf_8_whatever_the_terminal_has(
     invoke: Invoke, server: Receiver, charset: str

@@ -45,7 +45,10 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
             )
         if content == "-":
             # The bytes, which are UTF-8: a text stream has the encoding of the terminal, and reads ahead.
-            content = sys.stdin.buffer.readline().decode(errors="surrogateescape").rstrip("\r\n")
+            line = sys.stdin.buffer.readline()
+            if not line:  # an empty text would be a line of its own
+                raise click.BadParameter(_("standard input has no line for {name}.", name=name))
+            content = line.decode(errors="surrogateescape").rstrip("\r\n")
         try:
             options[name] = json.loads(content) if is_json else content
         except (ValueError, RecursionError):
