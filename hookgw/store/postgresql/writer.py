@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import psycopg
 from psycopg import Connection, sql
+from psycopg.pq import TransactionStatus
 
 from hookgw.kernel.errors import Invalid
 from hookgw.records.deliveries import Delivery, Settlement
@@ -261,7 +262,7 @@ class Writer:
                     add_news(transaction)
                     connection.execute("COMMIT")
         except LOST as error:
-            if not (is_all and connection.closed):
+            if not (is_all and _is_unanswered(connection)):
                 raise
             raise _Unacknowledged(transaction, appends, error, is_counted=is_careful, mark=mark) from error
         if not is_careful:
@@ -284,7 +285,7 @@ class Writer:
             try:
                 connection.execute("COMMIT")
             except LOST as error:
-                if not connection.closed:
+                if not _is_unanswered(connection):
                     raise
                 raise _Unacknowledged(transaction, appends, error, is_counted=True, mark=mark) from error
         return _written(transaction, appends)
@@ -346,6 +347,13 @@ class Writer:
         former, self.backend = self.backend, connection.info.backend_pid
         if former not in (0, self.backend):
             connection.execute(_END_FORMER, (former, TOKEN_LENGTH, self._session.server.token))
+
+
+def _is_unanswered(connection: Connection) -> bool:
+    """Return whether the server has not said how the transaction ended."""
+    # A server that is told to end during a commit does it, says both, and closes the connection. For the
+    # driver, that is open until it has read the end, too.
+    return connection.closed or connection.info.transaction_status is TransactionStatus.ACTIVE
 
 
 def touch(transaction: Transaction) -> None:

@@ -1,5 +1,8 @@
 """Commits that meet other transactions, restarts of the server, and answers that are lost."""
 
+import os
+import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -89,6 +92,32 @@ async def test_the_answer_to_a_commit_is_lost(
     assert lost
     assert await ids_of(store) == ["e1"]
     assert listener.take() == [("appended", ["e1"])]
+
+
+async def test_a_server_that_ends_in_a_commit_has_done_it(
+    store: PostgresqlStore, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so, and then that it ends; the driver calls the connection open until it has read its end."""
+    await store.append(to("e1"))
+    usual = psycopg.Connection.execute
+    ends: list[socket.socket] = []
+
+    def execute(self: psycopg.Connection, query: Any, *arguments: Any, **options: Any) -> Any:
+        answered = usual(self, query, *arguments, **options)
+        if query == "COMMIT" and not ends:
+            while postgres.execute(f"SELECT count(*) FROM {store.server.schema}.events") != [(2,)]:
+                time.sleep(0.01)
+            postgres.execute(f"SELECT pg_terminate_backend({self.info.backend_pid}, 5000)")
+            self.pgconn.consume_input()
+            ends.extend(socket.socketpair())
+            os.dup2(ends[0].fileno(), self.fileno())
+        return answered
+
+    monkeypatch.setattr(psycopg.Connection, "execute", execute)
+    assert await store.append(to("e2")) == [True]
+    assert await ids_of(store) == ["e1", "e2"]
+    for end in ends:
+        end.close()
 
 
 @pytest.mark.parametrize("does_other", ["settles", "settles and removes", "stores the event", "nothing"])
