@@ -24,7 +24,7 @@ from hookgw.concurrency.light import in_task
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store.commits.read_failures import ReadFailures
-from hookgw.store.postgresql.environment import prepare
+from hookgw.store.postgresql.environment import READ_ONLY, prepare
 from hookgw.store.postgresql.identity import Identity
 from hookgw.store.postgresql.schema import missing_tables
 from hookgw.store.reader import ConnectionReader
@@ -138,7 +138,13 @@ class Server:
                 wait for a connection to the server for long.
             to_adopt: whether it may lead to another server than before.
         """
-        connection = psycopg.connect(self._conninfo, autocommit=True)
+        try:
+            connection = psycopg.connect(self._conninfo, autocommit=True)
+        except psycopg.OperationalError as error:
+            if READ_ONLY not in str(error):
+                raise
+            # A pooler repeats what a server reported before its promotion. The server is asked below.
+            connection = psycopg.connect(self._conninfo, autocommit=True, target_session_attrs="any")
         opened(connection)
         is_writer = patience <= WRITE_PATIENCE
         try:
@@ -420,7 +426,7 @@ def start_errors(server: Server) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        if "session is read-only" in str(error):  # libpq's words: the server has no code for it
+        if READ_ONLY in str(error):
             raise StartError(
                 f"The database {server.place} accepts no writes: it is a standby, or read only is preset.",
                 "Name the primary in storage.url, or take the preset back: ALTER ROLE … RESET "

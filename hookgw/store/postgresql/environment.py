@@ -7,17 +7,21 @@ connection sets them. What only a superuser may set stops the start if it would 
 
 from __future__ import annotations
 
-from psycopg import Connection
+from psycopg import Connection, OperationalError
 
 from hookgw.kernel.errors import StartError
 
 # The first with pg_current_xact_id, whose numbers never start over.
 OLDEST_SERVER = 130000
 
-_SET = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS preset (name, value)"
+_SET = """SELECT current_setting('transaction_read_only'), set_config(name, value, false)
+    FROM unnest(%s::text[], %s::text[]) AS preset (name, value)"""
 # "on", "local", "remote_write" and "remote_apply" all mean that a commit is on the server's disk.
 _WAIT_FOR_DISK = """SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'"""
+
+READ_ONLY = "session is read-only"
+"""What libpq says of such a server, too. It has no code for it."""
 
 ALWAYS = {
     # Each statement of a transaction sees what others have committed; a conflict is no error.
@@ -66,6 +70,9 @@ def prepare(connection: Connection, schema: str, *, statement: float, transactio
         statement: seconds after which the server gives a statement up; 0 for never.
         transaction: seconds after which it ends a transaction that does nothing.
         plans: whether statements are planned each time (``plan_cache_mode``).
+
+    Raises:
+        OperationalError: the server accepts no writes.
     """
     quoted = schema.replace('"', '""')
     chosen = {
@@ -79,7 +86,9 @@ def prepare(connection: Connection, schema: str, *, statement: float, transactio
     for version, settings in _SINCE.items():
         if connection.info.server_version >= version:
             chosen |= settings
-    connection.execute(_SET, (list(chosen), list(chosen.values())))
+    row = connection.execute(_SET, (list(chosen), list(chosen.values()))).fetchone()
+    if row is not None and row[0] == "on":
+        raise OperationalError(READ_ONLY)
     connection.execute(_WAIT_FOR_DISK)
 
 

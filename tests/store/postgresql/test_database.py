@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import psycopg
 import pytest
@@ -259,6 +259,27 @@ async def test_a_read_goes_on_after_the_server_behind_a_pooler_was_restarted(
             assert pid is not None
             postgres.execute(f"SELECT pg_terminate_backend({pid[0]}, 5000)")
             assert await Reader(session).run(read) == (1,)
+
+
+@needs_pgbouncer
+@pytest.mark.process
+def test_a_server_that_was_promoted_behind_a_pooler_is_used(postgres: PostgresServer) -> None:
+    """The pooler tells each client what the server reported of itself when the two met."""
+    preset = "default_transaction_read_only"
+    with ExitStack() as stack:
+        postgres.execute(f"ALTER ROLE hookgw SET {preset} = on")
+        try:
+            port = stack.enter_context(run_pgbouncer(postgres, "session"))
+            session = stack.enter_context(closing(DatabaseSession(Server(pooled_url(port)))))
+            with pytest.raises(psycopg.OperationalError, match="session is read-only"):
+                session.call(lambda _: None)
+            with closing(psycopg.connect(pooled_url(port))) as one:
+                pid = one.execute("SELECT pg_backend_pid()").fetchone()
+        finally:
+            postgres.execute(f"SET TRANSACTION READ WRITE; ALTER ROLE hookgw RESET {preset}")
+        assert pid is not None
+        postgres.execute(f"SELECT pg_terminate_backend({pid[0]}, 5000)")
+        session.call(lambda connection: connection.execute("CREATE TEMPORARY TABLE is_written ()"))
 
 
 @needs_pgbouncer
