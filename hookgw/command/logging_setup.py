@@ -116,6 +116,8 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     logging.captureWarnings(capture=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    # The driver warns of each error that follows another one, which hookgw reports.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     structlog.configure(
         processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),

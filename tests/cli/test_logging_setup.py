@@ -155,6 +155,12 @@ class TestLevels:
         logging.getLogger("httpx").warning("Odd.")
         assert [line["event"] for line in logged(stream)] == ["Odd."]
 
+    def test_the_driver_of_the_database_does_not_repeat_what_hookgw_reports(
+        self, stream: io.StringIO
+    ) -> None:
+        logging.getLogger("psycopg").warning("error ignored terminating %r: the connection is lost", self)
+        assert logged(stream) == []
+
 
 class TestOneHandler:
     def test_lines_of_the_standard_library_use_the_same_handler(self, stream: io.StringIO) -> None:

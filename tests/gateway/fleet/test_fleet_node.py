@@ -380,6 +380,20 @@ async def test_a_node_that_was_cut_off_stops_before_others_begin() -> None:
         assert not a.is_suspended
 
 
+async def test_each_outage_of_the_database_is_logged_once() -> None:
+    database = Database()
+    a = Node(database, "a")
+    with structlog.testing.capture_logs() as logs:
+        async with running(a):
+            for _ in range(2):
+                await trio.sleep(5)
+                database.is_away = True
+                await trio.sleep(600)
+                database.is_away = False
+            await trio.sleep(5)
+    assert [line["event"] for line in logs].count("no heartbeat") == 2
+
+
 async def test_a_node_that_was_removed_works_again_as_a_new_member() -> None:
     database = Database()
     a = Node(database, "a")
