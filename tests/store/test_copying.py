@@ -297,6 +297,13 @@ def test_two_copies_to_a_database_do_not_run_at_once(server: Server) -> None:
         pass
 
 
+def test_a_schema_may_have_any_name(postgres: PostgresServer, server: Server) -> None:
+    quoted = Server(postgres.url(), f'{server.schema}"')
+    with database_rows.open_target(quoted, "here") as rows:
+        assert rows.place == server.place
+    postgres.execute(f'DROP SCHEMA "{server.schema}""" CASCADE')
+
+
 async def test_a_difference_is_noticed(path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store(path, clock=Clock()) as store:
         await fill(store)

@@ -12,7 +12,7 @@ from hookgw.records.fleet import DEAD_AFTER
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
 from hookgw.store.figures import fold_rest
 from hookgw.store.postgresql import figures
-from hookgw.store.postgresql.database import Server, start_errors
+from hookgw.store.postgresql.database import Server, check_pooler, start_errors
 from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.schema import UNFINISHED, migrate
@@ -223,6 +223,7 @@ def _opened(server: Server, *, copying: bool = False) -> Iterator[Connection]:
     with start_errors(server):
         connection = server.connect(patience=0)
         try:
+            check_pooler(connection, server)
             check_server(connection, server.place)
             migrate(connection, server.schema, server.place, copying=copying)
             if node := connection.execute(_ALIVE).fetchone():

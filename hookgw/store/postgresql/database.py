@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -451,27 +451,28 @@ def _reads_only(connection: Connection) -> bool:
 _POOLER_TRIES = 10
 
 
-def is_pooled(connection: Connection) -> bool:
-    """Return whether a pooler is in between: it gives its clients numbers of its own."""
-    return _pid(connection) != connection.info.backend_pid
-
-
-def check_pooler(one: Connection, other: Connection, place: str) -> None:
+def check_pooler(connection: Connection, server: Server) -> None:
     """Refuse a pooler that gives each transaction, or each statement, any connection to the server.
 
     Settings of a connection, its locks and its prepared statements would be those of another one.
+
+    Raises:
+        StartError: it is such a pooler.
     """
+    if _pid(connection) == connection.info.backend_pid:
+        return  # a pooler gives its clients numbers of its own
     first, second = set(), set()
-    for _ in range(_POOLER_TRIES):
-        first.add(_pid(one))
-        second.add(_pid(other))
-        if len(first) > 1 or len(second) > 1 or first & second:
-            raise StartError(
-                f"The database {place} is behind a pooler of transactions or statements; hookgw needs "
-                "connections of its own.",
-                "Set pool_mode = session for hookgw's database or user in pgbouncer, or give storage.url the "
-                "address of the server itself.",
-            )
+    with closing(server.connect()) as other:
+        for _ in range(_POOLER_TRIES):
+            first.add(_pid(connection))
+            second.add(_pid(other))
+            if len(first) > 1 or len(second) > 1 or first & second:
+                raise StartError(
+                    f"The database {server.place} is behind a pooler of transactions or statements; hookgw "
+                    "needs connections of its own.",
+                    "Set pool_mode = session for hookgw's database or user in pgbouncer, or name the address "
+                    "of the server itself.",
+                )
 
 
 def _pid(connection: Connection) -> int:

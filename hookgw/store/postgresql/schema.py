@@ -335,7 +335,7 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
             )
         if missing:
             # CREATE SCHEMA IF NOT EXISTS needs the right to create one even where it exists.
-            if connection.execute("SELECT to_regnamespace(%s)", (f'"{schema}"',)).fetchone() == (None,):
+            if not connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).rowcount:
                 connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
             for statement in SCHEMA:
                 connection.execute(statement)

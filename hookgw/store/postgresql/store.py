@@ -37,7 +37,6 @@ from hookgw.store.postgresql.database import (
     Reader,
     Server,
     check_pooler,
-    is_pooled,
     make_connections,
     start_errors,
     watch,
@@ -386,12 +385,8 @@ def _open(
         feed.start(connection)
         return _Opened(count_pending(connection), cipher, feed)
 
-    def look_for_pooler(connection: psycopg.Connection) -> None:
-        if is_pooled(connection):
-            connections.lanes.call(partial(check_pooler, connection, place=server.place))
-
     with start_errors(server):
-        connections.background.call(look_for_pooler)
+        connections.background.call(partial(check_pooler, server=server))
         # Not the writing connection: all of this may take longer than a commit may.
         return connections.background.call(prepare)
 

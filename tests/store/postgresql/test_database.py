@@ -18,6 +18,7 @@ from hookgw.store.postgresql import (
     LongReader,
     Reader,
     Server,
+    copy_rows,
     is_server_error,
     open_store,
     watch,
@@ -228,8 +229,15 @@ async def test_tables_that_vanish_are_no_bug_of_hookgw(database: Server, postgre
 async def test_a_pooler_of_transactions_is_refused(
     postgres: PostgresServer, database: Server, mode: str
 ) -> None:
-    with run_pgbouncer(postgres, mode) as port, pytest.raises(StartError, match="pool_mode = session"):
-        async with open_store(Server(pooled_url(port), database.schema), clock=Clock()):
+    with run_pgbouncer(postgres, mode) as port:
+        server = Server(pooled_url(port), database.schema)
+        with pytest.raises(StartError, match="pool_mode = session"):
+            async with open_store(server, clock=Clock()):
+                pass
+        with (
+            pytest.raises(StartError, match="pool_mode = session"),
+            copy_rows.open_target(server, "the file"),
+        ):
             pass
 
 
