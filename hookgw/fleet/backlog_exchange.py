@@ -174,7 +174,7 @@ class BacklogExchange:
         except StorageUnavailable as error:
             self._refused(error)
             return
-        self._is_away = False
+        self._is_away = self._is_away and (self.must_count or self.is_counting)
         self._telling = None
         now = trio.current_time()
         if now > self._told_at + TOLD_WITHIN:

@@ -343,6 +343,22 @@ async def test_a_lost_answer_counts_nothing_twice(world: World) -> None:
     assert len(log) <= 2  # once for each node
 
 
+async def test_that_it_cannot_count_is_logged_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exchange has a connection to the database; the count got none."""
+
+    async def count(_: Shared) -> tuple[PendingChange, Mapping[int, int]]:
+        raise StorageUnavailable("no more connections")
+
+    a, _ = world.start(), world.start()
+    monkeypatch.setattr(Shared, "count", count)
+    with capture_logs() as log:
+        a.exchange.must_count = True
+        await trio.sleep(60)
+        monkeypatch.undo()
+        await world.settle()
+    assert [line["event"] for line in log] == ["the backlog of other nodes is not known"] * 2
+
+
 async def test_news_that_is_gone_is_counted(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
