@@ -193,6 +193,7 @@ class Gateway:
         if not self.dispatcher.is_running:
             raise Unavailable.of("gateway.not_dispatching", "The dispatcher is not running.")
         if not self.node.may_act():
+            await self.store.check()  # says why
             raise Unavailable.of(
                 "node.no_database", "This node cannot reach the database: it delivers nothing."
             )
