@@ -414,6 +414,8 @@ def is_server_error(error: BaseException) -> bool:
 
 def reason_of(error: psycopg.Error) -> str:
     """Return why the server refuses, in one line."""
+    if "exit pipeline mode" in str(error) and isinstance(error.__context__, psycopg.Error):
+        error = error.__context__  # what ended the pipeline
     primary = error.diag.message_primary
     text = primary or next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     state = f" ({error.sqlstate})" if error.sqlstate else ""

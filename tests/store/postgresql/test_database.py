@@ -1,5 +1,7 @@
 """Connections: what they are called in messages, what their errors mean, and that no call lasts for ever."""
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -194,6 +196,25 @@ def test_only_calls_that_last_too_long_are_broken_off(session: DatabaseSession) 
 )
 def test_what_the_server_is_to_blame_for(error: Exception, expected: bool) -> None:
     assert is_server_error(error) == expected
+
+
+def test_a_connection_that_ends_in_a_pipeline_says_why(
+    session: DatabaseSession, postgres: PostgresServer
+) -> None:
+    """For the driver it is open until it has read its end, and so the pipeline cannot be left."""
+    ends = socket.socketpair()
+
+    def lose(connection: psycopg.Connection) -> None:
+        with connection.pipeline():
+            connection.execute("SELECT 1")
+            postgres.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
+            connection.pgconn.consume_input()
+            os.dup2(ends[0].fileno(), connection.fileno())
+
+    with pytest.raises(StorageUnavailable, match="due to administrator command"), session.server.errors():
+        session.call(lose)
+    for end in ends:
+        end.close()
 
 
 def test_a_server_that_accepts_no_writes_any_more_gets_a_new_connection(session: DatabaseSession) -> None:
