@@ -193,9 +193,9 @@ class Gateway:
         if not self.dispatcher.is_running:
             raise Unavailable.of("gateway.not_dispatching", "The dispatcher is not running.")
         if not self.node.may_act():
-            await self.store.check()  # says why
-            raise Unavailable.of(
-                "node.no_database", "This node cannot reach the database: it delivers nothing."
+            raise Unavailable(
+                Sentence("node.no_database", "This node cannot reach the database: it delivers nothing."),
+                *self.node.refusal,
             )
         if not self.node.has_begun():
             raise Unavailable.of("node.no_shards", "This node has not begun with its first shards yet.")

@@ -99,6 +99,7 @@ class ThisNode:
         is_shared: whether others may use the storage. Ask for this only where a user sees the difference.
         view: the fleet at the last heartbeat.
         shards: those that this node acts for.
+        refusal: why the database refused the last heartbeat; empty if it did not.
     """
 
     is_shared = False
@@ -107,6 +108,7 @@ class ThisNode:
         self.name, self.label = settings.node or socket.gethostname(), ""
         self.view = FleetView((FleetMember(self.name, 1, "", 0.0),), (1,) * SHARDS)
         self.shards: set[int] = set(range(SHARDS))
+        self.refusal: tuple[str, ...] = ()
 
     def starting(self) -> AbstractAsyncContextManager[None]:
         """Enter the fleet, and hold its lock for the block.

@@ -276,18 +276,17 @@ class FleetNode(ThisNode):
         self._viewed = trio.Event()
 
     async def _send_heartbeats(self) -> None:
-        reason = None
         while True:
             with trio.move_on_after(HEARTBEAT):
                 await self._nudge.wait()
             self._nudge = trio.Event()
             try:
                 await self._beat()
-                reason = None
+                self.refusal = ()
             except StorageUnavailable as error:
-                if str(error) != reason:  # an outage may last
-                    reason = str(error)
-                    logger.warning("no heartbeat", node=self.name, reason=reason)
+                if error.messages != self.refusal:  # an outage may last
+                    self.refusal = error.messages
+                    logger.warning("no heartbeat", node=self.name, reason=str(error))
             if self._is_lost:
                 await self._rejoined.wait()
 

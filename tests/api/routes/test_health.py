@@ -39,17 +39,13 @@ async def test_it_is_not_ready_if_the_disk_refuses(
 async def test_a_node_without_its_database_says_why(
     stranger: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse() -> None:
-        raise StorageUnavailable("connection refused")
-
     monkeypatch.setattr(gateway.node, "may_act", lambda: False)
+    monkeypatch.setattr(gateway.node, "refusal", ("connection refused",))
     response = await stranger.get("/readyz")
     assert response.status_code == 503
-    assert "cannot reach the database" in response.text
-    monkeypatch.setattr(gateway.store, "check", refuse)
-    response = await stranger.get("/readyz")
-    assert response.status_code == 503
-    assert "connection refused" in response.text
+    reached, reason = shape_of(response)
+    assert "cannot reach the database" in reached
+    assert reason == "connection refused"
 
 
 async def test_it_is_not_ready_if_the_disk_hangs(

@@ -389,8 +389,10 @@ async def test_each_outage_of_the_database_is_logged_once() -> None:
                 await trio.sleep(5)
                 database.is_away = True
                 await trio.sleep(600)
+                assert a.this.refusal == ("The database is away.",)
                 database.is_away = False
             await trio.sleep(5)
+            assert a.this.refusal == ()
     assert [line["event"] for line in logs].count("no heartbeat") == 2
 
 
