@@ -174,6 +174,7 @@ class BacklogExchange:
         except StorageUnavailable as error:
             self._refused(error)
             return
+        # Not while a count has not succeeded: telling may work, and counting fail.
         self._is_away = self._is_away and (self.must_count or self.is_counting)
         self._telling = None
         now = trio.current_time()
