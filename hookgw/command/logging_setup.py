@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -57,6 +58,22 @@ _SECRETS_IN_TEXT = [
 _RARE = re.compile(r"[^\t\n -~]")
 _QUIET = ("httpx", "httpcore", "hpack", "asyncio", "mcp")
 """Libraries that log every request at level info: only their warnings are shown."""
+
+
+class _Seldom(logging.Filter):
+    """Lets a line pass once a minute, without its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.exc_info = None
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + 60
+        return True
 
 
 def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
@@ -118,6 +135,8 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     # The driver warns of each error that follows another one, which hookgw reports.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
+    # Without a descriptor for a connection, Trio tries ten times a second, and says so each time.
+    logging.getLogger("trio.serve_listeners").filters = [_Seldom()]
     structlog.configure(
         processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -161,6 +161,15 @@ class TestLevels:
         logging.getLogger("psycopg").warning("error ignored terminating %r: the connection is lost", self)
         assert logged(stream) == []
 
+    def test_connections_that_cannot_be_accepted_are_one_line_a_minute(self, stream: io.StringIO) -> None:
+        for number in range(3):
+            try:
+                raise OSError(number)
+            except OSError:
+                logging.getLogger("trio.serve_listeners").exception("accept returned EMFILE")
+        (line,) = logged(stream)
+        assert (line["event"], line.get("exception")) == ("accept returned EMFILE", None)
+
 
 class TestOneHandler:
     def test_lines_of_the_standard_library_use_the_same_handler(self, stream: io.StringIO) -> None:
