@@ -88,7 +88,12 @@ def read_keys(
 
 def read_secret(_ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Read a secret; ``-`` stands for a line of standard input, so that it is in no list of processes."""
-    return read_secret_line(str(param.name).capitalize()) if value == "-" else value
+    if value != "-":
+        return value
+    line = read_secret_line(str(param.name).capitalize())
+    if not line:  # an empty one would stand for "none" or "make one"
+        raise click.BadParameter(_("standard input has no line for {name}.", name=param.name))
+    return line
 
 
 def read_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:

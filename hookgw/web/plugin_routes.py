@@ -165,7 +165,8 @@ class _Parts:
             await self._contained(close)
 
     async def _contained(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        # Outside of the boundary, whose scope would close one that a generator left open at a yield.
+        # Not within the boundary: its cancel scope must not end before a scope that the generator has open
+        # while it yields.
         try:
             return await call()
         except StopAsyncIteration:

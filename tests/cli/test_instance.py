@@ -199,10 +199,21 @@ async def test_a_secret_option_from_standard_input(invoke: Invoke, server: Recei
     assert server.requests[0].json == {"password": "hunter2"}
 
 
-async def test_a_secret_that_standard_input_does_not_have(invoke: Invoke, server: Receiver) -> None:
-    result = await invoke("instance", "options", "loja1", "-o", "user=-", "-o", "password=-", input="bot\n")
+@pytest.mark.parametrize(
+    ("command", "lacking", "given"),
+    [
+        (("instance", "options", "loja1", "-o", "user=-", "-o", "password=-"), "password", "bot\n"),
+        (("instance", "create", "loja1", "--token", "-"), "token", ""),
+        (("instance", "create", "loja1", "--token", "-"), "token", "\n"),
+        (("webhook", "set", "loja1", "https://a.example/", "--secret", "-"), "secret", ""),
+    ],
+)
+async def test_a_secret_that_standard_input_does_not_have(
+    invoke: Invoke, server: Receiver, command: tuple[str, ...], lacking: str, given: str
+) -> None:
+    result = await invoke(*command, input=given)
     assert result.exit_code == 2
-    assert "standard input has no line for password." in result.stderr
+    assert f"standard input has no line for {lacking}." in result.stderr
     assert server.requests == []
 
 
