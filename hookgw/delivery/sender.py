@@ -31,7 +31,7 @@ from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.schemes import HTTP_PORTS
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
 from hookgw.kernel.target_url import Target, parse_destination
-from hookgw.records.deliveries import DELIVERED_OUTCOME, Attempt, Delivery, Outcome, Outgoing
+from hookgw.records.deliveries import DELIVERED_OUTCOME, Attempt, Delivery, Outcome, Outgoing, PreparedRequest
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.events import Event, edited_from, path_segment
 from hookgw.records.inline_media import without_file
@@ -305,6 +305,8 @@ class DeliverySender:
         number: int,
         timeout: float,  # noqa: ASYNC109  (the receiver's rule, recorded with the attempt; not a convenience)
         headers: dict[str, str] | None = None,
+        prepared: PreparedRequest | None = None,
+        upcoming: Delivery | None = None,
     ) -> AttemptResult:
         """Make one attempt.
 
@@ -317,6 +319,9 @@ class DeliverySender:
                 that, and the registration's headers.
             number: of this attempt, from 1; sent as ``x-attempt``.
             timeout: seconds for the whole exchange, from resolving to the last byte.
+            prepared: what an earlier call has prepared for this delivery and this template's registration.
+            upcoming: the delivery that most likely comes next, with the same template. If no plugin and no
+                filter is concerned, its request is prepared while the receiver works.
 
         Returns:
             The attempt. Its ``error`` is a sentence unless the outcome is ``DELIVERED``.
@@ -341,26 +346,19 @@ class DeliverySender:
             )
             return await self._send_by_plugin(outgoing, template, headers, number, started_at, wall)
         url: str | None = None
-        # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
-        # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
-        # replay.
-        signature = sign(template.lasting or template.keys(timestamp), event.id, timestamp, body)
         try:
             kept = template.beginnings.get((event.kind, event.instance))
             target, beginning, url = kept or template.beginning(event)
-            if headers is None:
-                # An event's id has letters, digits, "_" and "-" alone.
-                original = edited_from(event.id)
-                edited = "" if original is None else f"x-edited-from: {original}\r\n"
-                # What is sent elsewhere once has no secret.
-                signed_by = f"webhook-signature: {signature}\r\n" if signature else ""
-                head = (
-                    f"{beginning}webhook-id: {event.id}\r\nwebhook-timestamp: {timestamp}\r\n"
-                    f"{signed_by}x-attempt: {number}\r\n{edited}"
-                    f"content-length: {len(body)}\r\n\r\n"
-                ).encode()
+            # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
+            # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
+            # replay.
+            if prepared is not None and prepared.timestamp == timestamp:
+                head = prepared.head
+            elif headers is None:
+                head = _signed_head(template, beginning, event, body, number, timestamp)
             else:
                 # A plugin may also remove headers, which the rendered head cannot do.
+                signature = sign(template.lasting or template.keys(timestamp), event.id, timestamp, body)
                 signed = (
                     ("webhook-id", event.id),
                     ("webhook-timestamp", str(timestamp)),
@@ -372,6 +370,9 @@ class DeliverySender:
             return AttemptResult(
                 _attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal), url=url)
             )
+        meanwhile = None
+        if upcoming is not None and not template.filter and not self.concerned(template):
+            meanwhile = partial(self._prepare_ahead, upcoming, template)
         try:
             response = await transport.exchange(
                 target,
@@ -380,6 +381,7 @@ class DeliverySender:
                 deadline=started_at + timeout,
                 started_at=started_at,
                 now=self._clock.trio_time,
+                meanwhile=meanwhile,
             )
         except DeliveryError as failure:
             outcome = Outcome.BLOCKED if isinstance(failure, Blocked) else Outcome.UNREACHABLE
@@ -410,6 +412,21 @@ class DeliverySender:
             return AttemptResult(attempt, None, transport.ended_at)
         # A date in retry-after is compared to the time of the response, not to that of the request.
         return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
+
+    def _prepare_ahead(self, delivery: Delivery, template: RequestTemplate) -> None:
+        event = delivery.event
+        kept = template.beginnings.get((event.kind, event.instance))
+        # A beginning that fails is this delivery's failure, and not that of the one in flight.
+        if kept is None or delivery.attempts or delivery.body is not None:
+            return
+        timestamp, body = int(self._clock.wall()), self.render_body(event, template)
+        assert isinstance(body, bytes)  # noqa: S101 -- or a plugin would be concerned
+        delivery.prepared = PreparedRequest(
+            registration=template.registration,
+            timestamp=timestamp,
+            body=body,
+            head=_signed_head(template, kept[1], event, body, 1, timestamp),
+        )
 
     async def _send_by_plugin(
         self,
@@ -518,6 +535,22 @@ def _headers_of(template: RequestTemplate, event: Event, number: int) -> dict[st
     if (original := edited_from(event.id)) is not None:
         headers["x-edited-from"] = original
     return headers
+
+
+def _signed_head(
+    template: RequestTemplate, beginning: str, event: Event, body: bytes, number: int, timestamp: int
+) -> bytes:
+    signature = sign(template.lasting or template.keys(timestamp), event.id, timestamp, body)
+    # What is sent elsewhere once has no secret.
+    signed_by = f"webhook-signature: {signature}\r\n" if signature else ""
+    # An event's id has letters, digits, "_" and "-" alone.
+    original = edited_from(event.id)
+    edited = "" if original is None else f"x-edited-from: {original}\r\n"
+    return (
+        f"{beginning}webhook-id: {event.id}\r\nwebhook-timestamp: {timestamp}\r\n"
+        f"{signed_by}x-attempt: {number}\r\n{edited}"
+        f"content-length: {len(body)}\r\n\r\n"
+    ).encode()
 
 
 def _event_headers(event: Event) -> dict[str, str]:

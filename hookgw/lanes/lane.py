@@ -33,7 +33,8 @@ While the lane waits after a deadline, and prepares the next attempt, it listens
 late (:mod:`hookgw.lanes.late_response`). If one settles the head, the wait ends, the head is read again, and
 is settled instead of being tried.
 
-Before an attempt, the plugins run and the body is rendered. Then the lane borrows a connection
+Before an attempt, the plugins run and the body is rendered; if no plugin has to, this is done while the
+delivery before is in flight. Then the lane borrows a connection
 (:mod:`hookgw.delivery.http.pools`), which may take long. If a flag is set or the registration has changed
 meanwhile, the lane starts over. So the attempt begins when the connection is there: from then on the delivery
 is in flight, its timeout runs, and no checkpoint lies between the last look at the registration and that
@@ -818,8 +819,13 @@ class Lane:
         headers: dict[str, str] | None = None
         # Once, like the plugins' filters: an event that was tried passed it.
         refusal = plan.template.refusal(delivery.event) if body is None and plan.template.filter else None
+        prepared, delivery.prepared = delivery.prepared, None
+        if prepared is not None and (hooks or prepared.registration is not registration):
+            prepared = None
         try:
-            if body is None and refusal is None:
+            if prepared is not None:
+                body = prepared.body
+            elif body is None and refusal is None:
                 rendered = sender.render_body(delivery.event, plan.template)
                 body = rendered if isinstance(rendered, bytes) else await rendered
             if body is not None and "hookgw_prepare" in hooks:
@@ -873,6 +879,8 @@ class Lane:
                     number=number,
                     timeout=plan.policy.timeout,
                     headers=headers,
+                    prepared=prepared,
+                    upcoming=self._queue.upcoming,
                 )
             except (trio.Cancelled, BaseExceptionGroup):
                 if self._is_cut_off:

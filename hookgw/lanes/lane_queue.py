@@ -39,7 +39,7 @@ from hookgw.store import Outbox
 
 CannotRead = Callable[[StorageUnavailable], None]
 
-PAGE = 128
+PAGE = 256
 """How many deliveries a lane reads from the outbox at a time, at most."""
 
 MEMORY_RATIO = 4
@@ -200,6 +200,11 @@ class LaneQueue:
         except trio.WouldBlock:
             self.is_woken = False
             return None
+
+    @property
+    def upcoming(self) -> Delivery | None:
+        """The delivery of the page that :meth:`take` comes to next; ``None`` if there is none."""
+        return self._page[-1] if self._page else None
 
     def release(self, delivery: Delivery) -> None:
         """Give back the memory of a delivery that is settled or dropped from memory."""

@@ -9,6 +9,7 @@ import msgspec
 
 from hookgw.kernel.masking import repr_without
 from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 
 
 class DeliveryState(StrEnum):
@@ -115,6 +116,24 @@ FIRST: Position = 0
 """Before the first position of every lane."""
 
 
+class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The request of a delivery's first attempt, made while the delivery before was in flight.
+
+    Attributes:
+        registration: what it was made for. A registration that was changed is another object.
+        timestamp: it is signed as of this second since the epoch.
+        body: the rendered body.
+        head: the head, with the blank line that ends it.
+    """
+
+    registration: Registration
+    timestamp: int
+    body: bytes
+    head: bytes
+
+    __repr__ = repr_without("head")
+
+
 # Not frozen: the lane that holds a delivery updates its attempts, failures, next_at and body.
 # gc=False: deliveries form no cycles, and a batch makes tens of thousands, which the collector would walk.
 class Delivery(msgspec.Struct, kw_only=True, gc=False):
@@ -137,6 +156,7 @@ class Delivery(msgspec.Struct, kw_only=True, gc=False):
         next_at: the earliest time of the next attempt (steady clock); 0 for at once.
         body: the bytes to send, fixed by the first attempt that did not deliver; ``None`` before.
         charge: how many bytes of ``delivery.memory`` the lane that holds this delivery was charged for it.
+        prepared: its request, if it was prepared and no attempt was begun since.
     """
 
     seq: int
@@ -151,6 +171,7 @@ class Delivery(msgspec.Struct, kw_only=True, gc=False):
     next_at: float = 0.0
     body: bytes | None = None
     charge: int = 0
+    prepared: PreparedRequest | None = None
 
     @property
     def id(self) -> str:

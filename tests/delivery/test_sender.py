@@ -21,7 +21,7 @@ from hookgw.delivery import (
     template_for,
 )
 from hookgw.kernel import MASK, PluginFailed, Secret
-from hookgw.records import edited_id, new_secret
+from hookgw.records import Condition, FilterOp, edited_id, new_secret
 from hookgw.testing import Receiver, answer, hang, redirect
 
 EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)
@@ -162,6 +162,84 @@ async def test_one_template_serves_all_kinds_instances_and_attempts(hookgw_recei
             ("webhook-id", f"e{number}"),
             ("x-attempt", str(number + 1)),
         ]
+
+
+class Unconcerned(NoPlugins):
+    needed = frozenset()
+
+
+def delivery_of(number: int, **more: Any) -> Delivery:
+    event = more.pop("event", msgspec.structs.replace(EVENT, id=f"e{number}"))
+    return Delivery(
+        seq=number,
+        event=event,
+        registration="reg_1",
+        lane="",
+        accepted_at=0.0,
+        position=number,
+        queued_at=0.0,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("later", [0.9, 1.0], ids=["the same second", "the next second"])
+async def test_a_request_that_was_prepared_is_sent_within_its_second(
+    hookgw_receiver: Receiver, later: float
+) -> None:
+    registration, now = registration_for(hookgw_receiver.url), float(int(Clock().wall()))
+    sender = DeliverySender(Unconcerned(), Clock(lambda: now), server_url=None, kept_answer=16)
+    template, first, second = template_for(registration), delivery_of(1), delivery_of(2)
+    body = await rendered_body(sender, first.event, template)
+    assert body is not None
+    async with transport() as lane:
+        for _ in range(2):  # the first one makes what all heads begin with
+            await sender.send(first, body, template, lane, number=1, timeout=5, upcoming=second)
+        prepared = second.prepared
+        assert prepared is not None
+        assert prepared.registration is registration
+        assert prepared.body == await rendered_body(sender, second.event, template)
+        assert "webhook-signature" not in repr(second)
+        mark = prepared.head.replace(b"x-attempt: 1", b"x-attempt: 1\r\nx-mark: 1")
+        now += later
+        await sender.send(
+            second,
+            prepared.body,
+            template,
+            lane,
+            number=1,
+            timeout=5,
+            prepared=msgspec.structs.replace(prepared, head=mark),
+        )
+    request = hookgw_receiver.requests[-1]
+    hookgw_receiver.verify(request, registration.secrets[0].value)
+    assert (request.header("webhook-id"), request.header("x-attempt")) == ("e2", "1")
+    assert request.header("webhook-timestamp") == str(int(now))
+    assert request.header("x-mark") == ("1" if later < 1 else None)
+
+
+@pytest.mark.parametrize(
+    ("hooks", "registered", "upcoming"),
+    [
+        (NoPlugins(), {}, {}),
+        (Unconcerned(), {"filter": (Condition("/data/n", FilterOp.EQUALS, 2),)}, {}),
+        (Unconcerned(), {}, {"attempts": 1}),
+        (Unconcerned(), {}, {"body": b"{}"}),
+        # A beginning that fails must not fail the attempt in flight.
+        (Unconcerned(), {}, {"event": msgspec.structs.replace(EVENT, kind="OTHER")}),
+    ],
+    ids=["a plugin", "a filter", "tried before", "a stored body", "another kind"],
+)
+async def test_only_what_cannot_fail_is_prepared(
+    hookgw_receiver: Receiver, hooks: NoPlugins, registered: dict[str, Any], upcoming: dict[str, Any]
+) -> None:
+    template = template_for(registration_for(hookgw_receiver.url, **registered))
+    sender, following = sender_with(hooks), delivery_of(2, **upcoming)
+    async with transport() as lane:
+        result = await sender.send(
+            delivery_of(1), b"{}", template, lane, number=1, timeout=5, upcoming=following
+        )
+    assert result.attempt.outcome is Outcome.DELIVERED
+    assert following.prepared is None
 
 
 async def test_what_others_send_has_the_headers_of_a_request(hookgw_receiver: Receiver) -> None:

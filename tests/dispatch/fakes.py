@@ -35,7 +35,15 @@ from hookgw.kernel import PluginFailed, StorageUnavailable
 from hookgw.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
 from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
 from hookgw.lanes import Dispatcher, EveryLane, Fetches, HeldShards, LaneServices, MemoryClaim, TagRates
-from hookgw.records import LaneStatistics, Page, Position, Settlement, ShardEpoch, registration_of
+from hookgw.records import (
+    LaneStatistics,
+    Page,
+    Position,
+    PreparedRequest,
+    Settlement,
+    ShardEpoch,
+    registration_of,
+)
 from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
 from tests.support.hub import running_steps
 
@@ -280,6 +288,7 @@ class FakeSender(DeliverySender):
         filtered: ids of the events that a plugin drops.
         takes: how long an attempt takes.
         refuses: requests to these URLs are answered so, whatever the event.
+        hooks: what plugins need. Without any, it prepares what comes next during each attempt.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -288,12 +297,13 @@ class FakeSender(DeliverySender):
         self.refuses: dict[str, Outcome] = {}
         self.filtered: set[str] = set()
         self.takes = 0.0
+        self.hooks = frozenset({"hookgw_filter"})
         self.requests: list[Request] = []
         self.in_flight = 0
         self.most_in_flight = 0
 
     def concerned(self, _: RequestTemplate) -> frozenset[str]:
-        return frozenset({"hookgw_filter"})
+        return self.hooks
 
     async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None:
         await let_others_go_on()
@@ -319,11 +329,18 @@ class FakeSender(DeliverySender):
         number: int,
         timeout: float,  # noqa: ASYNC109
         headers: dict[str, str] | None = None,
+        prepared: PreparedRequest | None = None,
+        upcoming: Delivery | None = None,
     ) -> AttemptResult:
         event, registration = delivery.event.id, template.registration
         self.requests.append(
             Request(event, number, self._clock.steady(), delivery.lane, registration, body, timeout)
         )
+        if upcoming is not None and not self.hooks:
+            next_body = f"{upcoming.event.id} prepared for {registration.address}".encode()
+            upcoming.prepared = PreparedRequest(
+                registration=registration, timestamp=0, body=next_body, head=b""
+            )
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:

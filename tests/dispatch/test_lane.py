@@ -55,6 +55,52 @@ async def test_delivers_in_order_one_at_a_time() -> None:
     assert world.settled == [(n, DeliveryState.DELIVERED) for n in range(1, 21)]
 
 
+# What is prepared while the delivery before is in flight.
+
+
+async def test_what_comes_next_in_a_page_is_prepared() -> None:
+    world = World()
+    world.sender.hooks = frozenset()
+    world.outbox.add(3)
+    async with running(world, backlog=3):
+        await quiet()
+    bodies = [request.body for request in world.sender.requests]
+    prepared = [f"e{number} prepared for {URL}".encode() for number in (2, 3)]
+    assert bodies == [f"e1 to {URL}".encode(), *prepared]
+
+
+@pytest.mark.parametrize("change", ["registration", "plugins"])
+async def test_what_was_prepared_before_a_change_is_not_used(change: str) -> None:
+    world = World()
+    world.sender.hooks = frozenset()
+    world.sender.takes = 1.0
+    world.outbox.add(2)
+    async with running(world, backlog=2):
+        await trio.sleep(0.5)
+        if change == "plugins":
+            world.sender.hooks = frozenset({"hookgw_transform"})
+        else:
+            world.change(updated_at=1.0)  # the lane does not hear of what is not about its target
+        await quiet()
+    assert [request.body for request in world.sender.requests] == [f"e{n} to {URL}".encode() for n in (1, 2)]
+
+
+async def test_what_was_prepared_is_used_for_one_attempt() -> None:
+    world = World()
+    world.sender.hooks = frozenset()
+    world.sender.script["e2"] = [Outcome.FAILED]
+    world.outbox.add(3)
+    async with running(world, backlog=3):
+        await quiet()
+    prepared = f"e2 prepared for {URL}".encode()
+    assert [(request.event, request.number, request.body) for request in world.sender.requests] == [
+        ("e1", 1, f"e1 to {URL}".encode()),
+        ("e2", 1, prepared),
+        ("e2", 2, prepared),
+        ("e3", 1, f"e3 to {URL}".encode()),
+    ]
+
+
 async def test_nothing_is_sent_while_the_head_waits() -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED, Outcome.FAILED]

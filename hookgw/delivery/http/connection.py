@@ -89,7 +89,9 @@ class OutgoingConnection:
             return Reached.ALL
         return Reached.PART if self._size > SMALL else Reached.NOTHING
 
-    def exchange(self, request: bytes, admit: Admit | None = None) -> Awaitable[None]:
+    def exchange(
+        self, request: bytes, admit: Admit | None = None, meanwhile: Callable[[], object] | None = None
+    ) -> Awaitable[None]:
         """Send a request, and return what reads the response to it; then call :meth:`response`.
 
         If reading is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange got, and the
@@ -98,6 +100,8 @@ class OutgoingConnection:
         Args:
             admit: awaited before more of the response is read. If it raises ``ResponseFailed``, that ends the
                 response as if the receiver had broken the connection there.
+            meanwhile: called once the whole request is on its way, unless it is so large that the receiver
+                must read before. It must not raise.
         """
         self.sent, self._size = False, len(request)
         self._read_error, self._send_error = None, ""
@@ -110,22 +114,32 @@ class OutgoingConnection:
             self._send_error = str(error)
             return self._read(admit)
         self.sent = taken == self._size
-        return self._read(admit) if self.sent else self._send_and_read(request, taken, admit)
+        if not self.sent:
+            return self._send_and_read(request, taken, admit, meanwhile)
+        return self._read(admit, meanwhile)
 
-    async def exchange_until(self, deadline: float, request: bytes, admit: Admit | None = None) -> None:
+    async def exchange_until(
+        self,
+        deadline: float,
+        request: bytes,
+        admit: Admit | None = None,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> None:
         """Do what :meth:`exchange` does, with a cancel scope for the deadline."""
         await in_task()
         with trio.CancelScope(deadline=deadline):
-            await self.exchange(request, admit)
+            await self.exchange(request, admit, meanwhile)
             return
         self._read_error = _Interrupted()
 
-    async def _send_and_read(self, request: bytes, taken: int, admit: Admit | None) -> None:
+    async def _send_and_read(
+        self, request: bytes, taken: int, admit: Admit | None, meanwhile: Callable[[], object] | None
+    ) -> None:
         if taken == 0 and len(request) <= SMALL:
             # A TLS stream takes nothing without waiting. The send buffer is empty and large enough, so
             # sending does not wait for the receiver, and needs no second task.
             await self._send(request)
-            await self._read(admit)
+            await self._read(admit, meanwhile)
             return
         await in_task()
         # Send and read at once: a receiver may respond before it has read the body, and if both sides only
@@ -212,7 +226,9 @@ class OutgoingConnection:
         else:
             self.sent = True
 
-    async def _read(self, admit: Admit | None) -> None:
+    async def _read(self, admit: Admit | None, meanwhile: Callable[[], object] | None = None) -> None:
+        if self.sent and meanwhile is not None:
+            meanwhile()
         # Errors are kept, not raised: response() reports them only if no status arrived.
         receive, parser = self.stream.receive, self.parser
         try:

@@ -128,6 +128,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         deadline: float,
         started_at: float | None = None,
         now: Callable[[], float] = trio.current_time,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Response:
         """Send a request and read the response to it.
 
@@ -138,6 +139,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             deadline: by ``trio.current_time()``, for everything from resolving to the last byte.
             started_at: on the same clock, if the caller has just read it.
             now: reads that clock.
+            meanwhile: as for :meth:`OutgoingConnection.exchange`.
 
         Returns:
             The response. Its ``complete`` is false if the body exceeds the limit, was cut off, is malformed,
@@ -190,11 +192,11 @@ class LaneTransport(httpx.AsyncBaseTransport):
                     self._connection = connection
                 try:
                     if deadlines is None:
-                        await connection.exchange_until(deadline, request, self.admit)
+                        await connection.exchange_until(deadline, request, self.admit, meanwhile)
                     else:
                         deadlines.watch(connection, deadline)
                         try:
-                            await connection.exchange(request, self.admit)
+                            await connection.exchange(request, self.admit, meanwhile)
                         finally:
                             deadlines.unwatch(connection)
                     return connection.response(started_at)

@@ -68,3 +68,38 @@ async def test_without_a_response_sending_failed(takes: int | None, size: int) -
     with pytest.raises(SendFailed, match=r"before the whole request was sent: Broken pipe\."):
         connection.response(trio.current_time())
     assert not connection.reusable
+
+
+class WorkingStream(BrokenStream):
+    """Writes down what is done with it, and takes what it is told to take."""
+
+    def __init__(self, done: list[str], takes: int) -> None:
+        super().__init__(OK, takes=takes)
+        self._done = done
+
+    async def send_all(self, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        self._done.append("sent")
+
+    async def receive(self) -> bytes:
+        self._done.append("receive")
+        return await super().receive()
+
+
+@pytest.mark.parametrize(
+    ("takes", "size", "expected"),
+    [
+        (7, 7, ["meanwhile", "receive"]),
+        (0, 7, ["sent", "meanwhile", "receive"]),
+        (3, SMALL + 1, ["receive", "sent"]),
+    ],
+    ids=["at once", "by TLS", "in parts"],
+)
+async def test_what_is_done_meanwhile_delays_neither_the_request_nor_its_rest(
+    takes: int, size: int, expected: list[str]
+) -> None:
+    done: list[str] = []
+    connection = OutgoingConnection(WorkingStream(done, takes), ORIGIN, 100)
+    await connection.exchange(b"r" * size, meanwhile=lambda: done.append("meanwhile"))
+    assert done == expected
+    assert connection.response(trio.current_time()).status == 200
