@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import partial
+from functools import lru_cache, partial
 from urllib.parse import quote, urlencode
 
 import segno
@@ -19,6 +19,8 @@ MOST_NAMED = 50
 """Accounts in the list beside the code."""
 
 
+# Making one takes 20 ms, and a page that shows it is rendered at each change of its accounts.
+@lru_cache(maxsize=16)
 def picture_of(code: str) -> str:
     """Return the picture of a code, as a ``data:`` URL."""
     # White around and below the code, whatever the page's colours: scanners need the contrast.
