@@ -28,6 +28,7 @@ class Producer:
         timeout: of a try, in seconds. Longer than nodes are frozen: what such a node answers counts.
         at_least: so many events at least.
         emitted: how many events got their 202.
+        accepted: when each of them got it.
         refusals: how many tries got something else, or nothing.
         longest: the longest time, in seconds, from the first refusal of an event to its 202.
         slowest: the longest time, in seconds, that a 503 took.
@@ -39,6 +40,7 @@ class Producer:
     timeout: float = 12.0
     at_least: int = 0
     emitted: int = 0
+    accepted: list[float] = field(default_factory=list)
     refusals: int = 0
     longest: float = 0.0
     slowest: float = 0.0
@@ -57,6 +59,7 @@ class Producer:
                     self.refusals += 1
                     await trio.sleep(_ASK_AGAIN)
                 self.emitted += 1
+                self.accepted.append(trio.current_time())
                 if refused_at is not None:
                     self.longest = max(self.longest, trio.current_time() - refused_at)
                 await trio.sleep_until(began + self.emitted / self.rate)

@@ -37,8 +37,8 @@ class Lane:
         unexplained: arrivals of events that had been delivered, without a fault as the reason.
         repeats: the faults that explain deliveries of events that had been delivered, each one of them;
             ``None`` if a fault would have to explain two.
-        takeovers: for each fault, seconds from its beginning to the next arrival, if there was a long gap
-            without another fault in it.
+        takeovers: for each fault, the seconds from its beginning, or from the 202 of the event, to the next
+            arrival, if they are many and there was no other fault.
     """
 
     arrivals: int
@@ -61,14 +61,22 @@ class Lane:
         return found
 
 
-def judge(arrivals: Sequence[Arrival], faults: Sequence[Fault], events: int, *, gap: float = 1.0) -> Lane:
+def judge(
+    arrivals: Sequence[Arrival],
+    faults: Sequence[Fault],
+    events: int,
+    *,
+    accepted: Sequence[float] = (),
+    gap: float = 1.0,
+) -> Lane:
     """Account for one lane.
 
     Args:
         arrivals: in the order in which they came.
         faults: in the order in which they began.
         events: how many were accepted, numbered from 0.
-        gap: seconds without an arrival that count as a takeover.
+        accepted: when each of them got its 202. A lane that has nothing to send until then is not late.
+        gap: seconds that count as a takeover.
     """
     firsts = list(dict.fromkeys(arrival.number for arrival in arrivals))
     lost = sorted(set(range(events)) - set(firsts))
@@ -96,12 +104,13 @@ def judge(arrivals: Sequence[Arrival], faults: Sequence[Fault], events: int, *, 
             delivered.pop(arrival.number, None)
     takeovers: dict[Fault, float] = {}
     for fault in faults:
-        after = next((a.at for a in arrivals if a.at > fault.began), None)
-        if not fault.has_takeover or after is None or after - fault.began <= gap:
+        after = next((a for a in arrivals if a.at > fault.began), None)
+        if not fault.has_takeover or after is None:
             continue
+        waited = after.at - max(fault.began, accepted[after.number] if accepted else 0.0)
         # A gap in which something else begins is that one's, too.
-        if not any(fault.began < other.began < after for other in faults):
-            takeovers[fault] = after - fault.began
+        if waited > gap and not any(fault.began < other.began < after.at for other in faults):
+            takeovers[fault] = waited
     return Lane(len(arrivals), lost, inversions, unexplained, explain(explained), takeovers)
 
 

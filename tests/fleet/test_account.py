@@ -23,6 +23,13 @@ def test_a_gap_with_two_faults_is_no_takeover_of_the_first() -> None:
     assert lane.takeovers == {later: 3.0}
 
 
+@pytest.mark.parametrize(("accepted", "expected"), [(9.95, 6.0), (12.0, 4.0), (15.5, None), (16.1, None)])
+def test_a_lane_without_anything_to_send_takes_nothing_over(accepted: float, expected: float | None) -> None:
+    found = arrivals((0, 9.0), (1, 9.9), (2, 16.0))
+    takeovers = judge(found, [KILL], 3, accepted=[8.9, 9.8, accepted]).takeovers
+    assert takeovers == ({} if expected is None else {KILL: expected})
+
+
 @pytest.mark.parametrize(
     ("found", "message"),
     [

@@ -82,7 +82,7 @@ async def test_nothing_is_lost_or_overtaken_whatever_happens(
             for witness, producer in zip(witnesses, producers, strict=True):
                 await witness.wait_for_event(producer.emitted - 1)
     lanes = [
-        judge(witness.arrivals(), faults, producer.emitted)
+        judge(witness.arrivals(), faults, producer.emitted, accepted=producer.accepted)
         for witness, producer in zip(witnesses, producers, strict=True)
     ]
     with capsys.disabled():
