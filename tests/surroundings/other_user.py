@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ def other_uid() -> int:
     """Return the id of a user without a passwd entry. Skip the test if this one may not become it."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None or shutil.which("prlimit") is None:
         pytest.skip("This needs root, setpriv and prlimit (util-linux), to run a process as another user.")
+    python = Path(sys.executable).resolve()
+    if not all(path.stat().st_mode & 0o001 for path in (python, *python.parents)):
+        pytest.skip(f"Other users may not run {python}.")
     return FIRST + os.getpid() % 1_000
 
 
