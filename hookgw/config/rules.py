@@ -210,8 +210,13 @@ def _base_path(value: str) -> str | None:
         return f"{value!r} must start with a slash: /{value}."
     if value.endswith("/") or "//" in value:
         return f"{value!r} must not end with a slash or contain two in a row; leave it empty for no prefix."
-    # Brackets of <x> would be a variable in a route, and "%" could be decoded differently by a proxy.
-    if not _VISIBLE.fullmatch(value) or set(value) & set("?#<>{}%\\"):
+    # Brackets of <x> would be a variable in a route, and "%" could be decoded differently by a proxy. Clients
+    # leave out "." and "..".
+    if (
+        not _VISIBLE.fullmatch(value)
+        or set(value) & set("?#<>{}%\\")
+        or not {".", ".."}.isdisjoint(value.split("/"))
+    ):
         return f"{value!r} must be a plain path, for example /hooks."
     return None
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from quart import request
-
 from hookgw.config.settings import Settings
 from hookgw.kernel.errors import Conflict
+from hookgw.site.addresses import address_of_request
 
 PORTAL_PATH = "/dashboard/portal"
 
@@ -21,6 +20,5 @@ def portal_url(settings: Settings) -> str:
             "portal.dashboard_off", "A portal link opens the dashboard, which is off (dashboard.enabled)."
         )
     server = settings.server
-    if server.public_url is not None:
-        return f"{server.address}{PORTAL_PATH}"
-    return f"{request.scheme}://{request.host[:255]}{server.base_path}{PORTAL_PATH}"
+    address = address_of_request(server) if server.public_url is None else server.address
+    return f"{address}{PORTAL_PATH}"

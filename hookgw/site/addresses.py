@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlencode, urlsplit
 
 from quart import request
 
 from hookgw.config import ServerSettings
+
+_HOST = re.compile(r"[-.:\w\[\]]{1,255}", re.ASCII)
 
 
 def local_path(path: str, *but: str) -> str:
@@ -29,10 +32,18 @@ def page_address(prefix: str, status: int, *, is_open: bool) -> str:
     return f"{page}?{urlencode({'next': after})}" if after and page == "/login" else page
 
 
+def address_of_request(server: ServerSettings) -> str:
+    """Return the URL of hookgw as the current request names it."""
+    # Not request.host, which is empty for a name with an underscore, such as that of a container.
+    host = request.headers.get("host", "")
+    # People copy the URL into a shell.
+    return f"{request.scheme}://{host if _HOST.fullmatch(host) else ''}{server.base_path}"
+
+
 def address_for_programs(server: ServerSettings) -> str:
     """Return the URL of hookgw for programs of the current request's reader."""
     public = server.public_url
     # A name without a dot is known in a network of containers, and not where the reader is.
     if public is None or "." not in (urlsplit(public).hostname or ""):
-        return f"{request.scheme}://{request.host[:255]}{server.base_path}"
+        return address_of_request(server)
     return public

@@ -32,6 +32,7 @@ from hookgw.web.server.body_memory import COPIES, BodyMemory
 from hookgw.web.server.client import AGAIN, REQUEST, Client, client_of
 from hookgw.web.server.errors import error_body, shown_path
 from hookgw.web.server.exchange import ActiveRequests, RequestResponse, ServerLimits
+from hookgw.web.server.request_head import HOST
 from hookgw.web.server.response_memory import ResponseMemory
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ class Application:
         host = ",".join(said[b"x-forwarded-host"]).partition(",")[0].strip().lower()
         # Most proxies pass the host on and repeat it. Then the headers stay the same list, and the notes
         # about the head hold for the connection's next requests.
-        is_name = bool(host) and host.isprintable() and host.isascii()
+        is_name = bool(host) and HOST.fullmatch(host.encode())
         if is_name and (b"host", host.encode()) not in scope["headers"]:
             scope["headers"] = [
                 (name, host.encode() if name == b"host" else value) for name, value in scope["headers"]

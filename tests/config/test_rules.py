@@ -168,6 +168,7 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("server.base_path", "/a b", "", "must be a plain path"),
         ("server.base_path", "/a?b", "", "must be a plain path"),
         ("server.base_path", "/<x>", "", "must be a plain path"),
+        ("server.base_path", "/a/../b", "", "must be a plain path"),
         ("server.public_url", "hooks.example.org", "", "must be an http or https URL"),
         ("server.public_url", "ftp://a", "", "must be an http or https URL"),
         ("server.public_url", "https://", "", "must be an http or https URL"),

@@ -68,6 +68,12 @@ async def test_a_link_opens_the_dashboard_with_its_accounts_alone(
         assert (await visitor.get(f"/instances/{name}")).status_code == 403
 
 
+async def test_a_link_has_the_host_of_its_request(caller: httpx.AsyncClient) -> None:
+    """Names of containers may have an underscore."""
+    caller.headers["host"] = "my_gateway:8080"
+    assert (await make(caller)).startswith("http://my_gateway:8080/dashboard/portal#")
+
+
 async def test_a_link_works_once(caller: httpx.AsyncClient, visitor: Browser) -> None:
     url = await make(caller)
     assert (await enter(visitor, url)).status_code == 303

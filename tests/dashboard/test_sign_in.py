@@ -212,10 +212,16 @@ class TestBehindAProxy:
             assert (scope["headers"] is headers) is (exchange.notes is notes) is is_same
             assert dict(scope["headers"])[b"host"] == said
 
-    async def test_the_address_for_programs_is_that_of_the_proxy(self, visitor: Browser) -> None:
+    @pytest.mark.parametrize("host", ["gw.lan:8000", "my_gateway:8000"])
+    async def test_the_address_for_programs_is_that_of_the_proxy(self, visitor: Browser, host: str) -> None:
         await visitor.log_in(KEY)
-        page = await visitor.get("/", headers={"x-forwarded-host": "gw.lan:8000"})
-        assert "http://gw.lan:8000/event/emit" in page.text
+        page = await visitor.get("/", headers={"x-forwarded-host": host})
+        assert f"http://{host}/event/emit" in page.text
+
+    async def test_a_host_that_is_none_is_ignored(self, visitor: Browser) -> None:
+        await visitor.log_in(KEY)
+        page = await visitor.get("/", headers={"x-forwarded-host": "a/b?c"})
+        assert f"{visitor.http.base_url}/event/emit" in page.text
 
 
 async def test_a_stranger_cannot_claim_a_host_or_a_scheme(visitor: Browser) -> None:

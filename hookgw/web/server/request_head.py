@@ -29,7 +29,7 @@ _OTHER_VERSION = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/(?!1\.[01]\r)\d(?:\.\d)?
 # Possessive quantifiers: a hostile head cannot make the match backtrack.
 _FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n)*+\r\n")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
-_HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~%!$&'()*+,;=0-9A-Za-z]*)(?::[0-9]{0,5})?")
+HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~%!$&'()*+,;=0-9A-Za-z]*)(?::[0-9]{0,5})?")
 _AUTHORITY = re.compile(rb"[^:]+://([^/?]*)")
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _TLS_HANDSHAKE = 0x16
@@ -151,7 +151,7 @@ def read_head(head: bytes) -> Head:  # noqa: C901 -- reads once from top to bott
         elif name == b"expect":
             expect += value + b","
     # HTTP/1.0 has no host header, so it may be missing there.
-    if (hosts or version == "1.1") and (len(hosts) != 1 or not _HOST.fullmatch(hosts[0])):
+    if (hosts or version == "1.1") and (len(hosts) != 1 or not HOST.fullmatch(hosts[0])):
         raise Refused(400, _BAD_HOST)
     if upgrades:
         if any(b"websocket" in upgrade.lower() for upgrade in upgrades):
@@ -179,7 +179,7 @@ def read_head(head: bytes) -> Head:  # noqa: C901 -- reads once from top to bott
 def _split_url(url: bytes) -> tuple[bytes, bytes]:
     """Return the host of an http URL, with its port, and the target in origin-form."""
     authority = _AUTHORITY.match(url)
-    if authority is None or authority[1][:1] in (b"", b":") or not _HOST.fullmatch(authority[1]):
+    if authority is None or authority[1][:1] in (b"", b":") or not HOST.fullmatch(authority[1]):
         raise Refused(400, _BAD_URL)
     target = url[authority.end() :]
     return authority[1], target if target.startswith(b"/") else b"/" + target
