@@ -271,7 +271,7 @@ def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
 
 
 def keep_private(path: Path) -> None:
-    """Refuse a data file or folder that others can write to; make a file readable by its owner only.
+    """Refuse a folder, and what others can write to; make a file readable by its owner only.
 
     Args:
         path: the data file itself, not a link to it. The file and the files beside it may be missing.
@@ -283,6 +283,8 @@ def keep_private(path: Path) -> None:
             f"storage.path: others could change the data file: {folder} is a shared folder.",
             f"Put the data file into a folder of its own, such as {folder / 'hookgw' / name}.",
         )
+    if path.is_dir():
+        raise StartError(f"storage.path: {path} is a folder.", f"Name a file in it, such as {path / name}.")
     files = [path, *(path.with_name(path.name + suffix) for suffix in BESIDE)]
     trouble = first_trouble([path.parent, *files])
     if trouble is not None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sqlite3
 import stat
 import tempfile
@@ -135,12 +136,19 @@ def test_a_file_that_is_empty_is_a_new_one(path: Path) -> None:
         assert connections.writer.execute("SELECT count(*) FROM events").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("place", ["directory", "below a file"])
-def test_a_place_where_no_file_can_be(tmp_path: Path, place: str) -> None:
+def test_a_place_where_no_file_can_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    path = tmp_path if place == "directory" else tmp_path / "file" / "hookgw.db"
     with pytest.raises(StartError, match=r"cannot be opened: .*Make its directory writable"):
-        open_database(path).__enter__()
+        open_database(tmp_path / "file" / "hookgw.db").__enter__()
+
+
+def test_a_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for folder in (tmp_path, Path("/")):
+        message = f"storage.path: {folder} is a folder. Name a file in it, such as {folder / 'hookgw.db'}."
+        with pytest.raises(StartError, match=re.escape(message)):
+            open_database(folder).__enter__()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
 def test_a_disk_without_space_for_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
