@@ -8,6 +8,8 @@ import httpx
 import msgspec
 from msgspec import Meta
 
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.rules import check_headers
 from hookgw.kernel.units import Duration, parse_duration
 
 NEEDED = "opentelemetry-proto is not installed. Install hookgw with its extra: pip install 'hookgw[otel]'."
@@ -52,8 +54,12 @@ def read_options(options: dict[str, Any]) -> Options:
         url = httpx.URL(found.endpoint)
     except httpx.InvalidURL as error:
         raise ValueError(f"endpoint: {error}") from None
-    if url.scheme not in ("http", "https") or not url.host:
+    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
         raise ValueError("endpoint: use the URL of the collector, such as http://collector:4318")
+    try:
+        check_headers(found.headers, "headers")
+    except Invalid as error:
+        raise ValueError(error) from None
     if found.interval < 1:
         raise ValueError("interval: use 1s or longer")
     try:

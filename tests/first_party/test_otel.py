@@ -444,6 +444,8 @@ def test_without_options_it_is_switched_off(hooks: Hooks) -> None:
             "endpoint: use the URL of the collector, such as http://collector:4318.",
         ),
         ({"endpoint": "http://c:x"}, "endpoint: Invalid port"),
+        ({"endpoint": "http://c/?token=x"}, "endpoint: use the URL of the collector"),
+        ({"endpoint": "http://c", "headers": {"api-key": "ké"}}, "headers.api-key must be visible ASCII"),
         ({"endpoint": "http://c", "sample": 2}, "Expected `float` <= 1.0"),
         ({"endpoint": "http://c", "interval": "10ms"}, "interval: use 1s or longer."),
         ({"endpoint": "http://c", "trace": True}, "Object contains unknown field `trace`."),
