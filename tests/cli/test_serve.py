@@ -95,6 +95,15 @@ def test_a_file_that_is_away_is_not_reloaded_as_the_defaults(tmp_path: Path, awa
     assert "No such file" in line
 
 
+def test_an_empty_file_is_not_reloaded_as_the_defaults(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        url_of(server)
+        (tmp_path / "config.yaml").write_text("")
+        line = reloaded(server)
+    assert "configuration not reloaded" in line
+    assert "this file is empty" in line
+
+
 def test_a_pipe_is_not_reloaded_as_the_defaults(tmp_path: Path) -> None:
     out, into = os.pipe()
     os.write(into, KEYED.encode())
