@@ -82,7 +82,7 @@ def _port(text: str) -> int:
 
 def _reason(address: str, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return "another process is listening there"
+        return "something is listening there already, another process or another address of server.bind"
     if error.errno == errno.EACCES and not address.startswith("unix:"):
         return "this user may not use the port; take one from 1024 on, with a reverse proxy before it"
     return error.strerror or str(error)

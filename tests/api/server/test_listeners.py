@@ -58,7 +58,7 @@ async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             other = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(
-            StartError, match=f"cannot listen on {address}: another process is listening there"
+            StartError, match=f"cannot listen on {address}: something is listening there already"
         ):
             async with open_listeners([other, address]):
                 pass
@@ -104,7 +104,7 @@ async def test_the_socket_of_a_dead_process_is_replaced(socket_folder: Path) -> 
 async def test_the_socket_of_a_running_process_is_kept(socket_folder: Path) -> None:
     address = f"unix:{socket_folder / 'hookgw.sock'}"
     async with open_listeners([address]):
-        with pytest.raises(StartError, match="another process is listening there"):
+        with pytest.raises(StartError, match="something is listening there already"):
             async with open_listeners([address]):
                 pass
         await (await trio.open_unix_socket(socket_folder / "hookgw.sock")).aclose()
