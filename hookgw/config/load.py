@@ -53,8 +53,8 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     raw = _read_file(path, environ, mistakes) if path is not None else None
     raw = {} if raw is None else raw
     if isinstance(raw, dict):
-        _apply_environment(raw, environ, mistakes)
         _place_alerts(raw, mistakes)
+        _apply_environment(raw, environ, mistakes)
     settings = read_settings(raw, mistakes.report)
     auth, storage = settings.auth, settings.storage
     # An empty key counts as none: Compose and Kubernetes set unset variables to "".
@@ -81,13 +81,25 @@ def _place_alerts(raw: dict[str, Any], mistakes: _Mistakes) -> None:
     """Put ``alerts`` where the plugin of alerts finds it: people look for it at the top."""
     if "alerts" not in raw:
         return
-    plugins = raw.setdefault("plugins", {})
-    options = plugins.setdefault("options", {}) if isinstance(plugins, dict) else None
-    if not isinstance(options, dict):
-        return  # the type check reports it
+    alerts = raw.pop("alerts")
+    options = _mapping_at(raw, ["plugins", "options"])
+    if options is None:
+        return
     if "alerts" in options:
         mistakes.report("alerts", "plugins.options.alerts is the same: write one of them.")
-    options["alerts"] = raw.pop("alerts")
+    options["alerts"] = alerts
+
+
+def _mapping_at(raw: dict[str, Any], sections: list[str]) -> dict[str, Any] | None:
+    """Return a section, made if it is missing or empty; ``None`` if it is no mapping."""
+    target = raw
+    for section in sections:
+        if target.get(section) is None:
+            target[section] = {}
+        target = target[section]
+        if not isinstance(target, dict):
+            return None  # the type check reports it
+    return target
 
 
 class _Mistakes:
@@ -245,9 +257,7 @@ def _misspellings() -> dict[str, str]:
     return {name.replace("__", "_"): name for name in _variables()} | sections
 
 
-def _apply_environment(  # noqa: C901 -- reads once from top to bottom
-    raw: dict[str, Any], environ: Mapping[str, str], mistakes: _Mistakes
-) -> None:
+def _apply_environment(raw: dict[str, Any], environ: Mapping[str, str], mistakes: _Mistakes) -> None:
     for variable in sorted(name for name in environ if name.startswith(_PREFIX)):
         key = _variables().get(variable)
         path, kind = (key.path, key.kind) if key else (None, Any)
@@ -272,15 +282,8 @@ def _apply_environment(  # noqa: C901 -- reads once from top to bottom
         if value is msgspec.UNSET:
             continue
         *sections, last = path.split(".")
-        target: Any = raw
-        for section in sections:
-            if target.get(section) is None:
-                target[section] = {}
-            target = target[section]
-            # Not a mapping: the type check reports it once, without the override.
-            if not isinstance(target, dict):
-                break
-        else:
+        target = _mapping_at(raw, sections)
+        if target is not None:
             target[last] = value
 
 

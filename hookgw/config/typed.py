@@ -102,6 +102,8 @@ def _read_section(section: type[Section], raw: Any, path: str, report: Report) -
         field.name: value
         for name, field in fields.items()
         if name in raw
+        # A mapping without keys is as a section without keys: all of them are commented out.
+        and not (raw[name] is None and get_origin(field.type) is dict)
         and (value := _read(field.type, raw[name], join(path, name), report)) is not msgspec.UNSET
     }
     return section(**values)

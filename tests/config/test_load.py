@@ -154,6 +154,17 @@ class TestReferences:
             expand(text, {"A": "1"})
 
 
+class TestAlerts:
+    @pytest.mark.parametrize("plugins", ["", "plugins:\n", "plugins:\n  options:\n"])
+    def test_they_are_options_of_the_plugin_and_the_environment_overrides_them(
+        self, tmp_path: Path, plugins: str
+    ) -> None:
+        file = tmp_path / "hookgw.yaml"
+        file.write_text(f"alerts: {{zone: UTC, rules: []}}\n{plugins}")
+        settings = load_settings(file, {"HOOKGW_PLUGINS__OPTIONS__ALERTS__ZONE": "Europe/Lisbon"})
+        assert settings.plugins.options == {"alerts": {"zone": "Europe/Lisbon", "rules": []}}
+
+
 class TestOverrides:
     @pytest.mark.parametrize(
         ("variable", "text", "path", "value"),

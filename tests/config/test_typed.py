@@ -43,6 +43,11 @@ def test_every_type_is_read() -> None:
     assert settings.global_webhooks == ({"url": "https://a"},)
 
 
+def test_a_mapping_without_keys_has_its_default() -> None:
+    raw = {"plugins": {"options": None}, "limits": {"tags": None}, "auth": {"users": None}}
+    assert read_settings(raw, lambda *problem: pytest.fail(str(problem))) == Settings()
+
+
 @pytest.mark.parametrize(
     ("raw", "path", "sentence"),
     [
@@ -51,6 +56,7 @@ def test_every_type_is_read() -> None:
         ({"server": 5}, "server", "expected a mapping of keys, got 5."),
         ({"server": {"bind": "a:1"}}, "server.bind", "expected a list, each item text, got 'a:1'."),
         ({"server": {"bind": None}}, "server.bind", "expected a list, each item text, got null."),
+        ({"global_webhooks": [None]}, "global_webhooks[0]", "expected a mapping, got null."),
         (
             {"server": {"bind": ["a", 5]}},
             "server.bind[1]",
