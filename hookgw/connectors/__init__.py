@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hookgw.connectors.connector import schema_with as schema_with
     from hookgw.connectors.errors import Refused as Refused
     from hookgw.connectors.errors import Unreachable as Unreachable
+    from hookgw.connectors.errors import is_outage as is_outage
     from hookgw.connectors.errors import pause_after as pause_after
     from hookgw.connectors.errors import wait_after as wait_after
     from hookgw.connectors.events import attach_file as attach_file
@@ -90,7 +91,7 @@ _HOMES = {
         "save_state",
         "schema_with",
     ),
-    "hookgw.connectors.errors": ("Refused", "Unreachable", "pause_after", "wait_after"),
+    "hookgw.connectors.errors": ("Refused", "Unreachable", "is_outage", "pause_after", "wait_after"),
     "hookgw.connectors.events": ("attach_file", "emit_valid", "network_event"),
     "hookgw.connectors.json_values": (
         *(

@@ -12,6 +12,8 @@ import trio
 from hookgw.kernel.errors import NetworkRefused
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+_LONGEST_ASKED = 3600.0  # as of receivers: a proxy's page may ask for a day
+_MOMENT = 10.0
 
 
 class Unreachable(NetworkRefused):
@@ -58,12 +60,24 @@ def wait_after(error: NetworkRefused, failures: int) -> float:
     """Return how long to wait before the next try, in seconds.
 
     Args:
-        error: the last failure, which may say how long.
+        error: the last failure, which may say how long; at most an hour.
         failures: in a row, at least 1. The wait doubles with each, from half a second to a minute.
     """
     if error.retry_after is not None:
-        return max(error.retry_after, _FIRST_WAIT)
+        return min(max(error.retry_after, _FIRST_WAIT), _LONGEST_ASKED)
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 10)) * random.uniform(1, 1.2)  # noqa: S311 (no secret)
+
+
+def is_outage(error: NetworkRefused, failures: int) -> bool:
+    """Return whether a connection is no longer open.
+
+    One failure is nothing, unless the server wants nothing for a while. After a second one, a send would
+    fail, too.
+
+    Args:
+        error, failures: the last failure, and how many there were in a row.
+    """
+    return failures > 1 or (error.retry_after or 0.0) > _MOMENT
 
 
 async def pause_after(error: NetworkRefused, failures: int, what: str, *, instance: str, logger: Any) -> None:

@@ -130,8 +130,7 @@ class Receiver:
                     )
 
     async def _wait(self, error: NetworkRefused, failures: int) -> None:
-        # One broken long poll is nothing, but after a second failure a send would fail, too.
-        if failures > 1 and self._is_open:
+        if self._is_open and kit.is_outage(error, failures):
             self._is_open = False
             await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
         self._batch.clear()

@@ -21,6 +21,7 @@ from hookgw import ConnectionState, NetworkRefused
 from hookgw.connectors import (
     NetworkEvents,
     Unreachable,
+    is_outage,
     mapping,
     number,
     pause_after,
@@ -207,11 +208,10 @@ class Poller:
         self._unreadable = 0
 
     async def _wait(self, error: NetworkRefused, failures: int) -> None:
-        # One broken long poll is nothing, but after a second failure a send would fail, too.
-        if failures > 1 and self._is_open:
+        if self._is_open and is_outage(error, failures):
             self._is_open = False
             await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
-        elif failures > 1 and not self._was_open:
+        elif not self._was_open and is_outage(error, failures):
             # Perhaps base_url is wrong, or not among the operator's servers: the state shows the reason.
             await self._session.set_state(ConnectionState.CLOSE, 503, message=f"{error} hookgw keeps trying.")
         await pause_after(error, failures, "polling failed", instance=self._session.instance, logger=logger)

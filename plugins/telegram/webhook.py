@@ -20,7 +20,7 @@ from hookgw import (
     NotSupported,
     ProofRefused,
 )
-from hookgw.connectors import is_secret, mapping, number, pause_after, text
+from hookgw.connectors import is_outage, is_secret, mapping, number, pause_after, text
 
 from .client import Refused
 from .connection import Connection
@@ -79,10 +79,10 @@ class WebhookKeeper:
                     name, is_open = "", False
                     reason = f"Telegram refuses the webhook: {error}"
                     await self._session.set_state(ConnectionState.CLOSE, error.error_code, message=reason)
-                elif failures > 1 and is_open:
+                elif is_open and is_outage(error, failures):
                     is_open = False
                     await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
-                elif failures > 1 and not name:
+                elif not name and is_outage(error, failures):
                     # Perhaps base_url is wrong, or not among the operator's servers: the state says why.
                     reason = f"{error} hookgw keeps trying."
                     await self._session.set_state(ConnectionState.CLOSE, 503, message=reason)

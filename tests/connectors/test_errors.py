@@ -6,7 +6,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import NetworkRefused
-from hookgw.connectors import Refused, Unreachable, pause_after, wait_after
+from hookgw.connectors import Refused, Unreachable, is_outage, pause_after, wait_after
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,21 @@ def test_a_connector_may_choose_the_status() -> None:
     assert Refused("No.", remote_status=501, status=501).status == 501
 
 
-def test_waits_double_to_a_minute_and_never_undercut_the_server() -> None:
+def test_waits_double_to_a_minute_and_undercut_no_server_that_asks_for_an_hour() -> None:
     waits = [wait_after(Unreachable("Away."), failures) for failures in (1, 2, 3, 8, 100)]
     for wait, least in zip(waits, (0.5, 1, 2, 60, 60), strict=True):
         assert least <= wait <= least * 1.2
     assert wait_after(Unreachable("Busy.", retry_after=300), 1) == 300
     assert wait_after(NetworkRefused("Busy.", retry_after=0), 5) == 0.5
+    # The page of a proxy asks for a day, and the server is back in a minute.
+    assert wait_after(Unreachable("Closed.", retry_after=86_400), 1) == 3600
+
+
+def test_one_failure_is_an_outage_only_if_the_server_wants_a_long_wait() -> None:
+    assert not is_outage(Unreachable("Away."), 1)
+    assert is_outage(Unreachable("Away."), 2)
+    assert not is_outage(Unreachable("Busy.", retry_after=5), 1)
+    assert is_outage(Unreachable("Busy.", retry_after=60), 1)
 
 
 async def test_a_pause_says_why(autojump_clock: MockClock) -> None:

@@ -542,6 +542,8 @@ async def test_a_limited_sync_waits_as_long_as_it_says(homeserver: Homeserver, s
         began = trio.current_time()
         homeserver.reply(refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=90_000))
         homeserver.sync(message(1))
+        await trio.sleep(89)
+        assert session.states[-1][0] is ConnectionState.CONNECTING  # for so long, nothing comes
         await session.wait_for("MESSAGES_UPSERT")
         assert trio.current_time() - began == 90
         # A header says it where the body does not, and more than a minute is believed, too.

@@ -171,6 +171,16 @@ async def test_a_poller_waits_as_long_as_telegram_says(world: World) -> None:
     assert trio.current_time() - began >= 77
 
 
+async def test_a_poller_that_may_not_ask_for_long_is_not_shown_as_open(world: World) -> None:
+    async with world.connected():
+        world.bot.floods.append(1800)
+        world.bot.say("1")
+        await world.session.wait_until(ConnectionState.CONNECTING)
+        assert "Too Many Requests" in world.session.states[-1][2]["message"]
+        await world.session.wait_for("MESSAGES_UPSERT")
+        await world.session.wait_until(ConnectionState.OPEN)
+
+
 async def test_odd_characters_in_one_message_keep_back_none(world: World) -> None:
     updates = [{"update_id": 900 + n, "message": world.bot.message(text)} for n, text in enumerate("ab")]
     body = json.dumps({"ok": True, "result": updates}).replace('"a"', r'"a\ud83d"')

@@ -150,6 +150,7 @@ PAGES = {
             "Options": ["read_options", "server_url", "is_bare", "check_token", "check_names"],
             "Requests": [
                 *("NetworkClient", "Refused", "Unreachable", "retry_after_of", "wait_after", "pause_after"),
+                "is_outage",
                 *("REQUEST_TIMEOUT", "chunks_of", "read_file", "pass_file"),
             ],
             "JSON of the network": [
