@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -19,7 +21,10 @@ from .texts import text_of, title_of
 from .watch import Notice
 
 TIMEOUT = 15.0
-"""Seconds that a channel has. An instance has the network's own time."""
+"""Seconds that a channel has, and a mail server for each of its answers. An instance has the network's own
+time."""
+MAIL_TIMEOUT = 45.0
+"""Seconds for a mail: some servers wait before each answer, to slow down who sends to many."""
 
 _SMTP = trio.CapacityLimiter(4)
 
@@ -45,12 +50,21 @@ async def send(gateway: PluginGateway, channel: Channel, notice: Notice, options
             except HookgwError as error:
                 raise Refused(str(error)) from error
         case Email():
-            make = partial(_send_mail, channel, title, text)
-            with trio.move_on_after(TIMEOUT) as scope:
-                # Abandoned: it ends by its own timeouts, and nobody waits for it.
-                await trio.to_thread.run_sync(make, abandon_on_cancel=True, limiter=_SMTP)
+            opened: list[Any] = []
+            is_over = threading.Event()
+            make = partial(_send_mail, channel, title, text, opened, is_over)
+            with trio.move_on_after(MAIL_TIMEOUT) as scope:
+                try:
+                    await trio.to_thread.run_sync(make, abandon_on_cancel=True, limiter=_SMTP)
+                finally:
+                    # Nobody waits for the thread any more: what it still sent would come twice.
+                    is_over.set()
+                    for server in opened:
+                        with suppress(OSError, TypeError):  # TypeError: it is closed
+                            # That of ssl.SSLSocket would let the thread go on in plain text.
+                            socket.socket.shutdown(server.sock, socket.SHUT_RDWR)
             if scope.cancelled_caught:
-                raise Refused(f"{channel.host} took longer than {TIMEOUT:.0f} s.")
+                raise Refused(f"{channel.host} took longer than {MAIL_TIMEOUT:.0f} s.")
         case _:
             await _post(gateway.http, channel, title, text, notice)
 
@@ -133,7 +147,7 @@ def _request(
     raise AssertionError(channel)
 
 
-def _send_mail(channel: Email, title: str, text: str) -> None:
+def _send_mail(channel: Email, title: str, text: str, opened: list[Any], is_over: threading.Event) -> None:
     # Imported here: most gateways send no mail.
     import smtplib
     import ssl
@@ -155,11 +169,14 @@ def _send_mail(channel: Email, title: str, text: str) -> None:
             server: smtplib.SMTP = smtplib.SMTP_SSL(channel.host, port, timeout=TIMEOUT, context=context)
         else:
             server = smtplib.SMTP(channel.host, port, timeout=TIMEOUT)
+        opened.append(server)
         try:
             if channel.tls == "starttls":
                 server.starttls(context=context)
             if channel.user:
                 server.login(channel.user, channel.password)
+            if is_over.is_set():
+                return
             refused = server.send_message(message)
         finally:
             with suppress(OSError):  # whatever it answers, a mail that was taken is sent

@@ -5,6 +5,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 import trustme
+from trio.testing import MockClock
 
 from hookgw import TextMessage
 from hookgw.testing import Receiver, answer, open_kit
@@ -133,6 +136,7 @@ def mailbox(  # noqa: C901 -- a conversation
     takes: bool = True,
     unknown: str = "",
     bye: int = 221,
+    waits: threading.Event | None = None,
 ) -> Iterator[Mailbox]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
@@ -144,7 +148,7 @@ def mailbox(  # noqa: C901 -- a conversation
             if at_once and context is not None:
                 connection = context.wrap_socket(connection, server_side=True)
             # A client that does not trust the certificate goes away.
-            with connection, suppress(ssl.SSLError):
+            with connection, suppress(ssl.SSLError, ConnectionError):
                 connection.sendall(b"220 mail ESMTP\r\n")
                 converse(connection, is_tls=at_once)
 
@@ -171,6 +175,9 @@ def mailbox(  # noqa: C901 -- a conversation
                             lines.append(part)
                         box.mails.append(b"".join(lines).decode())
                         connection.sendall(b"250 taken\r\n" if takes else b"554 no\r\n")
+                    case "MAIL" if waits is not None:
+                        waits.wait(20)
+                        connection.sendall(b"250 fine\r\n")
                     case "RCPT" if unknown and unknown in line:
                         connection.sendall(b"550 no such user\r\n")
                     case "QUIT":
@@ -259,6 +266,27 @@ async def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_at_the_end
     with mailbox(None, bye=421) as box:
         assert await send_test(tmp_path, {**channel, "port": box.port}) is None
     assert box.commands[-1] == "QUIT"
+
+
+async def test_a_mail_that_took_too_long_is_not_sent_after_all(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    """It comes again, or through another channel."""
+    channel = {"type": "email", "host": "127.0.0.1", "tls": "none", "from": "a@b.c", "to": ["d@e.f"]}
+    goes_on, said = threading.Event(), []
+
+    async def send(port: int) -> None:
+        said.append(await send_test(tmp_path, {**channel, "port": port}))
+
+    with mailbox(None, waits=goes_on) as box:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send, box.port)
+            while "MAIL" not in box.commands:
+                await trio.to_thread.run_sync(time.sleep, 0.005)
+            hookgw_clock.jump(45)
+        goes_on.set()
+    assert said == ["it does not take it: 127.0.0.1 took longer than 45 s."]
+    assert (box.commands[-1], box.mails) == ("MAIL", [])
 
 
 async def test_a_mail_in_another_language_is_ascii_on_the_wire(
