@@ -15,6 +15,7 @@ import trio
 from hookgw import HookgwError, PluginGateway
 from hookgw.kernel.fields import write_time
 from hookgw.kernel.language import in_language, usual_language
+from hookgw.kernel.masking import MASK
 
 from .options import ByInstance, Channel, Discord, Email, Ntfy, Options, Slack, Teams, Telegram, Url
 from .texts import text_of, title_of
@@ -71,17 +72,23 @@ async def send(gateway: PluginGateway, channel: Channel, notice: Notice, options
 
 async def _post(http: httpx.AsyncClient, channel: Channel, title: str, text: str, notice: Notice) -> None:
     url, headers, body = _request(channel, title, text, notice)
+    parts = urlsplit(url)
+
+    def hide(said: str) -> str:
+        # The paths of Slack, Teams, Discord and Telegram are secrets, and many servers' pages of errors
+        # show the path.
+        for secret in filter(None, (parts.path.strip("/"), parts.query)):
+            said = said.replace(secret, MASK)
+        return said
+
     try:
         response = await http.post(url, json=body, headers=headers, timeout=TIMEOUT)
     except httpx.HTTPError as error:
-        # The URL may be a secret: those of Slack, Teams, Discord and Telegram are.
-        why = str(error).rstrip(".")[:300] or type(error).__name__
-        if url in why or (urlsplit(url).path.strip("/") or url) in why:
-            why = type(error).__name__
-        raise Refused(f"{urlsplit(url).hostname} was not reached: {why}.") from error
+        why = hide(str(error)).rstrip(".")[:300] or type(error).__name__
+        raise Refused(f"{parts.hostname} was not reached: {why}.") from error
     if not response.is_success:
-        said = " ".join(response.text.split())[:200]
-        raise Refused(f"{urlsplit(url).hostname} answered {response.status_code}: {said}".rstrip(": "))
+        said = hide(" ".join(response.text.split()))[:200]
+        raise Refused(f"{parts.hostname} answered {response.status_code}: {said}".rstrip(": "))
 
 
 def _request(

@@ -204,6 +204,8 @@ async def test_a_notice_that_some_recipients_have_is_not_sent_again(
     mails: list[str] = []
 
     class Server:
+        sock = None
+
         def __init__(self, *_: object, **options: object) -> None: ...
 
         def send_message(self, message: EmailMessage) -> dict[str, tuple[int, bytes]]:

@@ -86,10 +86,10 @@ async def test_ntfy(tmp_path: Path, hookgw_receiver: Receiver) -> None:
 async def test_a_channel_that_refuses_says_why_without_its_secret(
     tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
-    hookgw_receiver.default = answer(404, body=b"no_service")
-    url = f"{hookgw_receiver.url}/services/secret"
+    hookgw_receiver.default = answer(404, body=b"Cannot POST /services/secret?sig=other")
+    url = f"{hookgw_receiver.url}/services/secret?sig=other"
     said = await send_test(tmp_path, {"type": "slack", "url": url})
-    assert said == "it does not take it: 127.0.0.1 answered 404: no_service"
+    assert said == "it does not take it: 127.0.0.1 answered 404: Cannot POST /********?********"
     (tmp_path / "b").mkdir()
     said = await send_test(tmp_path / "b", {"type": "slack", "url": "http://127.0.0.1:1/services/secret"})
     why = "No connection to port 1 of 127.0.0.1: Connection refused."
