@@ -107,6 +107,9 @@ class Connection:
     @property
     def is_usable(self) -> bool:
         """Whether further messages may use this connection, or need another one."""
+        if self._blocked is not None:
+            # The broker still takes what another connection was sent, when its alarm is over: repetitions.
+            return self._ended is None
         return self._ended is None and not self._is_retired and trio.current_time() < self._stream.use_until
 
     async def publish(self, message: Message) -> Response:
@@ -196,7 +199,7 @@ class Connection:
             await self._stream.send_all(heartbeat_bytes())
 
     def _is_used(self) -> bool:
-        return trio.current_time() < self._used_at + IDLE
+        return self._blocked is not None or trio.current_time() < self._used_at + IDLE
 
     def _frames_of(self, message: Message) -> bytes:
         """Return the bytes of a message, which from then on waits for its confirm."""
