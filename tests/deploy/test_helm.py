@@ -14,7 +14,8 @@ import yaml
 from hookgw import __version__
 from hookgw.config import Settings, load_settings
 
-CHART = Path(__file__).parents[2] / "deploy" / "helm" / "hookgw"
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "helm" / "hookgw"
 HELM = os.environ.get("HELM") or shutil.which("helm")
 needs_helm = pytest.mark.skipif(
     HELM is None, reason="helm is missing (go install helm.sh/helm/v3/cmd/helm@latest)"
@@ -192,6 +193,9 @@ def test_every_value_reaches_its_place(tmp_path: Path) -> None:
     (chosen,) = [one for one in services if wanted <= one["metadata"]["labels"].items()]
     assert chosen["metadata"]["name"] == "shop-hookgw-nodes"
     assert endpoint["port"] in [port["name"] for port in chosen["spec"]["ports"]]
+    # Without a label that says it, the job would be the name of the service, which no alert knows.
+    job = chosen["metadata"]["labels"][monitor["spec"]["jobLabel"]]
+    assert f'up{{job="{job}"}}' in (ROOT / "deploy/prometheus/alerts.rules.yml").read_text("utf-8")
     ingress = objects["Ingress shop-hookgw"]["spec"]
     assert ingress["tls"] == [{"hosts": ["hooks.example"], "secretName": "hooks-tls"}]
 
@@ -221,6 +225,19 @@ def test_services_budget_and_probes_fit_the_pods(tmp_path: Path, variant: str) -
     }
     assert {mount["name"] for mount in container["volumeMounts"]} <= volumes | claims
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+@needs_helm
+def test_probes_and_metrics_are_asked_below_the_base_path(tmp_path: Path) -> None:
+    own = {"config": {"server": {"base_path": "/hooks"}}, "serviceMonitor": {"enabled": True}}
+    objects = render(tmp_path, own)
+    assert settings_of(objects, tmp_path).server.base_path == "/hooks"
+    container = container_of(objects)
+    assert container["startupProbe"]["httpGet"]["path"] == "/hooks/healthz"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/hooks/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/hooks/readyz"
+    (endpoint,) = objects["ServiceMonitor shop-hookgw"]["spec"]["endpoints"]
+    assert endpoint["path"] == "/hooks/metrics"
 
 
 @needs_helm

@@ -31,3 +31,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "hookgw.hasMasterKey" -}}
 {{- if or (and .Values.existingSecret .Values.existingSecretHasMasterKey) (and (not .Values.existingSecret) .Values.masterKey) -}}yes{{- end -}}
 {{- end -}}
+
+{{/* What all paths begin with; empty for nothing. */}}
+{{- define "hookgw.basePath" -}}
+{{- (.Values.config.server).base_path -}}
+{{- end -}}
