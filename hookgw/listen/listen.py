@@ -60,17 +60,18 @@ def _read_target(_ctx: click.Context, _param: click.Parameter, value: str | None
     "keys",
     multiple=True,
     envvar="HOOKGW_SECRET",
+    show_envvar=True,
     callback=read_keys,
-    help="Verify with this secret (whsec_…), or - for a line of standard input; repeatable. "
-    "Or set HOOKGW_SECRET.",
+    help="Verify with this secret (whsec_…), or - for a line of standard input; repeatable.",
 )
 @click.option(
     "--public-key",
     "public_keys",
     multiple=True,
     envvar="HOOKGW_PUBLIC_KEY",
+    show_envvar=True,
     callback=read_keys,
-    help="Verify v1a signatures with this key (whpk_…); repeatable. Or set HOOKGW_PUBLIC_KEY.",
+    help="Verify v1a signatures with this key (whpk_…); repeatable.",
 )
 @click.option(
     "--status", type=click.IntRange(200, 599), default=200, show_default=True, help="Status to respond with."

@@ -315,6 +315,19 @@ async def test_usage_errors_exit_with_2(invoke: Invoke, args: list[str]) -> None
     assert (await invoke("listen", *args)).exit_code == 2
 
 
+@pytest.mark.parametrize("name", ["HOOKGW_SECRET", "HOOKGW_PUBLIC_KEY"])
+@pytest.mark.parametrize("value", ["", " "])
+async def test_an_empty_key_of_the_environment_is_not_none(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """As of ``HOOKGW_SECRET="$(hookgw webhook secret …)"`` while the gateway is away."""
+    monkeypatch.setenv(name, value)
+    # The second mistake is noticed later, and keeps a receiver that verifies nothing from starting.
+    result = await invoke("listen", "--forward-to", "http://127.0.0.1:1/", "--status", "200")
+    assert result.exit_code == 2
+    assert name in result.stderr
+
+
 async def forward(url: str, request: Received, options: ListenOptions | None = None) -> Any:
     async with httpx.AsyncClient(trust_env=False, verify=False) as client:
         return await (options or ListenOptions()).forward(request, NOW, Forwarder(url, client))
