@@ -80,7 +80,8 @@ class Server:
 
     def __init__(self, url: str, schema: str = "hookgw") -> None:
         try:
-            given = conninfo_to_dict(url)
+            # A Secret that was made of a file ends with its line break.
+            given = conninfo_to_dict(url.rstrip())
         except psycopg.Error:
             raise StartError(
                 "storage.url is not the URL of a PostgreSQL database.",

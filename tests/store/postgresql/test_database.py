@@ -42,6 +42,7 @@ CONNECTIONS = 8
         ("postgresql://me:hush@one.test:1,two.test:2/hooks", "one.test:1,two.test:2/hooks"),
         ("postgresql:///hooks?host=/run/postgresql", "/run/postgresql/hooks"),
         ("postgresql://me:hush@db.test", "db.test:5432/me"),
+        ("postgresql://me:hush@db.test/hooks\n", "db.test:5432/hooks"),
     ],
 )
 def test_a_place_has_no_password(url: str, place: str) -> None:
