@@ -44,6 +44,11 @@ def test_the_service_is_hardened(unit: Path) -> None:
     assert float(exposure[1]) < HIGHEST_EXPOSURE
 
 
+def test_the_metrics_of_the_process_are_not_hidden() -> None:
+    """CPU, memory and open files: the collector reads none of them where there is no ``/proc/stat``."""
+    assert not re.search(r"^ProcSubset=pid", UNIT.read_text("utf-8"), re.MULTILINE)
+
+
 def test_its_settings_are_hookgws() -> None:
     text = UNIT.read_text("utf-8").replace("%S", "/var/lib").replace("%d", "/run/credentials/hookgw")
     given = dict(re.findall(r"^#?Environment=(HOOKGW_[A-Z_]+)=(.+)$", text, re.MULTILINE))
