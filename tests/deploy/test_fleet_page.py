@@ -81,7 +81,7 @@ def test_the_services_of_kubernetes_lead_to_the_pods() -> None:
         spec = MANIFESTS[name]["spec"]
         assert spec["selector"] == labels
         assert [one.get("targetPort", one["port"]) for one in spec["ports"]] == [port]
-    for probe in ("readinessProbe", "livenessProbe"):
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert CONTAINER[probe]["httpGet"]["port"] == port
 
 
