@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from hookgw.kernel.errors import HookgwError
 T = TypeVar("T")
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+ONE_SIGNAL = 0.5
+"""Seconds after the first signal in which further ones are that one."""
 RECOMMENDED_OPEN_FILES = 16_384
 """Enough for 10,000 lanes with connections, and for the requests of a busy server."""
 MAX_OPEN_FILES = 2**20
@@ -69,20 +72,26 @@ def messages_of(error: Exception) -> list[str] | None:
 async def cancel_on_signal(
     scope: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Cancel the scope at the first SIGINT or SIGTERM and return. A second signal kills the process."""
+    """Cancel the scope at the first SIGINT or SIGTERM and return. A later one kills the process."""
     with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         task_status.started()
         await anext(signals)
-    # Otherwise a second SIGINT would raise KeyboardInterrupt in the middle of the drain. The default action
-    # kills the process at once, which loses no accepted event: the outbox is on disk.
-    for number in STOP_SIGNALS:
+    first = time.monotonic()
+
+    def end_process(number: int, _frame: object) -> None:
+        # A terminal sends Ctrl-C to both processes of the single binary, and the first one passes it on.
+        if time.monotonic() - first < ONE_SIGNAL:
+            return
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
         # The kernel ignores the default action for the first process of a container.
-        signal.signal(number, _end_process if os.getpid() == 1 else signal.SIG_DFL)
+        os._exit(128 + number)  # as a shell shows a process that the signal has killed
+
+    # Otherwise a second SIGINT would raise KeyboardInterrupt in the middle of the drain. To end the process
+    # at once loses no accepted event: the outbox is on disk.
+    for stop in STOP_SIGNALS:
+        signal.signal(stop, end_process)
     scope.cancel()
-
-
-def _end_process(number: int, _frame: object) -> None:
-    os._exit(128 + number)  # as a shell shows a process that the signal has killed
 
 
 def raise_file_limit() -> int:

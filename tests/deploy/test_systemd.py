@@ -49,11 +49,6 @@ def test_the_metrics_of_the_process_are_not_hidden() -> None:
     assert not re.search(r"^ProcSubset=pid", UNIT.read_text("utf-8"), re.MULTILINE)
 
 
-def test_a_stop_sends_one_signal() -> None:
-    """By default each process gets it, and hookgw in the single binary the one of its parent, too."""
-    assert re.search(r"^KillMode=mixed$", UNIT.read_text("utf-8"), re.MULTILINE)
-
-
 def test_its_settings_are_hookgws() -> None:
     text = UNIT.read_text("utf-8").replace("%S", "/var/lib").replace("%d", "/run/credentials/hookgw")
     given = dict(re.findall(r"^#?Environment=(HOOKGW_[A-Z_]+)=(.+)$", text, re.MULTILINE))
