@@ -148,6 +148,7 @@ class Lane:
         "_settling",
         "_state",
         "_transport",
+        "_wait_scope",
         "_waited",
         "_waiting_until",
         "_waits_for",
@@ -190,6 +191,7 @@ class Lane:
         self._must_stop = False
         self._must_try = False
         self._wake: Callable[[], object] | None = None
+        self._wait_scope = self._scope
         self._deferred: Head | None = None
         self._waited: Head | None = None
         self._has_waited_for: RateLimit | None = None
@@ -279,6 +281,21 @@ class Lane:
         if self._rate_waited_for is not None:
             self._must_try = True
             self._wake_up()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether a flag ends the present wait."""
+        return self._must_refresh or self._must_stop or self._must_try
+
+    def move_up(self, opens_at: float) -> None:
+        """Wait for the rate until an earlier time: others have left the line."""
+        if self._head is not None:
+            self._head.next_at = min(self._head.next_at, opens_at)
+        if self._deferred is not None:
+            self._deferred = self._deferred._replace(next_at=min(self._deferred.next_at, opens_at))
+        if self._waiting_until is not None and opens_at < self._waiting_until:
+            self._waiting_until = opens_at
+            self._wait_scope.deadline = self._services.clock.deadline(opens_at)
 
     def retire(self) -> None:
         """End the task if the lane still has no work."""
@@ -598,7 +615,7 @@ class Lane:
             self._state = LaneState.WAITING
         if not (self._must_refresh or self._must_stop or self._must_try):
             with trio.CancelScope(deadline=self._services.clock.deadline(delivery.next_at)) as scope:
-                self._wake = scope.cancel
+                self._wake, self._wait_scope = scope.cancel, scope
                 # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
                 if is_long and await self._flush_or_listen():
                     self._wake = None
@@ -664,15 +681,16 @@ class Lane:
         return is_flushed
 
     def _end_wait(self) -> None:
-        self._waiting_until = self._wake = None
+        until, self._waiting_until, self._wake = self._waiting_until, None, None
         if self._rate_waited_for is not None:
-            self._rate_waited_for.waiting -= 1
+            now = self._services.clock.steady()
+            self._rate_waited_for.leave(self, now, is_early=until is None or until > now)
             self._rate_waited_for = self._waits_for = None
 
     async def _wait_for_deferred(self, head: Head) -> None:
         """Wait until the head, which is read again then, is due, or a flag is set."""
         with trio.CancelScope(deadline=self._services.clock.deadline(head.next_at)) as scope:
-            self._wake = scope.cancel
+            self._wake, self._wait_scope = scope.cancel, scope
             if not self._must_try:
                 await self._listen()
         self._end_wait()
@@ -774,7 +792,7 @@ class Lane:
             )
             if opens_at > self._services.clock.steady():
                 # The head waits as for the time of a retry, but in line for the rate.
-                slowest.waiting += 1
+                slowest.line_up(self)
                 self._rate_waited_for, self._waits_for = slowest, "rate"
                 self._has_waited_for = slowest
                 delivery.next_at = opens_at

@@ -5,12 +5,14 @@ would come if all came at a steady pace. All lanes of a registration share it. A
 of an attempt, with the connection in hand, so that a lane that stops waiting loses none.
 
 Lanes that wait are spread over the tokens to come, in the order in which they began to wait: they do not wake
-up for the same token. A lane that has waited comes before a lane that has not.
+up for the same token. A lane that has waited comes before a lane that has not. If one leaves the line before
+its time (its registration is paused, say), those behind it move up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from hookgw.kernel.rates import Rate
@@ -20,18 +22,25 @@ _FEW = 100
 """Up to this many limits, none is cleaned up."""
 
 
+class Waiting(Protocol):
+    """A lane in line."""
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is about to leave the line before its time."""
+
+    def move_up(self, opens_at: float) -> None:
+        """Wait until a time on the steady clock, unless that is later than the present one."""
+
+
 class RateLimit:
-    """The limit of one registration, or of one value of a tag.
+    """The limit of one registration, or of one value of a tag."""
 
-    Attributes:
-        waiting: how many lanes wait for it. The lanes count themselves.
-    """
-
-    __slots__ = ("__weakref__", "_interval", "_pace", "_tolerance", "rate", "waiting")
+    __slots__ = ("__weakref__", "_interval", "_line", "_pace", "_tolerance", "rate")
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate
-        self.waiting = 0
+        self._line: dict[Waiting, None] = {}
         self._interval = rate.interval
         self._tolerance = (rate.burst - 1) * self._interval
         self._pace = 0.0
@@ -45,10 +54,25 @@ class RateLimit:
         """Return when a lane may make an attempt; that time may be past.
 
         Args:
-            has_waited: whether the lane has waited already, and is not in ``waiting`` any more.
+            has_waited: whether the lane has waited already, and is not in line any more.
         """
-        before = 0 if has_waited else self.waiting
+        before = 0 if has_waited else len(self._line)
         return self._pace - self._tolerance + before * self._interval
+
+    def line_up(self, lane: Waiting) -> None:
+        self._line[lane] = None
+
+    def leave(self, lane: Waiting, now: float, *, is_early: bool) -> None:
+        """Leave the line. If this is before the lane's time, those behind it move up."""
+        if lane not in self._line:
+            return
+        del self._line[lane]
+        if is_early:
+            # All that leave at this moment: a pass for each of thousands would take seconds.
+            self._line = {one: None for one in self._line if not one.is_leaving}
+            opens_at = max(self._pace, now) - self._tolerance
+            for before, one in enumerate(self._line):
+                one.move_up(opens_at + before * self._interval)
 
     def take(self, now: float) -> bool:
         if not self.is_open(now):
@@ -61,7 +85,7 @@ class RateLimit:
 
     def is_idle(self, now: float) -> bool:
         """Return whether a new limit would be the same."""
-        return not self.waiting and self._pace <= now
+        return not self._line and self._pace <= now
 
 
 def take_all(limits: Sequence[RateLimit], now: float) -> bool:

@@ -137,6 +137,17 @@ async def test_an_unreachable_receiver_and_a_rate() -> None:
     assert world.settled == [(1, DeliveryState.DELIVERED), (2, DeliveryState.DELIVERED)]
 
 
+class Standing:
+    """A lane in line."""
+
+    def __init__(self) -> None:
+        self.is_leaving = False
+        self.moved: list[float] = []
+
+    def move_up(self, opens_at: float) -> None:
+        self.moved.append(opens_at)
+
+
 def known(limits: RateLimits) -> Mapping[str, RateLimit]:
     return limits._limits
 
@@ -169,5 +180,22 @@ def test_a_limit_that_rested_long_gives_no_more_than_its_burst() -> None:
     now = 1_000_000.0
     assert [limit.take(now) for _ in range(5)] == [True, True, True, False, False]
     assert limit.opens_at(has_waited=True) == pytest.approx(now + 1 / 30)
-    limit.waiting = 2
+    for _ in range(2):
+        limit.line_up(Standing())
     assert limit.opens_at(has_waited=False) == pytest.approx(now + 3 / 30)
+
+
+def test_those_behind_who_leaves_early_move_up() -> None:
+    limit = RateLimit(parse_rate("1/s"))
+    lanes = [Standing() for _ in range(5)]
+    for lane in lanes:
+        limit.line_up(lane)
+    assert limit.take(100.0)
+    lanes[0].is_leaving = lanes[2].is_leaving = True
+    limit.leave(lanes[0], 100.5, is_early=True)
+    moved = [lane.moved for lane in lanes]
+    assert moved == [[], [101.0], [], [102.0], [103.0]]
+    limit.leave(lanes[2], 100.5, is_early=True)  # it was passed over already
+    limit.leave(lanes[1], 101.0, is_early=False)
+    assert [lane.moved for lane in lanes] == moved
+    assert limit.opens_at(has_waited=False) == 103.0

@@ -7,6 +7,7 @@ import trio
 
 from hookgw.kernel import PULL_URL, parse_rate
 from hookgw.lanes import TagRates
+from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, World, registration
 
 ACME = {"tenant": "acme"}
@@ -57,6 +58,31 @@ async def test_an_instance_that_loses_its_tag_waits_no_longer() -> None:
         dispatcher.rate_changed("reg_1")
         await trio.sleep(1)
     assert world.sender.times[1:] == [60, 60]
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_what_paused_lanes_leave_of_a_rate_is_for_those_behind_them() -> None:
+    first = registration(ordering=Ordering.CHAT, concurrency=8)
+    world = World(first, registration("reg_2", ordering=Ordering.CHAT, concurrency=3), schedule=[0.0] * 50)
+    world.tag_rates = rates({INSTANCE: ACME}, "6/m")
+    behind = [f"reg_2:0:{number}" for number in range(3)]
+    async with world.dispatcher() as dispatcher:
+        for lane in [f"reg_1:0:{number}" for number in range(8)] + behind:
+            dispatcher.dispatch(world.outbox.add(1, lane=lane))
+            await trio.sleep(0.1)
+        began = world.sender.requests[0].at
+        waiting = {lane.lane: lane.waiting_until for lane in dispatcher.lanes("reg_2")}
+        assert waiting == dict(zip(behind, (began + 80, began + 90, began + 100), strict=True))
+        await trio.sleep(14)
+        with dispatcher.paused("reg_1"):
+            await trio.sleep(1)
+            waiting = {lane.lane: lane.waiting_until for lane in dispatcher.lanes("reg_2")}
+            assert waiting == dict(zip(behind, (began + 20, began + 30, began + 40), strict=True))
+            await trio.sleep(40)
+        await trio.sleep(100)
+    assert [request.lane for request in world.sender.requests[2:5]] == behind
+    assert world.sender.times[:5] == [0, 10, 20, 30, 40]
+    assert len(world.sender.times) == 11
 
 
 @pytest.mark.usefixtures("autojump_clock")
