@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -93,10 +93,11 @@ def apply(client: Client, path: str | None, dry_run: bool, prune: bool, yes: boo
     if path is None:
         raise click.UsageError(_("Name the file: hookgw apply -f accounts.yaml"))
     file = read_file(path, os.environ)
-    plan = _plan(client, file, prune=prune)
+    pending = {place.name: value for place in _places(file) if (value := place.pending()) is not None}
+    plan = _plan(client, file, pending, prune=prune)
     changes: list[Change] = plan["changes"]
     if not dry_run:
-        _settle_pending(file, changes)
+        _settle_pending(file, changes, pending)
     if not as_json:
         _show_plan(file, plan)
     if dry_run or not changes:
@@ -154,12 +155,17 @@ def _confirm(*, is_sure: bool, reads_input: bool) -> None:
     click.confirm(_("Apply this?"), abort=True, err=True)
 
 
-def _plan(client: Client, file: AccountsFile, *, prune: bool) -> dict[str, Any]:
-    """Return what the server would change; raise ``FileWrong`` with all mistakes."""
+def _plan(client: Client, file: AccountsFile, pending: Mapping[str, str], *, prune: bool) -> dict[str, Any]:
+    """Return what the server would change; raise ``FileWrong`` with all mistakes.
+
+    ``pending`` are the values that a killed apply has left: hookgw may know their keys.
+    """
     if not file.may_be_asked:
         raise FileWrong(*file.mistakes())
     try:
-        plan: dict[str, Any] = _call(client, _with_pending(file), dryRun="true", prune=str(prune).lower())
+        plan: dict[str, Any] = _call(
+            client, _with_values(file, pending), dryRun="true", prune=str(prune).lower()
+        )
     except Failed as error:
         if error.status == _BAD_REQUEST:
             raise FileWrong(*file.mistakes(error.messages)) from error
@@ -178,20 +184,18 @@ def _places(file: AccountsFile) -> Iterator[KeyPlace]:
             yield KeyPlace(name, fields, file.folder)
 
 
-def _with_pending(file: AccountsFile) -> dict[str, Any]:
-    """Return the document with the values that a killed apply has left: hookgw may know their keys."""
-    found = {place.name: value for place in _places(file) if (value := place.pending()) is not None}
-    if not found:
+def _with_values(file: AccountsFile, values: Mapping[str, str]) -> dict[str, Any]:
+    if not values:
         return file.body
     keys = file.body["keys"]
-    return {**file.body, "keys": keys | {name: {**keys[name], "value": found[name]} for name in found}}
+    return {**file.body, "keys": keys | {name: {**keys[name], "value": values[name]} for name in values}}
 
 
-def _settle_pending(file: AccountsFile, changes: Sequence[Change]) -> None:
+def _settle_pending(file: AccountsFile, changes: Sequence[Change], pending: Mapping[str, str]) -> None:
     changed = {one["name"] for one in changes if one["kind"] == "key"}
     for place in _places(file):
-        if place.name not in changed and place.pending() is not None:
-            place.settle(is_created=True)
+        if place.name in pending and place.name not in changed:
+            place.settle(pending[place.name], is_created=True)
 
 
 def _call(client: Client, body: dict[str, Any], **query: str) -> Any:
@@ -327,8 +331,13 @@ def _make_key(
             client, {"name": file.body.get("name"), "keys": {name: sent}}, [planned], results, progress
         )
         if is_answered and planned["action"] == "create":
-            is_created = results[_id(planned)]["state"] == "done"
-            place.settle(is_created=is_created, value=sent["value"])
+            conflict = results.get(refused := (*_id(planned)[:-1], True))
+            if conflict is not None:
+                # Somebody has made the key meanwhile. With another value alone, it is as the file says.
+                is_made = conflict["fields"] == ["value"] and place.value is None
+                del results[refused if is_made else _id(planned)]
+            is_created = conflict is None and results[_id(planned)]["state"] == "done"
+            place.settle(sent["value"], is_created=is_created)
     except Failed as error:
         results[_id(planned)] = {**planned, "state": "failed", "messages": list(error.messages)}
 

@@ -11,6 +11,7 @@ import os
 import secrets
 import shlex
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ COMMAND_WITHIN = 60.0
 PENDING = ".new"
 LEAST = 32
 """Characters of a key that counts as complete."""
+MOMENT = 0.2
+"""Seconds that another apply has to write a value."""
 STALE = 60.0
 """Seconds after which an incomplete file is nobody's: to write it takes no time."""
 
@@ -72,23 +75,27 @@ class KeyPlace:
             return value
         raise Failed("Give it file or command, where its value goes: hookgw cannot show it again.")
 
-    def settle(self, *, is_created: bool, value: str | None = None) -> None:
-        """Give the file its name, once hookgw knows the key; or remove it, if hookgw refused this value.
+    def settle(self, value: str, *, is_created: bool) -> None:
+        """Put a value into its file, once hookgw knows it; or forget it, if hookgw refused it.
 
         Raises:
-            Failed: the file could not be renamed; the message says where the value is.
+            Failed: the file could not be written; the message says where the value is.
         """
         if self._file is None or self.value is not None:
             return
         pending = self._pending_file()
         try:
             if is_created:
-                pending.replace(self._file)
-            elif self.pending() == value:
+                # Not renamed: by now, the pending file may be another apply's, whose value hookgw refuses.
+                descriptor, part = tempfile.mkstemp(prefix=f".{self._file.name}.", dir=self._file.parent)
+                try:
+                    _write(descriptor, value)
+                    Path(part).replace(self._file)
+                except OSError:
+                    Path(part).unlink()
+                    raise
+            if self.pending() == value:
                 pending.unlink(missing_ok=True)
-        except FileNotFoundError:
-            if not self._file.exists():  # or another apply has done it
-                raise Failed(f"{pending} is gone: revoke the key, and apply the file again.") from None
         except OSError as error:
             raise Failed(
                 f"The key is in {pending}: {self._file} cannot be written ({error.strerror})."
@@ -103,15 +110,16 @@ class KeyPlace:
             # Exclusive: another apply may be at work, and both must send the same value.
             descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
+            if isinstance(error, FileExistsError) and pending.parent.is_dir():
+                time.sleep(MOMENT)
+                if not pending.exists():
+                    return self._store_in_file(pending)
             if (found := self.pending()) is not None:
                 return found
             why = "another apply writes it" if pending.exists() else error.strerror or error
             raise Failed(f"{pending} cannot be written: {why}. The key was not created.") from error
         try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(f"{value}\n")
-                file.flush()
-                os.fsync(file.fileno())
+            _write(descriptor, value)
         except OSError as error:
             pending.unlink(missing_ok=True)
             why = error.strerror or error
@@ -135,3 +143,10 @@ class KeyPlace:
             raise Failed(f"Its command {why}. The key was not created.") from error
         if done.returncode:
             raise Failed(f"Its command failed with exit code {done.returncode}. The key was not created.")
+
+
+def _write(descriptor: int, value: str) -> None:
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{value}\n")
+        file.flush()
+        os.fsync(file.fileno())

@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
+from hookgw.accounts.key_files import KeyPlace
 from hookgw.app import create_app, open_gateway
 from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings, read_yaml
 from hookgw.kernel import Size
@@ -401,6 +402,41 @@ async def test_an_apply_that_was_killed_after_the_key_was_made_finds_its_value(
     assert files() == ["acme", "acme.new"]
 
 
+async def test_of_two_applies_at_once_one_makes_the_key_and_its_file_keeps_that_value(
+    invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(KEYS.partition("  two:")[0])
+    store = KeyPlace.store
+    others: list[click.testing.Result] = []
+
+    def store_later(place: KeyPlace) -> str:
+        monkeypatch.setattr(KeyPlace, "store", store)
+        others.append(trio.from_thread.run(invoke, "apply", "-f", "accounts.yaml", "--yes"))
+        return store(place)
+
+    monkeypatch.setattr(KeyPlace, "store", store_later)
+    result = await invoke("apply", "-f", "accounts.yaml", "--yes")
+    assert [one.exit_code for one in (*others, result)] == [0, 0], result.output
+    assert files() == ["acme"]
+    assert gateway.keys.holder_of(file_of("acme")[0]) is not None
+
+
+async def test_the_value_that_another_apply_is_about_to_send_is_not_that_of_the_key(
+    invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(KEYS.partition("  two:")[0])
+    settle = KeyPlace.settle
+
+    def settle_later(place: KeyPlace, *args: Any, **options: Any) -> None:
+        put(FOLDER / "acme.new", f"{'o' * 43}\n")
+        settle(place, *args, **options)
+
+    monkeypatch.setattr(KeyPlace, "settle", settle_later)
+    assert (await invoke("apply", "-f", "accounts.yaml", "--yes")).exit_code == 0
+    assert gateway.keys.holder_of(file_of("acme")[0]) is not None
+    assert files() == ["acme", "acme.new"]
+
+
 async def test_what_a_key_may_do_is_not_changed(invoke: Invoke, gateway: Gateway) -> None:
     write(KEYS.partition("  two:")[0])
     assert (await invoke("apply", "-f", "accounts.yaml", "--yes")).exit_code == 0
@@ -422,7 +458,10 @@ async def test_mistakes_in_keys_have_their_place(invoke: Invoke, gateway: Gatewa
     assert "keys.two.instances: there is no instance loja3. Did you mean loja2?" in result.stderr
 
 
-async def test_an_incomplete_file_of_a_key_is_not_its_value(invoke: Invoke, gateway: Gateway) -> None:
+async def test_an_incomplete_file_of_a_key_is_not_its_value(
+    invoke: Invoke, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.accounts.key_files.MOMENT", 0)
     put(FOLDER / "acme.new", "half")
     write(KEYS.partition("  two:")[0])
     result = await invoke("apply", "-f", "accounts.yaml", "--yes")
