@@ -1,7 +1,7 @@
 """Jobs: work on many deliveries, which goes on after its request, and after a restart.
 
 A call that makes millions of deliveries dead letters, or sends them again, answers after
-:data:`ANSWER_WITHIN` seconds at the latest. The rest of the work is a record in the store. It is written in
+:data:`ANSWER_WITHIN` seconds, or as soon as the rest of the work is a record in the store. That is written in
 the commit of the change that needs the work, and again in the commit of each step, so that the work continues
 after a kill.
 
@@ -56,7 +56,7 @@ class RunningJob:
 
     Attributes:
         job: the job as it is now. Its worker replaces it after each step.
-        is_stored: whether the store has it. The worker stores it with its steps.
+        stored: set once the store has it. The worker stores it with its steps.
         is_resumed: whether it began in an earlier process.
         ended: set once it has ended, or is left to the next start.
         error: why it failed; ``None`` unless it did.
@@ -66,7 +66,9 @@ class RunningJob:
 
     def __init__(self, job: Job, *, is_stored: bool, is_resumed: bool = False) -> None:
         self.job = job
-        self.is_stored = is_stored
+        self.stored = trio.Event()
+        if is_stored:
+            self.stored.set()
         self.is_resumed = is_resumed
         self.ended = trio.Event()
         self.error: HookgwError | TaskFailed | None = None
@@ -78,6 +80,11 @@ class RunningJob:
         self.orders: list[tuple[JobOrder, AuditEntry | None, trio.Event]] = []
         self.ordered = trio.Event()
         self._woken = trio.Event()
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store has it."""
+        return self.stored.is_set()
 
     def order(self, order: JobOrder, entry: AuditEntry | None = None) -> trio.Event:
         """Ask something of the job; return an event that is set once it has obeyed and stored that."""
@@ -194,7 +201,7 @@ class Jobs:
         return running
 
     async def wait(self, running: RunningJob) -> Job:
-        """Wait until a job has ended, for :data:`ANSWER_WITHIN` seconds.
+        """Wait until a job has ended, for :data:`ANSWER_WITHIN` seconds, or until it is stored.
 
         Returns:
             The job, which may still run. It can be found by its id then, also after its end.
@@ -206,6 +213,8 @@ class Jobs:
         """
         with trio.move_on_after(ANSWER_WITHIN):
             await running.ended.wait()
+        if running.job.kind in CANCELLABLE:  # others are in the store from the start, or never
+            await _first_of(running.stored, running.ended)  # a kill would lose a job that a caller knows
         if not running.ended.is_set():
             running.is_told = True
         elif running.error is not None:
@@ -244,7 +253,8 @@ class Jobs:
                 )
                 entries = [one for one in (None if running.is_stored else entry, its_entry) if one]
                 await self._store_until_done(partial(self._store.put_job, job, audit=entries))
-                running.job, running.is_stored = job, True
+                running.job = job
+                running.stored.set()
                 del running.orders[0]
                 obeyed.set()
             if running.job.is_cancelled or not (running.job.is_paused and holds):
@@ -283,11 +293,8 @@ class Jobs:
         obeyed = running.order(order, entry)
         running.is_told = True
         with trio.move_on_after(ANSWER_WITHIN):
-            async with trio.open_nursery() as nursery:
-                # A job that ends meanwhile obeys no more.
-                nursery.start_soon(_cancel_after, running.ended, nursery.cancel_scope)
-                await (running.ended if order is JobOrder.CANCEL else obeyed).wait()
-                nursery.cancel_scope.cancel()
+            # A job that ends meanwhile obeys no more.
+            await _first_of(running.ended if order is JobOrder.CANCEL else obeyed, running.ended)
         return self.find(job_id) or running.job
 
     def running_here(self, job_id: str) -> RunningJob | None:
@@ -416,9 +423,15 @@ class Jobs:
         await retry_until_readable(write, _log_refusal)
 
 
-async def _cancel_after(ended: trio.Event, scope: trio.CancelScope) -> None:
-    await ended.wait()
-    scope.cancel()
+async def _first_of(event: trio.Event, ended: trio.Event) -> None:
+    async def cancel_after_end() -> None:
+        await ended.wait()
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel_after_end)
+        await event.wait()
+        nursery.cancel_scope.cancel()
 
 
 def _log_refusal(error: StorageUnavailable) -> None:

@@ -237,7 +237,7 @@ class Cancellations:
             if not running.is_stored:  # to wait for them may take as long as their timeout
                 # In one commit: the next start would carry out a job whose caller was refused.
                 await self._store.put_job(running.job, audit=[self._entry(running.job)])
-                running.is_stored = True
+                running.stored.set()
             await self._walk(running, [seq for seq, _ in flights])
             for _, ended in flights:
                 await ended.wait()
@@ -271,7 +271,7 @@ class Cancellations:
                 self._pending.report_dead(registration_id, registration, job.reason, count)
             cursor = done.cursor
             if cursor is not None:
-                running.is_stored = True
+                running.stored.set()
 
     async def _retried(self, running: RunningJob, call: Callable[[], Awaitable[T]]) -> T:
         if running.is_stored:

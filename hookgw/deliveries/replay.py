@@ -161,6 +161,10 @@ class Replays:
         ):
             former = self._jobs.former(running)
             if former is not None:
+                if not running.is_stored:  # the former may take hours
+                    entry = self._entry(running.job, self._registry.find_instance(instance))
+                    await self._store.put_job(running.job, audit=[entry])
+                    running.stored.set()
                 with trio.move_on_after(ROOM_WAIT):
                     await former.ended.wait()
                 continue
@@ -208,7 +212,7 @@ class Replays:
             running.job = job.advanced(step.count, step.cursor)
             if step.cursor is None:
                 return
-            running.is_stored = True
+            running.stored.set()
 
     def _entry(self, job: Job, instance: Instance | None) -> AuditEntry:
         selection = job.replay or DeliverySelection()

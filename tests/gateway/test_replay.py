@@ -4,6 +4,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 import trio
@@ -11,9 +12,10 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound, Unavailable
+from hookgw.core import jobs
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import NO_INSTANCE, DeliverySelection, JobKind
-from hookgw.store import DeliveryQuery, ReplayStep, steps
+from hookgw.store import AuditQuery, DeliveryQuery, ReplayStep, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.support.waits import FIRST_WAIT
 
@@ -277,6 +279,29 @@ async def test_a_gateway_that_closes_says_how_far_it_came_and_goes_on_at_the_nex
             (job,) = kit.gateway.jobs.all()
         assert (job.kind, job.done) == (JobKind.REPLAY, 5)
         await kit.settled()
+    assert hookgw_receiver.ids == ids
+
+
+async def test_a_replay_that_a_caller_knows_is_stored_while_it_waits_for_another_one(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await dead_letters(hookgw_gateway, hookgw_receiver, 5)
+    await recover(hookgw_gateway, hookgw_receiver)
+    steps = Steps(monkeypatch, hookgw_gateway)
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0)
+    gateway = hookgw_gateway.gateway
+    first = await gateway.deliveries.replay("shop", EVER)
+    several = msgspec.structs.replace(EVER, instances=("shop",))
+    second = await gateway.deliveries.replay_in(["shop"], several, without_global=False)
+    assert second is not None
+    assert second.is_running
+    assert {first.id, second.id} <= (await gateway.store.load_jobs()).keys()
+    entries = (await gateway.audit.list(AuditQuery(action="delivery.replay"))).entries
+    assert [entry.details["job"] for entry in entries] == [second.id, first.id]
+    steps.go_on.set()
+    await hookgw_receiver.wait_for(5)
+    while gateway.jobs.running(JobKind.REPLAY, "shop"):
+        await trio.testing.wait_all_tasks_blocked(0.001)
     assert hookgw_receiver.ids == ids
 
 
