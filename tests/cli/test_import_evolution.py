@@ -187,6 +187,19 @@ async def test_only_a_few_wrong_tokens_are_tried(world: World) -> None:
     assert result.stdout.count("was not tried") == 2
 
 
+async def test_tokens_that_hookgw_has_replaced_are_not_tried(world: World) -> None:
+    for number in range(12):
+        world.evolution.add(f"loja{number:02}", token=f"odd-{number:02}")
+    world.evolution.add("loja12", token=TOKEN)
+    for number in range(13, 25):
+        world.evolution.add(f"loja{number}", token=TOKEN)
+    world.evolution.add("loja25", token=f"{TOKEN}-25")
+    await world.run("--apply")
+    result = await world.run("--apply")
+    assert "Conflict" not in result.stdout
+    assert result.stdout.count(": unchanged") == 26
+
+
 async def test_names_and_tokens_that_hookgw_cannot_have(world: World) -> None:
     world.evolution.add("Loja São Paulo", token=TOKEN)
     world.evolution.add("short", token="1234567")

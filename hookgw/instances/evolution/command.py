@@ -15,7 +15,7 @@ from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.output import json_option, say, show_json
 from hookgw.command.target import check_key, read_secret_line
-from hookgw.instances.evolution.plan import Action, Existing, Planned, plan_import
+from hookgw.instances.evolution.plan import LEAST_KEY, Action, Existing, Planned, plan_import
 from hookgw.instances.evolution.source import SourceInstance, read_file, read_server, write_file
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.language import ngettext
@@ -172,16 +172,18 @@ def _existing(client: Client, found: list[SourceInstance], names: dict[str, str]
     """Return the instances of hookgw with the names to import."""
     present = {one["name"] for one in client.call("GET", "instance", "fetchInstances")}
     existing: dict[str, Existing] = {}
+    tried: set[str] = set()
     wrong = 0
     for one in found:
         name = names.get(one.name, one.name)
         if name not in present or name in existing:
             continue
         token = one.instance.get("token")
-        # No other text can be a header; asterisks are a mask.
+        # No other text can be a header; asterisks are a mask. Short and shared tokens were replaced.
         text = token if isinstance(token, str) and _IN_HEADER.fullmatch(token) else ""
         has_token = None
-        if text.strip("*") and wrong < _MOST_WRONG_TOKENS:
+        if len(text) >= LEAST_KEY and text.strip("*") and text not in tried and wrong < _MOST_WRONG_TOKENS:
+            tried.add(text)
             has_token = _is_key(client, name, text)
             wrong += not has_token
         existing[name] = Existing(

@@ -24,7 +24,7 @@ ENVELOPE = "evolution_envelope"
 _JWT_KEY = "jwt_key"
 _PROOF = "x-hookgw-proof"
 """The header in a webhook that hookgw's connector evolution has set."""
-_LEAST_KEY, _MOST_KEY = 8, 256
+LEAST_KEY, _MOST_KEY = 8, 256
 _TIMEOUT = "60s"
 """As Evolution API's container waits for a webhook."""
 _DEFAULTS: dict[str, Any] = msgspec.to_builtins(InstanceSettings())
@@ -307,8 +307,8 @@ def _token(token: Any, taken: set[str], notes: list[str]) -> str | None:
     """Return a token that can be an instance key of hookgw, or note why it cannot."""
     if not isinstance(token, str) or not token or set(token) == {"*"}:
         reason = "Evolution API does not show its token"
-    elif not (_LEAST_KEY <= len(token) <= _MOST_KEY and token.isascii() and token.isprintable()):
-        reason = f"its token does not have {_LEAST_KEY} to {_MOST_KEY} printable ASCII characters"
+    elif not (LEAST_KEY <= len(token) <= _MOST_KEY and token.isascii() and token.isprintable()):
+        reason = f"its token does not have {LEAST_KEY} to {_MOST_KEY} printable ASCII characters"
     elif token in taken:
         reason = "its token is also the key of another instance, or the global key"
     else:
