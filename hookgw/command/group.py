@@ -222,6 +222,11 @@ def main(ctx: click.Context, profile: str | None) -> None:
     Start with `hookgw demo`.
     """
     ctx.meta[PROFILE] = profile
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(raw := sys.stdout.buffer, io.FileIO):
+        # With PYTHONUNBUFFERED, Python drops what a full disk did not take of a text, without an error.
+        encoding, errors = sys.stdout.encoding, sys.stdout.errors
+        sys.stdout.detach()
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=True)
     # On Windows, a pipe has the encoding of the system, which lacks most of what people write in messages.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":

@@ -1,6 +1,10 @@
 """What the commands print."""
 
 import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -72,6 +76,25 @@ def test_a_full_disk_below_standard_output_is_said(monkeypatch: pytest.MonkeyPat
     for show in (show_fields, show_json):
         with pytest.raises(Failed, match="Standard output cannot be written: No space left on device"):
             show({"name": "loja1"})
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_disk_that_becomes_full_within_a_text_is_said(tmp_path: Path, unbuffered: str) -> None:
+    run = """
+import resource, signal, sys
+from hookgw.command.group import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+main(["apply", "--schema"])
+"""
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"}
+    with (tmp_path / "schema.json").open("w") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", run], stdout=file, stderr=subprocess.PIPE, env=environment, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"Error: Standard output cannot be written: File too large.\n"
 
 
 def test_a_table_needs_no_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
