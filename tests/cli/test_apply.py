@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.accounts.key_files import KeyPlace
+from hookgw.accounts import KeyPlace
 from hookgw.app import create_app, open_gateway
 from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings, read_yaml
 from hookgw.kernel import Size

@@ -1,6 +1,7 @@
 """``hookgw import evolution``, from a scripted Evolution API to a real gateway."""
 
 import json
+import resource
 import stat
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pytest
 import trio
 
 from hookgw.app import create_app, open_gateway
+from hookgw.command import Failed
 from hookgw.config import (
     AuthSettings,
     InstancesSettings,
@@ -21,7 +23,7 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.instances import Action, SourceInstance, plan_import
+from hookgw.instances import Action, SourceInstance, plan_import, write_file
 from hookgw.kernel import Size
 from hookgw.testing import Receiver, answer, open_receiver, reset
 from hookgw.web import serve
@@ -254,6 +256,18 @@ async def test_keys_that_were_made_are_shown_if_hookgw_goes_away(world: World, s
         ("loja1", "the-key-of-it"),
         ("loja2", "the-key-of-it"),
     ]
+
+
+def test_half_an_export_is_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "evolution.json"
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, former[1]))
+    try:
+        with pytest.raises(Failed, match=r"evolution\.json cannot be written: File too large\."):
+            write_file(file, [SourceInstance({"name": "loja1"})])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
+    assert not file.exists()
 
 
 async def test_an_export_is_a_source(world: World, tmp_path: Path) -> None:

@@ -139,7 +139,12 @@ def write_file(file: Path, found: list[SourceInstance]) -> None:
     try:
         # Not open() alone: the file must never be readable for others.
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-            stream.write(f"{text}\n")
+            try:
+                stream.write(f"{text}\n")
+                stream.flush()
+            except OSError:
+                file.unlink()
+                raise
     except FileExistsError as error:
         raise Failed(f"{file} exists already. Choose another name.") from error
     except OSError as error:
