@@ -83,7 +83,7 @@ def serve(config: Path | None, host: str | None, port: int | None, new: bool) ->
         # A pipe, such as <(…) of a shell, was read at the start, and is empty now.
         if config is not None and config.is_fifo():
             raise ConfigError(f"{config}: this is a pipe, which cannot be read again: use a file.")
-        # As one that is being written, or could not be written to a full disk.
+        # An editor may be writing it, or a full disk took nothing of it.
         if config is not None and config.is_file() and not config.stat().st_size:
             raise ConfigError(f"{config}: this file is empty.")
         return read()[0]
