@@ -27,8 +27,6 @@ CHECK_EVERY = 300.0
 """Seconds between two checks of the number."""
 MOST_FAILURES = 3
 """Failed checks in a row after which an open connection is reported as lost."""
-LONGEST_WAIT = 60.0
-"""Seconds between two checks while the Graph API does not answer."""
 CHECK_TIME = kit.REQUEST_TIMEOUT + 5.0
 """Seconds that a check may take."""
 FILE_TIME = 4.0
@@ -225,7 +223,7 @@ class Connection:
         if self._state is ConnectionState.OPEN and failures >= MOST_FAILURES and error.retry_after is None:
             self._state = ConnectionState.CONNECTING
             await self.session.set_state(ConnectionState.CONNECTING)
-        return error.retry_after or min(2.0 ** min(failures - 1, 10), LONGEST_WAIT)
+        return kit.wait_after(error, failures)
 
     async def _close(self, refusal: Refused) -> None:
         self._state = ConnectionState.CLOSE

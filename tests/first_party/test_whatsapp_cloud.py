@@ -167,10 +167,13 @@ async def test_a_check_has_a_deadline() -> None:
     assert texts(session) == ["hi"]
 
 
-async def test_a_limited_check_waits_as_long_as_it_says(graph: Graph, session: FakeSession) -> None:
+@pytest.mark.parametrize(("asked", "waits"), [(400, 400), (86_400, 3600)])
+async def test_a_limited_check_waits_as_long_as_it_says_up_to_an_hour(
+    graph: Graph, session: FakeSession, asked: int, waits: int
+) -> None:
     async with connected(session):
-        graph.will("number", refusal(80007, headers={"retry-after": "4000"}))
-        await trio.sleep(CHECK_EVERY + 3999)
+        graph.will("number", refusal(80007, headers={"retry-after": str(asked)}))
+        await trio.sleep(CHECK_EVERY + waits - 1)
         assert len(graph.requests) == 2
         assert session.state is ConnectionState.OPEN
         await trio.sleep(2)
