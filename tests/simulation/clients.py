@@ -71,7 +71,7 @@ class Clients:
         self._timeouts: dict[str, float] = {}
         self._locks: dict[str, trio.Lock] = {}
         self._keys: dict[str, str] = {}
-        self._requeuing = Counter[str]()  # the events of resends that are under way
+        self._requeuing = Counter[str]()  # events of resends, instances of replays that are under way
         self._under_way: set[str] = set()
         self._operators = Operators(world, self, chance)
         self._is_configuration_known = False
@@ -542,11 +542,12 @@ class Clients:
         began = self._world.now
         # Before the call, too: what it makes pending may arrive before it is answered.
         self._note(Requeued, began=began, what=what, instance=instance, events=events)
-        self._requeuing.update(events)
+        reached = events or (instance,)
+        self._requeuing.update(reached)
         try:
             await self.attempt(what, call)
         finally:
-            self._requeuing.subtract(events)
+            self._requeuing.subtract(reached)
 
     async def _cancel(self) -> None:
         instance = self._chance.choice(self._world.scenario.instances)
@@ -565,6 +566,8 @@ class Clients:
         if instance is None:
             return
         began, requeuing = self._world.now, +self._requeuing
+        # A replay may end between the skip and its answer (seed 70908).
+        is_replayed = gateway.jobs.running(JobKind.REPLAY, instance) is not None or instance in requeuing
         # Before the call, too: a delivery may end so although the call is not answered.
         self._note(Cancelled, instance=instance)
 
@@ -578,8 +581,7 @@ class Clients:
                     event=found.event_id,
                     registration=self._world.names.get(found.registration, found.registration),
                     attempts=found.attempts,
-                    is_replayed=gateway.jobs.running(JobKind.REPLAY, instance) is not None
-                    or found.event_id in requeuing,
+                    is_replayed=is_replayed or found.event_id in requeuing,
                 )
 
         await self.attempt("skip", call)

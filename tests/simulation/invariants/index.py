@@ -167,6 +167,16 @@ class Index:
                 return has_it >= len(self._commits) or self._commits[has_it] >= end.at
         return False
 
+    def was_forgotten(self, answered: Answered, until: float) -> bool:
+        """Return whether the end of an attempt may not be stored: the process ended before.
+
+        Before it stores that there was no answer, the gateway reads what came of the attempts before.
+        """
+        is_slow = answered.outcome == "unanswered" and self.has_ended(
+            answered.at, min(until, answered.at + LONGEST)
+        )
+        return is_slow or self.was_lost(answered.at, until)
+
     def _was_refused(self, at: float) -> bool:
         """Return whether the disk may have refused what was to be stored at a time."""
         number = bisect.bisect_right(self._room, at, key=lambda change: change[0])

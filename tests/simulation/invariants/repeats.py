@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, pairwise
 
 from tests.simulation.history import FINAL, Violation
-from tests.simulation.invariants.index import GLOBAL, LONGEST, Exchange, Index
+from tests.simulation.invariants.index import GLOBAL, Exchange, Index
 
 
 def check(index: Index) -> Iterator[Violation]:
@@ -61,14 +61,12 @@ def _bodies(index: Index, event: str, registration: str, exchanges: list[Exchang
         if _was_accepted_anew(index, event, registration, before, at):
             fixed = None
             continue
-        if fixed is not None and fixed.answered and index.was_lost(fixed.answered.at, at):
+        if fixed is not None and fixed.answered and index.was_forgotten(fixed.answered, at):
             fixed = None
         # The first attempt that fails fixes the bytes, once that is on disk.
         has_failed = answered is not None and answered.outcome in ("failed", "unanswered", "unreachable")
         if fixed is None and answered is not None and has_failed and not before.may_go_on:
-            # Before it stores that there was no answer, the gateway may read what came of the one before.
-            is_late = answered.outcome == "unanswered" and index.has_ended(answered.at, answered.at + LONGEST)
-            fixed = None if is_late or index.was_lost(answered.at, at) else before
+            fixed = None if index.was_forgotten(answered, at) else before
         if fixed is not None and after.arrived.body != fixed.arrived.body:
             yield "with other bytes"
         elif (

@@ -49,6 +49,10 @@ def test_a_kill_excuses_what_was_not_on_disk() -> None:
     failed = (*SET, arrived(1, 1), answered(2, 1, "failed"))
     assert troubles(waits.check, *failed, killed(2.001), arrived(3, 2)) == []
     assert troubles(waits.check, *failed, committed(2.005), killed(2.1), arrived(3, 2)) != []
+    # It reads what came of the attempts before, before it stores this one (seed 71111).
+    unanswered = (*SET, arrived(1, 1), answered(2, 1, "unanswered"), committed(2.005))
+    assert troubles(waits.check, *unanswered, killed(2.1), arrived(3, 2)) == []
+    assert troubles(waits.check, *unanswered, arrived(3, 2), killed(3.1)) != []
 
 
 def test_a_jump_of_the_clock_while_hookgw_is_down_excuses() -> None:

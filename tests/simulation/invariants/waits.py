@@ -30,7 +30,7 @@ def check(index: Index) -> Iterator[Violation]:
                 known = [
                     one
                     for one in failed
-                    if not (one.answered and index.was_lost(one.answered.at, after.arrived.at))
+                    if not (one.answered and index.was_forgotten(one.answered, after.arrived.at))
                     and not _has_other_target(index, registration, one.earliest, answered.at)
                 ]
                 least = _shortest(index, registration, len(known))
@@ -93,7 +93,7 @@ def _is_excused(index: Index, event: str, registration: str, before: Exchange, a
     # a receiver that is about to close the connection does not notice.
     if not is_same and before.arrived.dialled is not None and at < answered.at and not answered.status:
         return True
-    if index.was_lost(answered.at, at) or index.was_requeued(
+    if index.was_forgotten(answered, at) or index.was_requeued(
         event, index.instance_of(registration, event), at
     ):
         return True
