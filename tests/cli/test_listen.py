@@ -194,7 +194,7 @@ def test_it_listens_until_a_signal(number: signal.Signals, tmp_path: Path) -> No
             assert process.stderr is not None
             assert process.stdout is not None
             url = process.stderr.readline().split()[2]
-            answered = httpx.post(url + "x", content=b"hello", trust_env=False)
+            answered = httpx.post(url + "x", content=b"hello", trust_env=False, timeout=30)
             line = json.loads(process.stdout.readline())
             process.send_signal(number)
             assert process.wait(20) == 0
@@ -233,7 +233,7 @@ def test_it_ends_if_nobody_can_read_it(output: str, said: str) -> None:
         os.close(into)
         os.close(out)  # the reader goes
         with suppress(httpx.HTTPError):
-            httpx.post(url, content=b"x", trust_env=False)
+            httpx.post(url, content=b"x", trust_env=False, timeout=30)
         errors = process.stderr.read()
     assert (process.returncode, errors) == (1, said)
 

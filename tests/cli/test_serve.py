@@ -66,7 +66,10 @@ def url_of(process: subprocess.Popen[str]) -> str:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_until_a_signal_and_exits_with_0(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path) as server:
-        assert httpx.get(f"{url_of(server)}/readyz", trust_env=False, verify=False).status_code == 200
+        assert (
+            httpx.get(f"{url_of(server)}/readyz", trust_env=False, timeout=30, verify=False).status_code
+            == 200
+        )
         server.send_signal(number)
         out, _ = server.communicate(timeout=30)
         assert (server.returncode, out) == (0, "")
@@ -134,14 +137,22 @@ def test_the_generated_key_is_shown_at_the_first_start_only(tmp_path: Path) -> N
         label, key = server.stdout.readline().rsplit(" ", 1)
         assert label == "Global key (shown once, store it now):"
         asked = httpx.get(
-            f"{url_of(server)}/lane/list", headers={"apikey": key.strip()}, trust_env=False, verify=False
+            f"{url_of(server)}/lane/list",
+            headers={"apikey": key.strip()},
+            trust_env=False,
+            verify=False,
+            timeout=30,
         )
         assert asked.status_code == 200
         server.terminate()
         server.wait(30)
     with serving(tmp_path, ANY_PORT) as server:
         again = httpx.get(
-            f"{url_of(server)}/lane/list", headers={"apikey": key.strip()}, trust_env=False, verify=False
+            f"{url_of(server)}/lane/list",
+            headers={"apikey": key.strip()},
+            trust_env=False,
+            verify=False,
+            timeout=30,
         )
         assert again.status_code == 200
 
@@ -226,7 +237,9 @@ def test_a_crash_of_the_dispatcher_ends_the_process_with_1(tmp_path: Path) -> No
     (tmp_path / "broken.py").write_text(BROKEN_DISPATCHER)
     with serving(tmp_path, program=("broken.py",)) as server:
         headers = {"apikey": "test-key-1"}
-        with httpx.Client(base_url=url_of(server), headers=headers, trust_env=False, verify=False) as client:
+        with httpx.Client(
+            base_url=url_of(server), headers=headers, trust_env=False, timeout=30, verify=False
+        ) as client:
             client.post("/webhook/set/loja1", json={"url": "http://127.0.0.1:9/"}).raise_for_status()
             with suppress(httpx.TransportError):
                 client.post("/event/emit/loja1", json=EVENT)  # 202, if it is in time: the event is on disk
@@ -245,7 +258,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with hanging, serving(tmp_path, config) as server:
         url = url_of(server)
         headers = {"apikey": "test-key-1"}
-        with httpx.Client(base_url=url, headers=headers, trust_env=False, verify=False) as client:
+        with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=30, verify=False) as client:
             address = "http://{}:{}/".format(*hanging.getsockname())
             client.post("/webhook/set/loja1", json={"url": address}).raise_for_status()
             client.post("/event/emit/loja1", json=EVENT).raise_for_status()
@@ -263,7 +276,7 @@ def wait_refused(url: str) -> None:
     """Return when nothing listens at the URL."""
     while True:
         try:
-            httpx.get(f"{url}/healthz", trust_env=False, verify=False)
+            httpx.get(f"{url}/healthz", trust_env=False, timeout=30, verify=False)
         except httpx.TransportError:
             return
 
@@ -296,7 +309,9 @@ def test_the_garbage_collector_is_tuned(tmp_path: Path) -> None:
     (tmp_path / "plugins" / "threshold.py").write_text(THRESHOLD_PLUGIN)
     with serving(tmp_path) as server:
         headers = {"apikey": "test-key-1"}
-        with httpx.Client(base_url=url_of(server), headers=headers, trust_env=False, verify=False) as client:
+        with httpx.Client(
+            base_url=url_of(server), headers=headers, trust_env=False, timeout=30, verify=False
+        ) as client:
             while client.get("/instance/connectionState/ready").status_code == 404:
                 assert server.poll() is None
     assert (tmp_path / "threshold").read_text() == f"{GC_THRESHOLD}\n"

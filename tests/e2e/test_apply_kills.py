@@ -70,7 +70,9 @@ def check_all_is_there_once(server: Server) -> None:
     assert sorted(file.name for file in (server.folder / "keys").iterdir()) == TENANTS
     for number, tenant in enumerate(TENANTS):
         key = (server.folder / "keys" / tenant).read_text(encoding="ascii").strip()
-        with httpx.Client(base_url=server.url, headers={"apikey": key}, trust_env=False, verify=False) as own:
+        with httpx.Client(
+            base_url=server.url, headers={"apikey": key}, trust_env=False, timeout=30, verify=False
+        ) as own:
             found = [one["name"] for one in own.get("/instance/fetchInstances").json()]
         assert found == INSTANCES[number::20], tenant
     names = [one["name"] for one in server.get("/key/list")]

@@ -259,7 +259,7 @@ def test_a_response_that_breaks_off_does_not_look_complete(server: Server) -> No
 
 
 def test_the_dashboard_and_its_stream(server: Server) -> None:
-    with httpx.Client(base_url=server.url, trust_env=False, verify=False, http2=True) as browser:
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=30, verify=False, http2=True) as browser:
         page = browser.get("/dashboard/login")
         token = re.search(r'name="form_token" value="([^"]+)"', page.text)
         assert token is not None

@@ -27,7 +27,7 @@ def test_it_prints_its_url_when_it_is_ready(tmp_path: Path) -> None:
         match = re.fullmatch(r"hookgw (\S+) listening on (http://127\.0\.0\.1:\d+)", line)
         assert match is not None, line
         assert match[1] == hookgw.__version__
-        assert httpx.get(match[2] + "/readyz", trust_env=False, verify=False).status_code == 200
+        assert httpx.get(match[2] + "/readyz", trust_env=False, timeout=30, verify=False).status_code == 200
         assert process.stop() == 0
 
 
@@ -42,7 +42,11 @@ def test_a_missing_global_key_is_generated_and_shown_once(tmp_path: Path) -> Non
                 first = process.line()
             url = first.rsplit(" ", 1)[1]
             answer = httpx.get(
-                url + "/instance/fetchInstances", headers={"apikey": key}, trust_env=False, verify=False
+                url + "/instance/fetchInstances",
+                headers={"apikey": key},
+                trust_env=False,
+                verify=False,
+                timeout=30,
             )
             assert answer.status_code == 200
             assert process.stop() == 0

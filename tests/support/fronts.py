@@ -80,7 +80,7 @@ def front(language: str, folder: Path, gateway: str) -> Iterator[str]:
         deadline = time.monotonic() + PATIENCE
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        with httpx.Client(verify=context, trust_env=False) as http:
+        with httpx.Client(verify=context, trust_env=False, timeout=30) as http:
             while True:
                 try:
                     if http.get(f"{url}/healthz").status_code == 200:
