@@ -16,7 +16,8 @@ from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution
 from plugins.evolution.webhook import PROOF
-from tests.first_party.evolution import Take, connected, served
+from tests.first_party.evolution import CATALOG, OPTIONS, Take, connected, served
+from tests.first_party.matrix import Homeserver
 from tests.first_party.runs import post
 from tests.networks.evolution import Evolution as EvolutionServer
 
@@ -88,6 +89,16 @@ def registered() -> Callable[..., Registration]:
 
 
 @pytest.fixture
+def connector() -> Evolution:
+    return Evolution()
+
+
+@pytest.fixture
+def session() -> FakeSession:
+    return FakeSession(options=OPTIONS, catalog=CATALOG)
+
+
+@pytest.fixture
 async def evolution(connector: Evolution, session: FakeSession) -> AsyncIterator[EvolutionServer]:
     """The server, whose events come to the connector."""
     async with served(connector, session) as evolution:
@@ -106,3 +117,8 @@ async def taking(
             return await post(connector, session, raw, {PROOF: session.stored["secret"]}, path)
 
         yield take
+
+
+@pytest.fixture
+def homeserver() -> Homeserver:
+    return Homeserver()

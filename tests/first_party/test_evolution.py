@@ -17,7 +17,6 @@ from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.options import Defaults, read_options
 from plugins.evolution.webhook import EVENTS, PROOF
 from tests.first_party.evolution import (
-    CATALOG,
     FORMER,
     OPTIONS,
     Take,
@@ -29,16 +28,6 @@ from tests.first_party.runs import post
 from tests.networks.evolution import KEY, WUID, Evolution
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
-
-
-@pytest.fixture
-def connector() -> Connector:
-    return Connector()
-
-
-@pytest.fixture
-def session() -> FakeSession:
-    return FakeSession(options=OPTIONS, catalog=CATALOG)
 
 
 async def test_it_sets_the_webhook_and_takes_the_events(

@@ -33,7 +33,7 @@ from hookgw.webhooks import RegistrationChange
 from plugins.evolution.connector import LARGEST_FILE
 from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.receiving import FILE_TIME
-from tests.first_party.evolution import CATALOG, FORMER, OPTIONS, connected, served, transport_of
+from tests.first_party.evolution import FORMER, connected, served, transport_of
 from tests.networks.evolution import KEY, WUID, Evolution, serving
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -41,16 +41,6 @@ pytestmark = pytest.mark.usefixtures("autojump_clock")
 CHAT = "5511988887777@s.whatsapp.net"
 MESSAGE = MessageKey(remote_jid=CHAT, id="3EB0A", from_me=True)
 HI = TextMessage(number="5511988887777", text="hi")
-
-
-@pytest.fixture
-def connector() -> Connector:
-    return Connector()
-
-
-@pytest.fixture
-def session() -> FakeSession:
-    return FakeSession(options=OPTIONS, catalog=CATALOG)
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.webhook import EVENTS, PROOF
 from tests.first_party.evolution import (
-    CATALOG,
-    OPTIONS,
     Take,
     connected,
 )
@@ -23,16 +21,6 @@ from tests.first_party.runs import post
 from tests.networks.evolution import WUID, Evolution
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
-
-
-@pytest.fixture
-def connector() -> Connector:
-    return Connector()
-
-
-@pytest.fixture
-def session() -> FakeSession:
-    return FakeSession(options=OPTIONS, catalog=CATALOG)
 
 
 async def test_the_same_body_is_one_event(session: FakeSession, evolution: Evolution, taking: Take) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -16,28 +15,12 @@ from hookgw.testing import EmittedEvent, FakeSession
 from plugins.evolution.connection import CHECK_INTERVAL
 from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.history import LARGE_PAGE, PAGE
-from tests.first_party.evolution import CATALOG, OPTIONS, connected, served, transport_of
+from tests.first_party.evolution import OPTIONS, connected, transport_of
 from tests.networks.evolution import Evolution
 
 ANA, BOB = "5511988887777@s.whatsapp.net", "5511977776666@s.whatsapp.net"
 HOUR = 3600.0
 FIND = "POST chat/findMessages"
-
-
-@pytest.fixture
-def connector() -> Connector:
-    return Connector()
-
-
-@pytest.fixture
-def session() -> FakeSession:
-    return FakeSession(options=OPTIONS, catalog=CATALOG)
-
-
-@pytest.fixture
-async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
-    async with served(connector, session) as evolution:
-        yield evolution
 
 
 def kept(

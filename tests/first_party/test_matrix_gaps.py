@@ -30,11 +30,6 @@ pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 @pytest.fixture
-def homeserver() -> Homeserver:
-    return Homeserver()
-
-
-@pytest.fixture
 async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
         yield FakeSession(options=OPTIONS, http=http, catalog=CATALOG)

@@ -36,11 +36,6 @@ JOIN = f"POST join/{NEW}"
 
 
 @pytest.fixture
-def homeserver() -> Homeserver:
-    return Homeserver()
-
-
-@pytest.fixture
 async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
         yield FakeSession(options=OPTIONS, http=http, catalog=CATALOG)
