@@ -4,7 +4,7 @@ What is seen: every answer of every route to good and bad requests (the metrics 
 line of the log at level debug, every body that is sent, and what the commands print.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ import trio
 from hookgw.command import configure_logging, run_to_end
 from hookgw.command import main as command
 from hookgw.config import load_settings
-from hookgw.testing import Receiver, open_receiver
+from hookgw.testing import Receiver
 from tests.support.logs import log_kept
 from tests.support.secrets_world import SHOWN, World, bodies, fill, look_at_pages, open_world, settle, walk
 
@@ -26,22 +26,16 @@ def _log_kept() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with open_receiver() as receiver:
-        yield receiver
-
-
 async def test_nothing_that_comes_out_shows_a_secret(
-    tmp_path: Path, receiver: Receiver, nursery: trio.Nursery
+    tmp_path: Path, hookgw_receiver: Receiver, nursery: trio.Nursery
 ) -> None:
-    async with open_world(tmp_path, receiver, nursery) as world:
-        await fill(world, receiver)
+    async with open_world(tmp_path, hookgw_receiver, nursery) as world:
+        await fill(world, hookgw_receiver)
         await world.call("GET", "/instance/connect/loja2")
         await look_at_pages(world)
-        await walk(world, receiver)
+        await walk(world, hookgw_receiver)
         await settle(world)
-        for request in receiver.requests:
+        for request in hookgw_receiver.requests:
             world.seen.append((f"body sent to {request.target}", request.body))
     assert len(world.seen) > 700
     assert "attempt failed" in world.log.getvalue()
@@ -50,10 +44,10 @@ async def test_nothing_that_comes_out_shows_a_secret(
 
 
 async def test_a_proxy_that_fails_shows_no_password(
-    tmp_path: Path, receiver: Receiver, nursery: trio.Nursery
+    tmp_path: Path, hookgw_receiver: Receiver, nursery: trio.Nursery
 ) -> None:
-    async with open_world(tmp_path, receiver, nursery, proxy=True) as world:
-        body = bodies(world, receiver)["/webhook/set/<instance>"][0]
+    async with open_world(tmp_path, hookgw_receiver, nursery, proxy=True) as world:
+        body = bodies(world, hookgw_receiver)["/webhook/set/<instance>"][0]
         await world.call("POST", "/webhook/set/loja1", json=body)
         tried = await world.call("POST", "/webhook/test/loja1")
         assert "proxy" in tried.json()["error"]
@@ -80,14 +74,14 @@ def hookgw(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Awaitable[tuple[str
 
 async def test_no_command_shows_a_secret(
     tmp_path: Path,
-    receiver: Receiver,
+    hookgw_receiver: Receiver,
     nursery: trio.Nursery,
     hookgw: Callable[..., Awaitable[tuple[str, bytes]]],
 ) -> None:
-    async with open_world(tmp_path, receiver, nursery) as world:
-        await fill(world, receiver)
+    async with open_world(tmp_path, hookgw_receiver, nursery) as world:
+        await fill(world, hookgw_receiver)
         given = {"HOOKGW_URL": world.url, "HOOKGW_KEY": world.global_key}
-        url, header = world.url_of(receiver), f"authorization: Bearer {world.header}"
+        url, header = world.url_of(hookgw_receiver), f"authorization: Bearer {world.header}"
         webhook = ("webhook", "set", "loja1")
         calls: list[tuple[str, ...]] = [
             (*webhook, url, "--header", header, "--secret", world.secret),
@@ -148,13 +142,13 @@ SPOILED = [
 @pytest.mark.parametrize(("right", "wrong"), SPOILED)
 async def test_what_is_wrong_with_a_configuration_is_told_without_its_secrets(
     tmp_path: Path,
-    receiver: Receiver,
+    hookgw_receiver: Receiver,
     right: str,
     wrong: str,
     hookgw: Callable[..., Awaitable[tuple[str, bytes]]],
 ) -> None:
     world = World(tmp_path, proxy=True)
-    path = trio.Path(world.write_config(receiver))
+    path = trio.Path(world.write_config(hookgw_receiver))
     text = (
         (await path.read_text())
         .replace("proxy: http", 'proxy: "http')

@@ -1,33 +1,26 @@
 """Payloads side by side, edited copies, and requests and answers as they were, over HTTP."""
 
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.testing import Receiver, answer, open_receiver
+from hookgw.testing import Receiver, answer
 from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import KEY, Browser
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with open_receiver() as receiver:
-        yield receiver
-
-
-@pytest.fixture
-async def delivery(gateway: Gateway, receiver: Receiver) -> str:
+async def delivery(gateway: Gateway, hookgw_receiver: Receiver) -> str:
     """The page of a delivery that is refused."""
     await gateway.instances.create("loja1")
-    body = {"url": receiver.url, "headers": {"x-token": "verborgen"}}
+    body = {"url": hookgw_receiver.url, "headers": {"x-token": "verborgen"}}
     change, _ = parse_registration(body, gateway.catalog)
     await gateway.registrations.set("loja1", "default", change)
-    receiver.will(answer(422, body=b"no verborgen", headers={"x-why": "because"}), answer(200))
+    hookgw_receiver.will(answer(422, body=b"no verborgen", headers={"x-why": "because"}), answer(200))
     await emit(gateway, "evt_1", b'{"text":"one","n":1.50}')
-    await settled(gateway, receiver, 1)
+    await settled(gateway, hookgw_receiver, 1)
     return "/deliveries/loja1/dlv_1"
 
 
@@ -37,8 +30,8 @@ async def emit(gateway: Gateway, event_id: str, data: bytes) -> None:
     await gateway.events.accept([event])
 
 
-async def settled(gateway: Gateway, receiver: Receiver, count: int) -> None:
-    await receiver.wait_for(count)
+async def settled(gateway: Gateway, hookgw_receiver: Receiver, count: int) -> None:
+    await hookgw_receiver.wait_for(count)
     with trio.fail_after(10):
         while gateway.backlog.of_instance("loja1")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
             await trio.sleep(0.01)
@@ -46,10 +39,10 @@ async def settled(gateway: Gateway, receiver: Receiver, count: int) -> None:
 
 
 async def test_a_failed_attempt_shows_what_was_sent_and_answered(
-    browser: Browser, receiver: Receiver, delivery: str
+    browser: Browser, hookgw_receiver: Receiver, delivery: str
 ) -> None:
     page = (await browser.get(delivery)).text
-    [request] = receiver.requests
+    [request] = hookgw_receiver.requests
     assert "POST / HTTP/1.1\nhost: 127.0.0.1" in page
     assert f"webhook-id: {request.header('webhook-id')}" in page
     assert "x-token: ********" in page
@@ -65,12 +58,12 @@ async def test_a_failed_attempt_shows_what_was_sent_and_answered(
 
 
 async def test_an_edited_copy_says_of_what_and_whose_it_is(
-    browser: Browser, gateway: Gateway, receiver: Receiver, delivery: str
+    browser: Browser, gateway: Gateway, hookgw_receiver: Receiver, delivery: str
 ) -> None:
     wrong = await browser.submit(delivery, f"{delivery}/resend", {"data": '{"a":1,"a":2}'})
     assert (wrong.status_code, "(JSON)" in wrong.text) == (400, True)
     sent = await browser.submit(delivery, f"{delivery}/resend", {"data": '{"text":"two","n":1.50}'})
-    await settled(gateway, receiver, 2)
+    await settled(gateway, hookgw_receiver, 2)
     copy = sent.headers["location"].partition("?")[0].removeprefix("/dashboard")
     page = (await browser.get(copy)).text
     assert "This is an edited copy of dlv_1." in page
@@ -89,13 +82,13 @@ async def test_an_edited_copy_says_of_what_and_whose_it_is(
 
 
 async def test_an_event_is_compared_with_what_was_sent_of_it(
-    browser: Browser, gateway: Gateway, receiver: Receiver, delivery: str
+    browser: Browser, gateway: Gateway, hookgw_receiver: Receiver, delivery: str
 ) -> None:
     page = (await browser.get(f"{delivery}/compare")).text
     assert "Both are the same." in page
     assert "only once an attempt has failed" not in page
     await emit(gateway, "evt_2", b'{"text":"two"}')
-    await settled(gateway, receiver, 2)
+    await settled(gateway, hookgw_receiver, 2)
     page = (await browser.get("/deliveries/loja1/dlv_2/compare")).text
     assert "only once an attempt has failed" in page
     missing = await browser.get(f"{delivery}/compare?with=dlv_99")

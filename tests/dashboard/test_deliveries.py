@@ -1,7 +1,7 @@
 """The pages of deliveries, over HTTP."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -9,7 +9,7 @@ import trio
 
 from hookgw import DeliveryState, Event, Gateway, Right
 from hookgw.records import Reach
-from hookgw.testing import Receiver, answer, open_receiver
+from hookgw.testing import Receiver, answer
 from hookgw.web import PAGE
 from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
@@ -21,22 +21,16 @@ LIST = "/deliveries"
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with open_receiver() as receiver:
-        yield receiver
-
-
-@pytest.fixture
-async def loja1(gateway: Gateway, receiver: Receiver) -> str:
+async def loja1(gateway: Gateway, hookgw_receiver: Receiver) -> str:
     """An instance whose first delivery is refused, and whose second one arrives."""
     await gateway.instances.create("loja1", token="key-of-loja1")
-    body = {"url": receiver.url.replace("//", "//ana:geheim@"), "headers": {"x-token": "verborgen"}}
+    body = {"url": hookgw_receiver.url.replace("//", "//ana:geheim@"), "headers": {"x-token": "verborgen"}}
     change, _ = parse_registration(body, gateway.catalog)
     await gateway.registrations.set("loja1", "default", change)
-    receiver.will(answer(422, body=b"<b>no</b>"), answer(200))
+    hookgw_receiver.will(answer(422, body=b"<b>no</b>"), answer(200))
     for number, kind in enumerate(("MESSAGES_UPSERT", "CONNECTION_UPDATE")):
         await emit(gateway, kind, f"evt_{number}")
-    await receiver.wait_for(2)
+    await hookgw_receiver.wait_for(2)
     with trio.fail_after(10):
         while gateway.backlog.of_instance("loja1")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
             await trio.sleep(0.01)
@@ -105,7 +99,7 @@ async def test_the_filters(browser: Browser, loja1: str, query: str, ids: list[s
     ],
 )
 async def test_a_search(
-    browser: Browser, gateway: Gateway, receiver: Receiver, loja1: str, query: str, ids: list[str]
+    browser: Browser, gateway: Gateway, hookgw_receiver: Receiver, loja1: str, query: str, ids: list[str]
 ) -> None:
     await gateway.instances.change_tags("loja1", {"tenant": "acme"})
     if "98888" in query:
@@ -256,13 +250,13 @@ async def test_a_delivery_shows_what_happened(browser: Browser, loja1: str) -> N
 
 
 async def test_a_delivery_that_was_answered_late_says_so(
-    browser: Browser, gateway: Gateway, receiver: Receiver
+    browser: Browser, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
     await gateway.instances.create("slow")
-    body = {"url": receiver.url, "timeout": "200ms", "retry": {"schedule": ["1h"]}}
+    body = {"url": hookgw_receiver.url, "timeout": "200ms", "retry": {"schedule": ["1h"]}}
     change, _ = parse_registration(body, gateway.catalog)
     await gateway.registrations.set("slow", "default", change)
-    receiver.will(answer(200, wait=0.5))
+    hookgw_receiver.will(answer(200, wait=0.5))
     await emit(gateway, "CALL", "evt", "slow")
     with trio.fail_after(20):
         while gateway.backlog.of_instance("slow")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
@@ -289,21 +283,23 @@ async def test_a_delivery_that_was_not_tried_says_what_it_waits_for(
     assert "It waits: the webhook is paused." in (await browser.get("/deliveries/loja2/second")).text
 
 
-async def test_a_delivery_is_replayed(browser: Browser, receiver: Receiver, loja1: str) -> None:
+async def test_a_delivery_is_replayed(browser: Browser, hookgw_receiver: Receiver, loja1: str) -> None:
     page = f"{LIST}/loja1/dlv_1"
     assert (await browser.submit(page, f"{page}/resend")).headers["location"].endswith("?done=resent")
-    await receiver.wait_for(3)
-    assert receiver.ids[0] == receiver.ids[2]
+    await hookgw_receiver.wait_for(3)
+    assert hookgw_receiver.ids[0] == hookgw_receiver.ids[2]
 
 
-async def test_a_delivery_is_sent_with_other_data(browser: Browser, receiver: Receiver, loja1: str) -> None:
+async def test_a_delivery_is_sent_with_other_data(
+    browser: Browser, hookgw_receiver: Receiver, loja1: str
+) -> None:
     page = f"{LIST}/loja1/dlv_1"
     assert "Send as a new event" in (await browser.get(page)).text
     sent = await browser.submit(page, f"{page}/resend", {"data": '\r\n {"n": 1.50}\r\n'})
     assert sent.headers["location"].endswith("?done=resent")
-    await receiver.wait_for(3)
-    assert b'"data":{"n": 1.50}' in receiver.requests[2].body
-    assert receiver.requests[2].header("x-edited-from") == receiver.ids[0]
+    await hookgw_receiver.wait_for(3)
+    assert b'"data":{"n": 1.50}' in hookgw_receiver.requests[2].body
+    assert hookgw_receiver.requests[2].header("x-edited-from") == hookgw_receiver.ids[0]
     wrong = await browser.submit(page, f"{page}/resend", {"data": "{no"})
     assert wrong.status_code == 400
     assert "The data is not JSON" in wrong.text
@@ -311,13 +307,13 @@ async def test_a_delivery_is_sent_with_other_data(browser: Browser, receiver: Re
 
 
 async def test_a_delivery_is_sent_once_to_another_url(
-    browser: Browser, receiver: Receiver, loja1: str
+    browser: Browser, hookgw_receiver: Receiver, loja1: str
 ) -> None:
     page = f"{LIST}/loja1/dlv_1"
-    tried = await browser.submit(page, f"{page}/resend", {"url": f"{receiver.url}elsewhere"})
+    tried = await browser.submit(page, f"{page}/resend", {"url": f"{hookgw_receiver.url}elsewhere"})
     assert 'The request: <span class="state delivered">' in tried.text
-    assert receiver.requests[-1].target == "/elsewhere"
-    assert receiver.requests[-1].header("webhook-signature") is None
+    assert hookgw_receiver.requests[-1].target == "/elsewhere"
+    assert hookgw_receiver.requests[-1].header("webhook-signature") is None
     wrong = await browser.submit(page, f"{page}/resend", {"url": "ftp://x"})
     assert (wrong.status_code, "ftp://x" in wrong.text) == (400, True)
 
@@ -351,13 +347,13 @@ async def test_a_delivery_is_skipped(browser: Browser, gateway: Gateway, shown_o
 
 
 async def test_several_are_sent_again_the_oldest_first(
-    browser: Browser, receiver: Receiver, loja1: str
+    browser: Browser, hookgw_receiver: Receiver, loja1: str
 ) -> None:
     ticked = {"delivery": ["loja1/dlv_2", "loja1/dlv_1"], "instance": "loja1"}
     sent = await browser.submit(LIST, f"{LIST}/resend", ticked)
     assert sent.headers["location"] == "/dashboard/deliveries?instance=loja1&done=resent"
-    await receiver.wait_for(4)
-    assert receiver.ids[2:] == receiver.ids[:2]
+    await hookgw_receiver.wait_for(4)
+    assert hookgw_receiver.ids[2:] == hookgw_receiver.ids[:2]
     nothing = await browser.submit(LIST, f"{LIST}/resend")
     assert nothing.status_code == 400
     unknown = await browser.submit(LIST, f"{LIST}/resend", {"delivery": ["loja1/dlv_77"]})
@@ -366,7 +362,7 @@ async def test_several_are_sent_again_the_oldest_first(
 
 
 async def test_all_that_match_are_counted_before_they_are_sent_again(
-    browser: Browser, gateway: Gateway, receiver: Receiver, loja1: str
+    browser: Browser, gateway: Gateway, hookgw_receiver: Receiver, loja1: str
 ) -> None:
     page = f"{LIST}?instance=loja1"
     asked = {"instance": "loja1", "since": "2h"}
@@ -380,11 +376,11 @@ async def test_all_that_match_are_counted_before_they_are_sent_again(
     assert fixed["until"].endswith("Z")
     assert fixed["kept_since"] == "2h"
     await emit(gateway, "MESSAGES_UPSERT", "later")
-    await receiver.wait_for(3)
+    await hookgw_receiver.wait_for(3)
     done = await browser.submit(page, f"{LIST}/replay", {**fixed, "confirmed": "true"})
     assert done.headers["location"] == "/dashboard/deliveries?instance=loja1&since=2h&done=replayed"
-    await receiver.wait_for(5)
-    assert receiver.ids[3:] == receiver.ids[:2]
+    await hookgw_receiver.wait_for(5)
+    assert hookgw_receiver.ids[3:] == hookgw_receiver.ids[:2]
     for name, value, text in (
         ("since", "x", "From"),
         ("label", "nope", "nope"),
@@ -421,7 +417,7 @@ async def test_all_that_match_are_fixed_in_time_however_times_are_written(
 
 
 async def test_all_that_match_are_of_several_instances(
-    browser: Browser, gateway: Gateway, receiver: Receiver, loja1: str
+    browser: Browser, gateway: Gateway, hookgw_receiver: Receiver, loja1: str
 ) -> None:
     await gateway.instances.create("loja2")
     await set_webhook(gateway, "loja2")
@@ -493,8 +489,8 @@ class TestLongPayloads:
     """What the page shows of a payload is cut; all of it can be downloaded."""
 
     @pytest.fixture
-    async def path(self, gateway: Gateway, loja1: str, receiver: Receiver) -> str:
-        receiver.will(*[answer(422, body=b"<\"&'" * 1000)] * 20)
+    async def path(self, gateway: Gateway, loja1: str, hookgw_receiver: Receiver) -> str:
+        hookgw_receiver.will(*[answer(422, body=b"<\"&'" * 1000)] * 20)
         event = Event(
             id="evt_long",
             kind="MESSAGES_UPSERT",
@@ -504,7 +500,7 @@ class TestLongPayloads:
         )
         await gateway.events.accept([event])
         for number in range(12):
-            await receiver.wait_for(3 + number)
+            await hookgw_receiver.wait_for(3 + number)
             with trio.fail_after(10):
                 while gateway.backlog.of_instance(loja1)[0]:  # noqa: ASYNC110 (nobody tells of the commit)
                     await trio.sleep(0.01)

@@ -3,14 +3,13 @@
 import json
 import re
 import shlex
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.testing import Receiver, open_receiver
+from hookgw.testing import Receiver
 from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import KEY, Browser
 from tests.dashboard.test_streams import watching
@@ -19,21 +18,15 @@ DATA = b'{"text":"Ol\xc3\xa1 <b>it\'s</b>"}'
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with open_receiver() as receiver:
-        yield receiver
-
-
-@pytest.fixture
-async def shop(gateway: Gateway, receiver: Receiver) -> str:
+async def shop(gateway: Gateway, hookgw_receiver: Receiver) -> str:
     """Two instances: of loja1, which is returned, one event was delivered; nobody wants the others."""
     for name, tags in (("loja1", {"tenant": "acme"}), ("loja2", {})):
         await gateway.instances.create(name, tags=tags)
-    await set_webhook(gateway, "crm", receiver.url, events=["MESSAGES_UPSERT"])
+    await set_webhook(gateway, "crm", hookgw_receiver.url, events=["MESSAGES_UPSERT"])
     await emit(gateway, "evt_1", "loja1", DATA)
     await emit(gateway, "evt_2", "loja1", b'{"state":"open"}', "CONNECTION_UPDATE")
     await emit(gateway, "evt_3", "loja2", b"[1,2]")
-    await receiver.wait_for(1)
+    await hookgw_receiver.wait_for(1)
     with trio.fail_after(10):
         while gateway.backlog.of_instance("loja1")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
             await trio.sleep(0.01)
@@ -109,32 +102,32 @@ async def test_the_curl_command_of_an_event_emits_its_data_again(
 
 
 async def test_an_event_is_sent_again_to_a_webhook_that_had_it_and_to_one_that_had_not(
-    shop: str, browser: Browser, gateway: Gateway, receiver: Receiver
+    shop: str, browser: Browser, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
-    await set_webhook(gateway, "other", f"{receiver.url}other", events=["CALL"])
+    await set_webhook(gateway, "other", f"{hookgw_receiver.url}other", events=["CALL"])
     page = f"/events/{shop}/evt_1"
     assert "dlv_1" in (await browser.get(page)).text
     # Twice to one that had none: the second time it is the same copy, again.
     for count, label in enumerate(("crm", "other", "other"), start=2):
         sent = await browser.submit(page, f"{page}/send", {"label": label})
         assert sent.status_code == 303, sent.text
-        await receiver.wait_for(min(count, 3))
+        await hookgw_receiver.wait_for(min(count, 3))
         await gateway.store.flush()
-    by_path = {request.path: request for request in receiver.requests}
+    by_path = {request.path: request for request in hookgw_receiver.requests}
     assert by_path["/"].header("webhook-id") == "evt_1"
     copy = by_path["/other"]
     assert (copy.header("x-edited-from"), copy.json["data"]) == ("evt_1", json.loads(DATA))
 
 
 async def test_an_event_that_nobody_wanted_is_sent_once_to_a_url(
-    shop: str, browser: Browser, receiver: Receiver
+    shop: str, browser: Browser, hookgw_receiver: Receiver
 ) -> None:
     page = "/events/loja2/evt_3"
     assert "No webhook wanted it" in (await browser.get(page)).text
-    sent = await browser.submit(page, f"{page}/send", {"url": f"{receiver.url}inspect"})
+    sent = await browser.submit(page, f"{page}/send", {"url": f"{hookgw_receiver.url}inspect"})
     assert sent.status_code == 200
-    assert receiver.requests[-1].path == "/inspect"
-    assert "webhook-signature" not in dict(receiver.requests[-1].headers)
+    assert hookgw_receiver.requests[-1].path == "/inspect"
+    assert "webhook-signature" not in dict(hookgw_receiver.requests[-1].headers)
     wrong = await browser.submit(page, f"{page}/send", {"label": "nobody"})
     assert (wrong.status_code, "has no webhook" in wrong.text) == (404, True)
 

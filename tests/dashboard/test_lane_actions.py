@@ -1,38 +1,32 @@
 """Actions on the webhooks of all lanes that match, over HTTP."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 import trio
 
 from hookgw import Gateway, LaneState, Right
 from hookgw.records import Reach
-from hookgw.testing import Receiver, answer, open_receiver
+from hookgw.testing import Receiver, answer
 from hookgw.webhooks import parse_registration
 from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import Browser, emit, form_token, set_webhook
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with open_receiver() as receiver:
-        yield receiver
-
-
-@pytest.fixture
-async def lanes(gateway: Gateway, receiver: Receiver) -> Receiver:
+async def lanes(gateway: Gateway, hookgw_receiver: Receiver) -> Receiver:
     """Three instances whose lanes wait: two for one receiver, one for another."""
-    receiver.will(*[answer(500)] * 20)
+    hookgw_receiver.will(*[answer(500)] * 20)
     for number, path in ((1, "crm"), (2, "crm"), (3, "other")):
         name = f"loja{number}"
         await gateway.instances.create(name, token=f"key-of-{name}")
-        body = {"url": f"{receiver.url}{path}", "retry": {"schedule": ["1h"] * 5}}
+        body = {"url": f"{hookgw_receiver.url}{path}", "retry": {"schedule": ["1h"] * 5}}
         change, _ = parse_registration(body, gateway.catalog)
         await gateway.registrations.set(name, "default", change)
         await emit(gateway, name)
     await wait_for(gateway, LaneState.WAITING, 3)
-    return receiver
+    return hookgw_receiver
 
 
 async def wait_for(gateway: Gateway, state: LaneState, count: int) -> None:
