@@ -1,12 +1,9 @@
 """The quota of one instance's requests, with the fast path of emits and without."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
-import trio
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
@@ -16,7 +13,7 @@ from hookgw.config import ServerSettings, Settings
 from hookgw.kernel import Size
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
-from tests.api.server.wire import Running, assert_answers, read_answer
+from tests.api.server.wire import Running, assert_answers, many, read_answer, waiting_route
 
 OWN_KEY = "the-key-of-loja1"
 EVENT = b'{"event":"CALL","data":"%s"}'
@@ -57,17 +54,6 @@ async def status_of(server: Running, sent: bytes) -> int:
         return status
 
 
-@asynccontextmanager
-async def many(server: Running, count: int, sent: bytes) -> AsyncIterator[list[trio.SocketStream]]:
-    """Open connections that send the same bytes, and wait until the server has read them."""
-    async with AsyncExitStack() as stack:
-        streams = [await stack.enter_async_context(await server.connect()) for _ in range(count)]
-        for stream in streams:
-            await stream.send_all(sent)
-        await wait_all_tasks_blocked(0.02)
-        yield streams
-
-
 async def test_bodies_that_never_end(server: Running, gateway: Gateway) -> None:
     begun = emit(OWN_KEY, LONG)[: BEGUN - len(LONG)]
     fitting = EVENT % (b"x" * (ENOUGH - len(EVENT % b"")))
@@ -84,13 +70,7 @@ async def test_bodies_that_never_end(server: Running, gateway: Gateway) -> None:
 
 
 async def test_requests_that_wait(server: Running, app: Application) -> None:
-    go = trio.Event()
-
-    @app.routing.get("/shared/waits")
-    async def waits() -> str:
-        await go.wait()
-        return "done"
-
+    go = waiting_route(app, "/shared/waits")
     asked = b"GET /shared/waits HTTP/1.1\r\nhost: x\r\napikey: %s\r\n\r\n" % OWN_KEY.encode()
     async with many(server, 6, asked) as streams:
         assert await status_of(server, asked) == 429

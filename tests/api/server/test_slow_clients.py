@@ -1,10 +1,7 @@
 """Slow clients, over real sockets: each has a deadline, and many do not delay others."""
 
-import contextlib
 import json
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -16,7 +13,16 @@ from hookgw.config import ServerSettings
 from hookgw.kernel import Duration
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
-from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
+from tests.api.server.wire import (
+    HEALTH,
+    Running,
+    assert_answers,
+    many,
+    read_answer,
+    read_to_end,
+    settle,
+    waiting_route,
+)
 
 KEYED = b"host: x\r\napikey: %s\r\ncontent-type: application/json\r\n" % KEY.encode()
 BODY = b'{"event":"CALL","data":{}}'
@@ -43,11 +49,6 @@ def server_settings() -> ServerSettings:
 @pytest.fixture
 async def instance(gateway: Gateway) -> None:
     await gateway.instances.create("loja1")
-
-
-async def settle() -> None:
-    """Wait until the server has read everything that was sent."""
-    await wait_all_tasks_blocked(0.02)
 
 
 # Deadlines
@@ -91,13 +92,7 @@ async def test_half_a_head_has_a_deadline_from_its_first_byte(
 async def test_half_a_head_waits_for_the_response_before_it(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    go = trio.Event()
-
-    @app.routing.get("/public/waits")
-    async def waits() -> str:
-        await go.wait()
-        return "done"
-
+    go = waiting_route(app)
     async with await server.connect() as stream:
         await stream.send_all(WAITS + HEALTH[:-2])
         await settle()
@@ -200,13 +195,7 @@ async def test_a_client_that_does_not_read_is_cut_off(
 async def test_a_slow_response_of_hookgw_is_not_the_clients_timeout(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    go = trio.Event()
-
-    @app.routing.get("/public/waits")
-    async def waits() -> str:
-        await go.wait()
-        return "done"
-
+    go = waiting_route(app)
     async with await server.connect() as stream:
         await stream.send_all(WAITS)
         await settle()
@@ -217,20 +206,6 @@ async def test_a_slow_response_of_hookgw_is_not_the_clients_timeout(
 
 
 # Many of them
-
-
-@asynccontextmanager
-async def many(server: Running, count: int, sent: bytes) -> AsyncIterator[list[trio.SocketStream]]:
-    """Open connections from one address that all send the same bytes."""
-    async with contextlib.AsyncExitStack() as stack:
-        streams = []
-        for _ in range(count):
-            stream = await stack.enter_async_context(await server.connect())
-            with contextlib.suppress(trio.BrokenResourceError):
-                await stream.send_all(sent)
-            streams.append(stream)
-        await settle()
-        yield streams
 
 
 @pytest.mark.parametrize(
@@ -299,13 +274,7 @@ async def test_an_idle_connection_is_closed_for_a_new_one(server: Running, mock_
 async def test_a_connection_with_a_request_in_progress_is_not_closed_for_a_new_one(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
-    go = trio.Event()
-
-    @app.routing.get("/public/waits")
-    async def waits() -> str:
-        await go.wait()
-        return "done"
-
+    go = waiting_route(app)
     async with many(server, 2, WAITS) as asking, many(server, 200, b"G"):
         await assert_answers(server)
         go.set()
@@ -317,13 +286,7 @@ async def test_a_connection_with_a_request_in_progress_is_not_closed_for_a_new_o
 
 
 async def test_requests_beyond_the_limit_get_503(server: Running, app: Application) -> None:
-    go = trio.Event()
-
-    @app.routing.route("/public/waits", methods=["GET", "POST"])
-    async def waits() -> str:
-        await go.wait()
-        return "done"
-
+    go = waiting_route(app)
     post = b"POST /public/waits HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
     async with many(server, 1, WAITS) as one, many(server, 1, post) as two, await server.connect() as third:
         for sent in (EMIT + BODY, WAITS, post):

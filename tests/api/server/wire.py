@@ -1,6 +1,12 @@
 """A server under test, and HTTP over a plain socket."""
 
+import contextlib
+from collections.abc import AsyncIterator
+
 import trio
+from trio.testing import wait_all_tasks_blocked
+
+from hookgw.web import AppApplication as Application
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -20,6 +26,37 @@ class Running:
     async def stop(self) -> None:
         self.scope.cancel()
         await self.done.wait()
+
+
+def waiting_route(app: Application, path: str = "/public/waits") -> trio.Event:
+    """Add a route whose response waits for the event that is returned."""
+    go = trio.Event()
+
+    @app.routing.route(path, methods=["GET", "POST"])
+    async def waits() -> str:
+        await go.wait()
+        return "done"
+
+    return go
+
+
+async def settle() -> None:
+    """Wait until the server has read everything that was sent."""
+    await wait_all_tasks_blocked(0.02)
+
+
+@contextlib.asynccontextmanager
+async def many(server: Running, count: int, sent: bytes) -> AsyncIterator[list[trio.SocketStream]]:
+    """Open connections from one address that all send the same bytes, and wait until they are read."""
+    async with contextlib.AsyncExitStack() as stack:
+        streams = []
+        for _ in range(count):
+            stream = await stack.enter_async_context(await server.connect())
+            with contextlib.suppress(trio.BrokenResourceError):
+                await stream.send_all(sent)
+            streams.append(stream)
+        await settle()
+        yield streams
 
 
 async def read_answer(stream: trio.abc.ReceiveStream) -> tuple[int, dict[str, str], bytes]:
