@@ -41,16 +41,6 @@ HEADINGS = frozenset(
         *(N_("webhooks"), N_("what"), N_("which"), N_("who")),
     }
 )
-_STATES = frozenset(
-    {
-        *(N_("pending"), N_("delivered"), N_("dead"), N_("dropped")),
-        *(N_("idle"), N_("delivering"), N_("waiting"), N_("paused"), N_("disabled"), N_("active")),
-        *(N_("rejected"), N_("failed"), N_("unanswered"), N_("unreachable"), N_("gone"), N_("blocked")),
-        *(N_("running"), N_("done"), N_("cancelled"), N_("open"), N_("connecting"), N_("close")),
-        *(N_("ok"), N_("warning"), N_("skipped")),
-        *(N_("events"), N_("account"), N_("time"), N_("unknown")),  # what a problem costs
-    }
-)
 _WITH_STATES = frozenset({"state", "status", "outcome", "last outcome", "loss"})
 """The headings of columns whose cells are words, not somebody's data."""
 
@@ -60,4 +50,4 @@ def heading_text(heading: str) -> str:
 
 
 def cell_text(heading: str, cell: str) -> str:
-    return translated(cell) if heading in _WITH_STATES and cell in _STATES else cell
+    return translated(cell) if heading in _WITH_STATES else cell

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from hookgw.kernel.language import N_
 from hookgw.kernel.schema_parts import Time
 from hookgw.records.audit import ActorKind
 from hookgw.records.jobs import JobKind
@@ -262,9 +263,9 @@ class CheckName(StrEnum):
 class CheckState(StrEnum):
     """Whether a step is in order; `warning`: it may be the reason why nothing arrives."""
 
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
+    OK = N_("ok")
+    WARNING = N_("warning")
+    FAILED = N_("failed")
 
 
 class Check(Struct, frozen=True, kw_only=True):

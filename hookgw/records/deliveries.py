@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from hookgw.kernel.language import N_
 from hookgw.kernel.masking import repr_without
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
@@ -22,10 +23,10 @@ class DeliveryState(StrEnum):
         DROPPED: a filter or a plugin dropped it.
     """
 
-    PENDING = "pending"
-    DELIVERED = "delivered"
-    DEAD = "dead"
-    DROPPED = "dropped"
+    PENDING = N_("pending")
+    DELIVERED = N_("delivered")
+    DEAD = N_("dead")
+    DROPPED = N_("dropped")
 
 
 class Outcome(StrEnum):
@@ -42,13 +43,13 @@ class Outcome(StrEnum):
         BLOCKED: the settings refuse this address: the lane waits until they allow it.
     """
 
-    DELIVERED = "delivered"
-    REJECTED = "rejected"
-    FAILED = "failed"
-    UNANSWERED = "unanswered"
-    UNREACHABLE = "unreachable"
-    GONE = "gone"
-    BLOCKED = "blocked"
+    DELIVERED = N_("delivered")
+    REJECTED = N_("rejected")
+    FAILED = N_("failed")
+    UNANSWERED = N_("unanswered")
+    UNREACHABLE = N_("unreachable")
+    GONE = N_("gone")
+    BLOCKED = N_("blocked")
 
     @classmethod
     def of_text(cls, text: str) -> Outcome:
@@ -59,6 +60,8 @@ class Outcome(StrEnum):
             return cls.FAILED
 
 
+FAILURES = (Outcome.FAILED, Outcome.UNANSWERED, Outcome.UNREACHABLE, Outcome.BLOCKED)
+"""Outcomes of a lane that fails: it may send the delivery again."""
 # Each delivery asks for these, and Python 3.11 takes six times as long to find a member in its Enum.
 DELIVERED_STATE, DELIVERED_OUTCOME = DeliveryState.DELIVERED, Outcome.DELIVERED
 
@@ -73,10 +76,10 @@ class LaneState(StrEnum):
         PAUSED: it waits until its registration may deliver again, or until the outbox can be read again.
     """
 
-    IDLE = "idle"
-    DELIVERING = "delivering"
-    WAITING = "waiting"
-    PAUSED = "paused"
+    IDLE = N_("idle")
+    DELIVERING = N_("delivering")
+    WAITING = N_("waiting")
+    PAUSED = N_("paused")
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

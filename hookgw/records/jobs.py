@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from hookgw.kernel.language import N_
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.randomness import random_hex
 from hookgw.records.api_keys import Key
@@ -33,9 +34,9 @@ class JobState(StrEnum):
     A disk that refuses delays it. So does an error in hookgw, unless nothing of the job is stored yet.
     """
 
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
+    RUNNING = N_("running")
+    DONE = N_("done")
+    FAILED = N_("failed")
 
 
 PAUSABLE = frozenset({JobKind.REPLAY})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hookgw.records.deliveries import FAILURES
 from hookgw.records.events import Catalog, EventKind
 
 REGISTRATION_DISABLED = "REGISTRATION_DISABLED"
@@ -87,7 +88,7 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
         lane=_TEXT,
         partition=_TEXT_OR_NULL,
         since=_TEXT,
-        outcome={"enum": ["failed", "unanswered", "unreachable", "blocked"]},
+        outcome={"enum": [outcome.value for outcome in FAILURES]},
         status={"type": ["integer", "null"]},
         error=_TEXT_OR_NULL,
     ),

@@ -1,4 +1,4 @@
-"""Words of the API that pages show in the reader's language: states, outcomes, phrases of HTTP.
+"""Words of the API that pages and tables show in the reader's language: states, outcomes, phrases of HTTP.
 
 Each word is neutral, or fits the one noun that it is said of: deliveries, lanes and connections are feminine
 in Portuguese and Spanish, so a translation of ``dead`` is.
@@ -10,20 +10,12 @@ from hookgw.kernel.language import N_
 from hookgw.kernel.language import gettext as _
 
 STATES = (
-    *(N_("pending"), N_("delivered"), N_("dead"), N_("dropped")),  # deliveries
-    *(N_("idle"), N_("delivering"), N_("waiting"), N_("paused")),  # lanes
     *(N_("open"), N_("close"), N_("connecting")),  # connections
     *(N_("active"), N_("failing"), N_("disabled")),  # webhooks
-    *(
-        N_("rejected"),
-        N_("unreachable"),
-        N_("unanswered"),
-        N_("failed"),
-        N_("gone"),
-        N_("blocked"),
-    ),  # attempts
-    *(N_("running"), N_("done"), N_("cancelled")),  # jobs
+    N_("cancelled"),  # jobs
+    *(N_("events"), N_("account"), N_("time"), N_("unknown")),  # what a problem costs
 )
+"""Those of no enum that marks its own."""
 PHRASES = (
     N_("Bad Request"),
     N_("Unauthorized"),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hookgw.records.deliveries import Attempt, Outcome
-
-_FAILURES = (Outcome.FAILED, Outcome.UNANSWERED, Outcome.UNREACHABLE, Outcome.BLOCKED)
+from hookgw.records.deliveries import FAILURES, Attempt, Outcome
 
 
 class Failing(msgspec.Struct):
@@ -34,7 +32,7 @@ class LaneHealth:
         if attempt.outcome is Outcome.DELIVERED:
             ended = self.failing.pop(lane, None)
             return ended if ended is not None and ended.is_reported else None
-        if attempt.outcome in _FAILURES:
+        if attempt.outcome in FAILURES:
             failing = self.failing.setdefault(lane, Failing(attempt.at, registration, attempt))
             failing.registration, failing.last = registration, attempt
         return None
