@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from hookgw.kernel.host_name import parse_host
+from hookgw.kernel.schemes import HTTP_PORTS
 
 _ORIGIN = re.compile(r"(https?)://(\[[^\]/]*\]|[^:@/?#\[\]\s]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def parse_origin(text: str) -> str:
@@ -20,4 +20,4 @@ def parse_origin(text: str) -> str:
         raise ValueError("not a port")
     if ":" in host:
         host = f"[{host}]"
-    return f"{scheme}://{host}" + (f":{port}" if port and port != _DEFAULT_PORTS[scheme] else "")
+    return f"{scheme}://{host}" + (f":{port}" if port and port != HTTP_PORTS[scheme] else "")

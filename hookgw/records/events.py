@@ -219,7 +219,7 @@ class Catalog:
         if not (name.isascii() and name.replace("_", "").isalnum() and name == name.upper()):
             raise ValueError(f"{name!r} is not an event kind: use capital letters, digits and underscores")
         # All spellings are checked before any is stored: a refused kind leaves the catalog unchanged.
-        spellings = {_fold(spelling) for spelling in (name, kind.dotted_name, *kind.aliases)}
+        spellings = {fold_kind(spelling) for spelling in (name, kind.dotted_name, *kind.aliases)}
         for spelling in spellings:
             if spelling in self._spellings:
                 other = self._spellings[spelling]
@@ -245,7 +245,7 @@ class Catalog:
     def get(self, spelling: str) -> EventKind | None:
         """Return the kind of a name in any spelling (``MESSAGES_UPSERT``, ``messages.upsert``)."""
         # Producers nearly always send the canonical name: that lookup folds nothing.
-        return self._kinds.get(spelling) or self._spellings.get(_fold(spelling))
+        return self._kinds.get(spelling) or self._spellings.get(fold_kind(spelling))
 
     def resolve(self, spelling: object, where: str, *, operational: bool = False) -> EventKind:
         """Return the kind of a name in any spelling.
@@ -307,7 +307,7 @@ class Catalog:
     def _nearest(self, spelling: str, *, operational: bool) -> EventKind | None:
         # The exact comparison is quadratic in the length of the text: it gets a part of it, and only the few
         # names that have about the same letters.
-        matcher = difflib.SequenceMatcher(b=_fold(spelling[:_COMPARED]), autojunk=False)
+        matcher = difflib.SequenceMatcher(b=fold_kind(spelling[:_COMPARED]), autojunk=False)
 
         def similarity(name: str, *, exact: bool) -> float:
             matcher.set_seq1(name)
@@ -321,7 +321,8 @@ class Catalog:
         return self._spellings[near]
 
 
-def _fold(spelling: str) -> str:
+def fold_kind(spelling: str) -> str:
+    """Return the name of a kind that is spelled in another way, such as ``messages.upsert``."""
     return spelling.upper().replace(".", "_").replace("-", "_")
 
 

@@ -39,8 +39,9 @@ from hookgw.site.notices import NOTICES
 from hookgw.site.origin import refusal_of
 from hookgw.site.visitor import Visitor as Visitor
 from hookgw.site.visitor import visitor as visitor
-from hookgw.web.auth import check_need, check_reach_again
+from hookgw.web.auth import DASHBOARD_PATH, check_need, check_reach_again
 from hookgw.web.body import read_body
+from hookgw.web.forms import FORM
 from hookgw.web.gzipped import Gzipped
 from hookgw.web.languages import VARY, choice_of, requested_language, script_texts
 from hookgw.web.needs import ANY_KEY, OPEN, Declared, Need, Scope, need_of
@@ -60,11 +61,8 @@ _COMPRESSION = 3
 """Of pages: 45 KB take 0.5 ms, and half of what a better one takes are saved."""
 NEED = "__hookgw_need__"
 """The attribute of a registered view that has what it needs."""
-PREFIX = "/dashboard"
-"""The path of the dashboard below the base path."""
 MOST_FIELDS = 1000
 """The most fields of a form."""
-_FORM = "application/x-www-form-urlencoded"
 _HTML = "text/html; charset=utf-8"
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:{}; "
@@ -121,8 +119,8 @@ class Site:
 
     def __init__(self, gateway: Gateway, packages: Sequence[str]) -> None:
         self.gateway = gateway
-        self.root = gateway.settings.server.base_path + PREFIX
-        self.blueprint = Blueprint("dashboard", __name__, url_prefix=PREFIX)
+        self.root = gateway.settings.server.base_path + DASHBOARD_PATH
+        self.blueprint = Blueprint("dashboard", __name__, url_prefix=DASHBOARD_PATH)
         self.blueprint.jinja_loader = load_templates("hookgw.site", *packages)
         self.nav: list[NavEntry] = []
         self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
@@ -317,11 +315,11 @@ class Site:
             Unauthorized: the session's key was revoked while the body arrived.
         """
         given = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
-        if given != _FORM:
+        if given != FORM:
             raise UnsupportedContentType.of(
                 "form.content_type",
                 "The content type must be {form}, not {given!r}.",
-                form=_FORM,
+                form=FORM,
                 given=given[:100],
             )
         # Kept: the form may be for another node.
@@ -401,12 +399,12 @@ class Site:
                 for one in (*self.nav, *self.further_nav())
                 if who is not None and one.is_for(who.principal)
             ],
-            here=request.path.removeprefix(PREFIX).rstrip("/"),
+            here=request.path.removeprefix(DASHBOARD_PATH).rstrip("/"),
             notice=NOTICES.get(request.args.get("done", "")),
             version=__version__,
             look=_look(),
             language=html_language(current_language()),
-            address=page_address(PREFIX, status, is_open=who is None),
+            address=page_address(DASHBOARD_PATH, status, is_open=who is None),
             **values,
         )
         headers = {"content-language": html_language(current_language()), "vary": f"accept-encoding, {VARY}"}
@@ -458,7 +456,7 @@ class Site:
         return Response(b"", 303, {"location": location}, content_type=_HTML)
 
     def _to_login(self, form_page: str) -> Response:
-        here = (form_page or request.path.removeprefix(PREFIX)) + self.kept_query
+        here = (form_page or request.path.removeprefix(DASHBOARD_PATH)) + self.kept_query
         response = self.redirect("/login", **({"next": here} if here not in ("", "/") else {}))
         if self.session_token:
             response.headers.add("set-cookie", self.cookies.remove(SESSION))

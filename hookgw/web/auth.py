@@ -39,7 +39,7 @@ VIA = "hookgw.via"
 VERIFY_PATH = "/verify-creds"
 """Tells clients of Evolution API whether their key is a global key."""
 DASHBOARD_PATH = "/dashboard"
-"""The dashboard's pages, at this path and below, check the session of a browser instead of a key."""
+"""Below the base path. The pages there check the session of a browser instead of a key."""
 
 
 def is_dashboard(path: str) -> bool:

@@ -19,6 +19,7 @@ from hookgw.command.output import EVERYTHING, available_width, cut, printable, s
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.records.deliveries import parse_delivery_id
+from hookgw.records.events import fold_kind
 
 FIRST_PAGE = 20
 """Deliveries on the first page of each poll: enough for a quiet instance, and cheap."""
@@ -66,8 +67,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _read_kinds(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    # As Evolution's clients write them, too.
-    return tuple(value.upper().replace(".", "_").replace("-", "_") for value in values)
+    return tuple(map(fold_kind, values))
 
 
 @click.command()

@@ -8,8 +8,8 @@ from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from hookgw.delivery.http.address_guard import Address, embedded_ipv4
+from hookgw.kernel.schemes import HTTP_PORTS
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 # Reserved for documentation (RFC 5737, RFC 3849), so no machine has these addresses.
 _UNASSIGNED = {4: ip_address("192.0.2.1"), 6: ip_address("2001:db8::1")}
@@ -58,9 +58,9 @@ class OwnAddresses:
         """
         listening = set()
         for parts in map(urlsplit, urls):
-            if parts.scheme in _DEFAULT_PORTS:
+            if parts.scheme in HTTP_PORTS:
                 address = ip_address((parts.hostname or "").partition("%")[0])
-                listening.add((embedded_ipv4(address), parts.port or _DEFAULT_PORTS[parts.scheme]))
+                listening.add((embedded_ipv4(address), parts.port or HTTP_PORTS[parts.scheme]))
         self._listening = frozenset(listening)
 
     def includes(self, address: Address, port: int) -> bool:

@@ -17,6 +17,7 @@ from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.rules import check_custom_headers
 from hookgw.kernel.target_url import parse_target
 from hookgw.records.api_keys import WEAK
+from hookgw.records.events import fold_kind
 from hookgw.records.instances import FOREIGN, INSTANCE_NAME, InstanceSettings
 
 ENVELOPE = "evolution_envelope"
@@ -278,7 +279,7 @@ def _webhook(
 
 
 def _canonical(kind: str) -> str:
-    name = kind.upper().replace(".", "_").replace("-", "_")
+    name = fold_kind(kind)
     return "GROUPS_UPDATE" if name == "GROUP_UPDATE" else name
 
 

@@ -29,6 +29,7 @@ from psycopg import Connection
 from hookgw.records.deliveries import Delivery
 from hookgw.store.postgresql.outbox import DELIVERY, delivery_of
 from hookgw.store.postgresql.schema import SETTLED
+from hookgw.store.searches import LAST
 
 # The most deliveries of others in one turn, and the most bytes of their payloads: commits wait meanwhile.
 # What is beyond the bytes, lanes read for themselves.
@@ -48,7 +49,6 @@ _INSTANCE = "(SELECT name FROM instance_numbers WHERE number = d.instance)"
 READ = f"""SELECT {DELIVERY.format(instance=_INSTANCE)}
     FROM deliveries d, LATERAL (SELECT * FROM events WHERE seq = d.event OFFSET 0) e
     WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.xid, d.position"""  # noqa: S608 - constants
-_LAST = 2**63 - 1
 
 
 class News(NamedTuple):
@@ -86,7 +86,7 @@ class Feed:
         self._own: list[_Own] = []
         self._mark: tuple[int, int] | None = None
         # The last one that was reported. It is on disk, so its number is not given once more.
-        self._reported = (0, _LAST)
+        self._reported = (0, LAST)
         self._connection: Connection | None = None
         self._is_cut = False
 
@@ -99,8 +99,8 @@ class Feed:
         """Report what becomes pending from now on."""
         row = connection.execute(_START).fetchone()
         assert row is not None  # noqa: S101
-        self._mark = (row[0] - 1, _LAST)
-        self._reported = min(self._mark, (row[1] or 0, _LAST))
+        self._mark = (row[0] - 1, LAST)
+        self._reported = min(self._mark, (row[1] or 0, LAST))
         self._connection = connection
 
     def forget(self) -> None:
@@ -127,7 +127,7 @@ class Feed:
         settled: int = rows[0][0]
         found = [row[1:] for row in rows if row[1] is not None]
         self._is_cut = len(found) == MOST_ROWS
-        mark = (found[-1][0], found[-1][1]) if self._is_cut else (settled - 1, _LAST)
+        mark = (found[-1][0], found[-1][1]) if self._is_cut else (settled - 1, LAST)
         requeued: Counter[str] = Counter()
         wanted, size = [], 0
         for _, number, seq, lane, bytes_of in found:
@@ -146,7 +146,7 @@ class Feed:
         is_merged = bool(appended)
         while self._own and (self._own[0].xid, 0) <= mark:
             part = self._own.pop(0)
-            self._reported = max(self._reported, (part.xid, _LAST))
+            self._reported = max(self._reported, (part.xid, LAST))
             appended += part.appended
             requeued.update(part.requeued)
         if is_merged:
