@@ -1,19 +1,15 @@
 """The engines that the suite runs against, and what it needs of each to provoke faults."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    asynccontextmanager,
-    contextmanager,
-)
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Any
 
 import pytest
 
 from hookgw.concurrency import Clock
-from hookgw.config import MasterKeys
 from hookgw.store import (
     Store,
     StoreObserver,
@@ -33,44 +29,59 @@ from tests.support.postgres import PostgresServer
 from tests.support.stores import connection_of, turn_of, writer_of
 
 
-class Engine(Protocol):
-    """One storage that can be opened again and again."""
+class Engine:
+    """One storage that can be opened again and again, and the faults that the suite provokes in it.
 
-    place: str
+    Args:
+        place: as messages name it.
+        open_: opens the store.
+        erase: the engine's module of that name.
+        execute: runs a statement as the store's writer.
+        read_only: the statement that makes the writer refuse writes; followed by ``on`` or ``off``.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        open_: Callable[..., AbstractAsyncContextManager[Store]],
+        erase: ModuleType,
+        execute: Callable[[Store, str], object],
+        read_only: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        self.place = place
+        self._open = open_
+        self._erase = erase
+        self._execute = execute
+        self._read_only = read_only
+        self._monkeypatch = monkeypatch
 
     def open(
-        self,
-        observer: StoreObserver | None = None,
-        *,
-        keep_history: bool = True,
-        keep_unwanted: bool = True,
-        keys: MasterKeys = ...,
+        self, observer: StoreObserver | None = None, **options: Any
     ) -> AbstractAsyncContextManager[Store]:
         """Open the store."""
+        return self._open(clock=Clock(), observer=observer, **options)
 
-    def refuse(self, store: Store) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def refuse(self, store: Store) -> AsyncIterator[None]:
         """Make the storage refuse writes for the length of a block."""
+        # Not within a commit, such as a probe of whether the storage works again: it would be rolled back.
+        async with self.hold(store):
+            self._execute(store, f"{self._read_only} = on")
+        try:
+            yield
+        finally:
+            async with self.hold(store):
+                self._execute(store, f"{self._read_only} = off")
 
-    def hold(self, store: Store) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def hold(self, store: Store) -> AsyncIterator[None]:
         """Let no write finish for the length of a block."""
+        async with turn_of(store):
+            yield
 
     def set_step(self, size: int, *, payload: int | None = None) -> None:
         """Change how many deliveries, and bytes of payload, a step handles."""
-
-    def shorten_searches(self, rows: int) -> None:
-        """End a search, for a list or a step of a replay, when it has looked at so many deliveries."""
-
-    def set_tally_part(self, rows: int, *, most: int = 20_000) -> None:
-        """Count so many deliveries at a time, and so many at most in all."""
-
-
-class _Sizes:
-    """The sizes of steps and searches, which have the same names in all engines."""
-
-    _erase: ModuleType
-    _monkeypatch: pytest.MonkeyPatch
-
-    def set_step(self, size: int, *, payload: int | None = None) -> None:
         self._monkeypatch.setattr(steps, "STEP", size)
         self._monkeypatch.setattr(steps, "REPLAY_STEP", size)
         self._monkeypatch.setattr(history, "PRUNE_STEP", size)
@@ -82,6 +93,7 @@ class _Sizes:
             self._monkeypatch.setattr(new_lanes, "MOST_READ", payload)
 
     def shorten_searches(self, rows: int) -> None:
+        """End a search, for a list or a step of a replay, when it has looked at so many deliveries."""
         self._monkeypatch.setattr(searches, "FIRST_ROWS", rows)
         self._monkeypatch.setattr(searches, "PAYLOAD_ROWS", rows)
         self._monkeypatch.setattr(steps, "SEARCH_ROWS", rows)
@@ -91,101 +103,9 @@ class _Sizes:
         self._monkeypatch.setattr(audit_entries, "LIST_SECONDS", 0)
 
     def set_tally_part(self, rows: int, *, most: int = 20_000) -> None:
+        """Count so many deliveries at a time, and so many at most in all."""
         self._monkeypatch.setattr(searches, "TALLY_ROWS", rows)
         self._monkeypatch.setattr(searches, "TALLY_MOST", most)
-
-
-class SqliteEngine(_Sizes):
-    """A data file in a folder of the test."""
-
-    _erase = erase
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._path = folder / "data" / "hookgw.db"
-        self._monkeypatch = monkeypatch
-        self.place = str(self._path)
-
-    @asynccontextmanager
-    async def open(
-        self,
-        observer: StoreObserver | None = None,
-        *,
-        keep_history: bool = True,
-        keep_unwanted: bool = True,
-        keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
-    ) -> AsyncIterator[Store]:
-        async with open_store(
-            self._path,
-            clock=Clock(),
-            observer=observer,
-            keep_history=keep_history,
-            keep_unwanted=keep_unwanted,
-            keys=keys,
-        ) as store:
-            yield store
-
-    @asynccontextmanager
-    async def refuse(self, store: Store) -> AsyncIterator[None]:
-        connection = connection_of(store)
-        async with self.hold(store):
-            connection.execute("PRAGMA query_only = ON")
-        try:
-            yield
-        finally:
-            async with self.hold(store):
-                connection.execute("PRAGMA query_only = OFF")
-
-    @asynccontextmanager
-    async def hold(self, store: Store) -> AsyncIterator[None]:
-        async with turn_of(store):
-            yield
-
-
-class PostgresqlEngine(_Sizes):
-    """A schema of its own in a database that all tests share."""
-
-    _erase = postgresql_erase
-
-    def __init__(self, url: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._server = Server(url, schema)
-        self._monkeypatch = monkeypatch
-        self.place = self._server.place
-
-    @asynccontextmanager
-    async def open(
-        self,
-        observer: StoreObserver | None = None,
-        *,
-        keep_history: bool = True,
-        keep_unwanted: bool = True,
-        keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
-    ) -> AsyncIterator[Store]:
-        async with open_postgresql_store(
-            self._server,
-            clock=Clock(),
-            observer=observer,
-            keep_history=keep_history,
-            keep_unwanted=keep_unwanted,
-            keys=keys,
-        ) as store:
-            yield store
-
-    @asynccontextmanager
-    async def refuse(self, store: Store) -> AsyncIterator[None]:
-        session = writer_of(store)._session
-        # Not within a commit, such as a probe of whether the storage works again: it would be rolled back.
-        async with self.hold(store):
-            session.call(lambda connection: connection.execute("SET default_transaction_read_only = on"))
-        try:
-            yield
-        finally:
-            async with self.hold(store):
-                session.call(lambda connection: connection.execute("SET default_transaction_read_only = off"))
-
-    @asynccontextmanager
-    async def hold(self, store: Store) -> AsyncIterator[None]:
-        async with turn_of(store):
-            yield
 
 
 ENGINES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.process))
@@ -195,10 +115,22 @@ ENGINES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.process))
 def make_engine(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Engine]:
-    """Give an engine with nothing in it."""
+    """Give an engine with nothing in it: a data file, or a schema in a database that all tests share."""
     if name == "sqlite":
-        yield SqliteEngine(folder, monkeypatch)
+        path = folder / "data" / "hookgw.db"
+
+        def execute(store: Store, statement: str) -> object:
+            return connection_of(store).execute(statement)
+
+        yield Engine(str(path), partial(open_store, path), erase, execute, "PRAGMA query_only", monkeypatch)
         return
     postgres: PostgresServer = request.getfixturevalue("postgres")
+
+    def call(store: Store, statement: str) -> object:
+        return writer_of(store)._session.call(lambda connection: connection.execute(statement))
+
     with postgres.used_schema() as schema:
-        yield PostgresqlEngine(postgres.url(), schema, monkeypatch)
+        server = Server(postgres.url(), schema)
+        open_ = partial(open_postgresql_store, server)
+        read_only = "SET default_transaction_read_only"
+        yield Engine(server.place, open_, postgresql_erase, call, read_only, monkeypatch)
