@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node
+from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, two_nodes
 from tests.support.postgres import PostgresServer
 
 
@@ -30,9 +30,7 @@ async def test_a_list_has_the_events_of_both_nodes(
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
     """Over both in one order, of one instance from either node, page by page from one and the other."""
-    async with node(postgres, schema, "a", tmp_path) as a, node(postgres, schema, "b", tmp_path) as b:
-        await a.until("b", 128)
-        await b.until("a", 128)
+    async with two_nodes(postgres, schema, tmp_path) as (a, b):
         for name in (OF_A, OF_B):
             await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
         expected = []

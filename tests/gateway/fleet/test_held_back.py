@@ -10,7 +10,7 @@ import trio
 
 from hookgw.store.postgresql import held as module
 from hookgw.testing import open_receiver
-from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node
+from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node, two_nodes
 from tests.support.postgres import PostgresServer
 
 KIND = "CALL"
@@ -90,13 +90,7 @@ async def test_a_lane_is_shown_with_what_it_may_not_read_yet_and_the_overview_na
 async def test_in_a_fleet_the_node_of_a_lane_reports_what_is_held_back_whoever_appended_it(
     postgres: PostgresServer, schema: str, tmp_path: Path, older: psycopg.Connection
 ) -> None:
-    async with (
-        open_receiver() as receiver,
-        node(postgres, schema, "a", tmp_path) as a,
-        node(postgres, schema, "b", tmp_path) as b,
-    ):
-        await a.until("b", 128)
-        await b.until("a", 128)
+    async with open_receiver() as receiver, two_nodes(postgres, schema, tmp_path) as (a, b):
         for name in (OF_A, OF_B):
             await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
             webhook = {"enabled": True, "url": receiver.url, "events": [KIND]}

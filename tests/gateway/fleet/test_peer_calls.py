@@ -16,7 +16,7 @@ from hookgw.fleet import FINISH_WITHIN, HEARTBEAT, PROBE_AFTER, PROBE_WITHIN, Pe
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import DEAD_AFTER
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
-from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node, remove
+from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, remove, two_nodes
 from tests.support.postgres import PostgresServer
 
 SHARD = 7
@@ -190,9 +190,7 @@ async def mute_node(
     mute = Mute()
     async with trio.open_nursery() as nursery:
         await nursery.start(mute.run)
-        async with node(postgres, schema, "a", folder) as a, node(postgres, schema, "b", folder) as b:
-            await a.until("b", 128)
-            await b.until("a", 128)
+        async with two_nodes(postgres, schema, folder) as (a, b):
             assert a.gateway.fleet is not None
             assert b.gateway.fleet is not None
             theirs = next(name for name in (OF_A, OF_B) if b.gateway.fleet.holds(name))

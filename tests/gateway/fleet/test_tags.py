@@ -7,7 +7,7 @@ import trio
 
 from hookgw.lanes import TagRates
 from hookgw.testing import answer, open_receiver
-from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node
+from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node, two_nodes
 from tests.support.postgres import PostgresServer
 
 ACME = {"tenant": "acme"}
@@ -41,14 +41,8 @@ async def emit(node: Node, instance: str, event_id: str, status: int = 202) -> N
 async def test_a_tenants_instances_on_two_nodes_share_its_limit(
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
-    async with (
-        open_receiver() as receiver,
-        node(postgres, schema, "a", tmp_path, limits=LIMITS) as a,
-        node(postgres, schema, "b", tmp_path, limits=LIMITS) as b,
-    ):
+    async with open_receiver() as receiver, two_nodes(postgres, schema, tmp_path, limits=LIMITS) as (a, b):
         receiver.default = answer(503)
-        await a.until("b", 128)
-        await b.until("a", 128)
         for one, instance in ((a, OF_B), (b, OF_A)):  # each on the node of the other
             webhook = {"url": receiver.url}
             body = {"instanceName": instance, "tags": ACME, "webhook": webhook}

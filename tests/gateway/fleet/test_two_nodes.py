@@ -114,6 +114,20 @@ async def node(
         scope.cancel()
 
 
+@asynccontextmanager
+async def two_nodes(
+    postgres: PostgresServer, schema: str, folder: Path, **more: Any
+) -> AsyncIterator[tuple[Node, Node]]:
+    """Run two nodes, ``a`` and ``b``, each of which sees that the other one has half of the shards."""
+    async with (
+        node(postgres, schema, "a", folder, **more) as a,
+        node(postgres, schema, "b", folder, **more) as b,
+    ):
+        await a.until("b", 128)
+        await b.until("a", 128)
+        yield a, b
+
+
 def counted_at(node: Node, key: str) -> float:
     """Return when a node counted a call with this key last."""
     holder = node.gateway.keys.holder_of(key)
@@ -135,13 +149,7 @@ async def status_of(node: Node, target: str, key: str) -> int:
 async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
-    async with (
-        open_receiver() as receiver,
-        node(postgres, schema, "a", tmp_path) as a,
-        node(postgres, schema, "b", tmp_path) as b,
-    ):
-        await a.until("b", 128)
-        await b.until("a", 128)
+    async with open_receiver() as receiver, two_nodes(postgres, schema, tmp_path) as (a, b):
         assert a.gateway.fleet is not None
         for other in (a, b):
             assert other.gateway.fleet is not None
@@ -241,12 +249,7 @@ async def test_a_delivery_is_cancelled_by_the_node_that_has_its_lane(
     async with open_receiver() as own, open_receiver() as operators:
         own.default = operators.default = hang()
         webhooks = [{"label": "audit", "url": operators.url, "ordering": "url", "concurrency": 1}]
-        async with (
-            node(postgres, schema, "a", tmp_path, global_webhooks=webhooks) as a,
-            node(postgres, schema, "b", tmp_path, global_webhooks=webhooks) as b,
-        ):
-            await a.until("b", 128)
-            await b.until("a", 128)
+        async with two_nodes(postgres, schema, tmp_path, global_webhooks=webhooks) as (a, b):
             for name in (OF_A, OF_B):
                 await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
                 await a.call("POST", f"/webhook/set/{name}", {"url": own.url}, status=201)
@@ -283,13 +286,7 @@ async def test_a_delivery_is_cancelled_by_the_node_that_has_its_lane(
 async def test_a_replay_over_several_instances_has_a_part_on_each_owner(
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
-    async with (
-        open_receiver() as receiver,
-        node(postgres, schema, "a", tmp_path) as a,
-        node(postgres, schema, "b", tmp_path) as b,
-    ):
-        await a.until("b", 128)
-        await b.until("a", 128)
+    async with open_receiver() as receiver, two_nodes(postgres, schema, tmp_path) as (a, b):
         receiver.default = answer(422)
         for name in (OF_A, OF_B):
             await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
@@ -328,12 +325,7 @@ async def test_a_replay_over_several_instances_has_a_part_on_each_owner(
 async def test_a_document_is_applied_by_the_nodes_that_have_its_instances(
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
-    async with (
-        node(postgres, schema, "a", tmp_path) as a,
-        node(postgres, schema, "b", tmp_path) as b,
-    ):
-        await a.until("b", 128)
-        await b.until("a", 128)
+    async with two_nodes(postgres, schema, tmp_path) as (a, b):
         names = [OF_A, OF_B, *(f"loja{number}" for number in range(10))]
         hooks = {"crm": {"url": "https://crm.example/hook", "headers": {"x-token": "s3cret"}}}
         document: dict[str, Any] = {
@@ -389,9 +381,7 @@ async def test_a_node_that_leaves_and_one_that_was_removed(
 async def test_a_call_for_an_instance_that_moves_gets_503(
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
-    async with node(postgres, schema, "a", tmp_path) as a, node(postgres, schema, "b", tmp_path) as b:
-        await a.until("b", 128)
-        await b.until("a", 128)
+    async with two_nodes(postgres, schema, tmp_path) as (a, b):
         # b cannot be reached: its API has stopped, and it still sends heartbeats.
         b.scope.cancel()
         await trio.sleep(0.1)
@@ -479,9 +469,7 @@ async def test_what_runs_on_one_node_moves_with_its_shard(
 async def test_a_receiver_fetches_from_any_node(
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
-    async with node(postgres, schema, "a", tmp_path) as a, node(postgres, schema, "b", tmp_path) as b:
-        await a.until("b", 128)
-        await b.until("a", 128)
+    async with two_nodes(postgres, schema, tmp_path) as (a, b):
         for name in (OF_A, OF_B):
             await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
             await a.call("POST", f"/webhook/set/{name}", {"url": "pull:"}, status=201)
