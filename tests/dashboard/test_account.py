@@ -12,7 +12,6 @@ import trio
 
 from hookgw import ConnectionState, Event, Gateway, Right
 from hookgw.config import LimitsSettings, Settings, TagLimits
-from hookgw.kernel import StorageUnavailable
 from hookgw.messages import ChatSearch
 from hookgw.records import Reach
 from hookgw.store import EventQuery
@@ -20,6 +19,7 @@ from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import Browser, emit
 from tests.dashboard.test_portal import enter
 from tests.dashboard.test_streams import watching
+from tests.support.disks import refuse
 
 PAGE = "/instances/loja1"
 TABS = ("", "/chats", "/webhooks", "/deliveries", "/connection", "/keys", "/settings")
@@ -229,9 +229,6 @@ class TestChats:
     async def test_a_disk_that_refuses_is_said(
         self, browser: Browser, gateway: Gateway, loja1: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def refuse(query: EventQuery, *, is_tenant: bool = True) -> None:
-            raise StorageUnavailable("The disk is full.")
-
         monkeypatch.setattr(gateway.history, "list_events", refuse)
         for tab, status in (("/chats", 503), (f"/chats?name={ANA}", 503), ("/connection", 200)):
             page = await browser.get(f"{PAGE}{tab}")

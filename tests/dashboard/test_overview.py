@@ -12,11 +12,11 @@ import trio
 from hookgw import Gateway
 from hookgw.config import OperationsSettings, Settings
 from hookgw.core.recent_log import recent_log
-from hookgw.kernel import StorageUnavailable
 from hookgw.records import FailingTask
 from hookgw.store import Held, LaneBacklog
 from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
+from tests.support.disks import refuse
 
 
 async def test_an_empty_gateway_shows_how_to_begin(browser: Browser) -> None:
@@ -235,10 +235,7 @@ class TestSystem:
     async def test_a_disk_that_does_not_answer(
         self, browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def fail() -> None:
-            raise StorageUnavailable("The disk is gone.")
-
-        monkeypatch.setattr(gateway.store, "disk_space", fail)
+        monkeypatch.setattr(gateway.store, "disk_space", refuse)
         page = await browser.get("/system")
         assert page.status_code == 200
         assert "Data file" not in page.text

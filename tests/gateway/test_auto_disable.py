@@ -10,11 +10,11 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Attempt, DeliveryState, Outcome, Registration
-from hookgw.kernel import StorageUnavailable
 from hookgw.records import OPERATIONS_ID
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 from hookgw.webhooks import STORED_AFTER, STORED_EVERY, parse_registration
+from tests.support.disks import refuse
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -221,9 +221,6 @@ async def test_one_success_ends_a_row_of_failures(
 async def test_a_disk_that_refuses_while_a_receiver_is_gone_or_fails_ends_nothing(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object, **__: object) -> None:
-        raise StorageUnavailable("disk full")
-
     hookgw_receiver.will(answer(500), answer(500), answer(500), answer(500), answer(410))
     await hookgw_gateway.register(hookgw_receiver.url)
     first = await hookgw_gateway.emit(KIND, {})
@@ -242,9 +239,6 @@ async def test_a_disk_that_refuses_while_a_receiver_is_gone_or_fails_ends_nothin
 async def test_a_success_counts_even_if_the_disk_refuses_to_store_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object, **__: object) -> None:
-        raise StorageUnavailable("disk full")
-
     settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
     async with open_receiver(default=answer(500)) as receiver:
         async with open_kit(tmp_path, settings=settings) as kit:
@@ -279,9 +273,6 @@ async def test_a_success_counts_even_if_the_disk_refuses_to_store_it(
 async def test_the_next_success_stores_what_the_disk_refused(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object, **__: object) -> None:
-        raise StorageUnavailable("disk full")
-
     hookgw_receiver.will(*[answer(500)] * 5)
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit(KIND, {})

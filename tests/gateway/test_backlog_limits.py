@@ -20,6 +20,7 @@ from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.records import DeliverySelection, Job, Ordering, new_event_id, partition_of
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+from tests.support.disks import refuse
 from tests.support.media import EVENT_RULES, inbound_media
 from tests.support.waits import FIRST_WAIT
 
@@ -216,9 +217,6 @@ async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
         receipt = await kit.gateway.events.accept([first, first])
         assert receipt.fresh == [True, False]
         await kit.gateway.events.accept([first, event()])
-
-        async def refuse(appends: Any, *, state: Any, epoch: Any) -> list[bool]:
-            raise StorageUnavailable("The disk is full.")
 
         monkeypatch.setattr(kit.gateway.store, "append", refuse)
         with pytest.raises(StorageUnavailable):

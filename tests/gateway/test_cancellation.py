@@ -19,6 +19,7 @@ from hookgw.store import DeliveryQuery, steps
 from hookgw.store.sqlite import audit, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_pending import KIND, emit, states
+from tests.support.disks import refuse
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -230,9 +231,6 @@ async def test_a_disk_that_refuses_at_first_cancels_nothing(
     await emit(hookgw_gateway, 2)
     await hookgw_gateway.settled()
     step = gateway.store.cancel_step
-
-    async def refuse(*_: Any, **__: Any) -> None:
-        raise StorageUnavailable("The disk is full.")
 
     monkeypatch.setattr(gateway.store, "cancel_step", refuse)
     with pytest.raises(StorageUnavailable, match="full"):

@@ -11,6 +11,7 @@ from hookgw import DeliveryState, LaneState, NotFound, Outcome
 from hookgw.kernel import StorageUnavailable
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+from tests.support.disks import refuse
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -160,9 +161,6 @@ async def test_is_ready_while_lanes_run_and_the_disk_writes(
 ) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.gateway.ready()
-
-        async def refuse() -> None:
-            raise StorageUnavailable("disk full")
 
         monkeypatch.setattr(kit.gateway.store, "check", refuse)
         with pytest.raises(StorageUnavailable):

@@ -27,6 +27,7 @@ from hookgw.records import Instance, Principal, check_name
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 from hookgw.testing.connector import connect_at_once
+from tests.support.disks import refuse
 from tests.support.keys import principal_of
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -611,9 +612,6 @@ async def test_an_instance_that_the_disk_did_not_delete_is_in_memory_as_on_disk(
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
     await gateway.instances.connect("shop")
-
-    async def refuse(*_: Any, **__: Any) -> None:
-        raise StorageUnavailable("The disk is full.")
 
     monkeypatch.setattr(gateway.store, "remove_instance", refuse)
     with pytest.raises(StorageUnavailable):

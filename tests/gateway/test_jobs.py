@@ -20,6 +20,7 @@ from hookgw.records import DeliverySelection, Job, JobKind, JobState, Principal
 from hookgw.store import DeliveryQuery, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from hookgw.webhooks import RegistrationChange
+from tests.support.disks import refuse
 from tests.support.keys import principal_of
 
 KIND = "CALL"
@@ -412,9 +413,6 @@ async def test_a_disk_that_refuses_at_once_changes_nothing(
 ) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     await fill(kit, hookgw_receiver)
-
-    async def refuse(*_: Any, **__: Any) -> None:
-        raise StorageUnavailable("The disk is full.")
 
     monkeypatch.setattr(gateway.store, "remove_instance", refuse)
     with pytest.raises(Unavailable, match="disk is full"):

@@ -18,6 +18,7 @@ from hookgw.kernel import Forbidden, Size, StorageUnavailable, Unauthorized
 from hookgw.keys import MAX_KEYS
 from hookgw.records import DEFAULT_KEY, Principal
 from hookgw.testing import GatewayKit, open_kit
+from tests.support.disks import refuse
 from tests.support.keys import principal_of
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -395,9 +396,6 @@ async def test_what_the_disk_refuses_did_not_happen(
     scope: str | None, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = await make(gateway, scope, "crm", GatewayKit.key)
-
-    async def refuse(*_: object, **__: object) -> None:
-        raise StorageUnavailable("The disk is full.")
 
     monkeypatch.setattr(gateway.store, "put_instance", refuse)
     monkeypatch.setattr(gateway.store, "put_value", refuse)

@@ -15,6 +15,7 @@ from hookgw.kernel import StorageUnavailable
 from hookgw.records import DeliverySelection, Ordering, lane_rule, new_secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
+from tests.support.disks import refuse
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -504,9 +505,6 @@ async def test_a_further_change_of_lanes_that_waits_while_the_gateway_closes_is_
 async def test_a_change_of_lanes_that_the_disk_refuses_changes_nothing(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object, **__: object) -> None:
-        raise StorageUnavailable("disk full")
-
     hookgw_receiver.will(answer(503))
     before = await hookgw_gateway.register(hookgw_receiver.url)
     sent = await emit(hookgw_gateway, 3)

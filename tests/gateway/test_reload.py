@@ -16,6 +16,7 @@ from hookgw.config import LogSettings, Settings
 from hookgw.kernel import ConfigError, StorageUnavailable
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.support.disks import refuse
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -318,9 +319,6 @@ async def test_other_keys_need_a_restart(tmp_path: Path) -> None:
 async def test_a_disk_that_refuses_changes_nothing_and_a_further_reload_does_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(_key: str, _value: object) -> None:
-        raise StorageUnavailable("The disk is full.")
-
     shop = Shop()
     new = {
         "options": {"shop": {"url": "b"}},

@@ -1,13 +1,20 @@
-"""A disk that refuses writes for a while, under a clock that stands still."""
+"""A disk that refuses, for a while and under a clock that stands still."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import LAST_RETRY, Store
 from tests.support.stores import connection_of
+
+
+async def refuse(*_: object, **__: object) -> NoReturn:
+    """Be a method of a store whose disk is full."""
+    raise StorageUnavailable("The disk is full.")
 
 
 def make_read_only(store: Store, yes: bool) -> None:

@@ -5,11 +5,11 @@ import trio
 
 from hookgw import Gateway
 from hookgw.config import OperationsSettings, Settings
-from hookgw.kernel import StorageUnavailable
 from hookgw.operations.routes import health
 from hookgw.records import SHARDS
 from tests.api.conftest import KEY
 from tests.api.test_app import shape_of
+from tests.support.disks import refuse
 
 
 async def test_the_process_is_alive(stranger: httpx.AsyncClient) -> None:
@@ -27,9 +27,6 @@ async def test_it_is_ready(stranger: httpx.AsyncClient, gateway: Gateway) -> Non
 async def test_it_is_not_ready_if_the_disk_refuses(
     stranger: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse() -> None:
-        raise StorageUnavailable("The disk is full.")
-
     monkeypatch.setattr(gateway.store, "check", refuse)
     response = await stranger.get("/readyz")
     assert response.status_code == 503
