@@ -227,6 +227,22 @@ async def test_a_late_response_that_came_while_the_machine_slept_counts(
     assert await state_of(hookgw_gateway, event) is DeliveryState.DELIVERED
 
 
+class SlowlyPrepared:
+    """A plugin that prepares the second attempt until it may go on."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.began, self.goes_on = trio.Event(), trio.Event()
+        self._fails = fails
+
+    @hookgw.hookimpl
+    async def hookgw_prepare(self, request: hookgw.Outgoing) -> None:
+        if request.attempt > 1:
+            self.began.set()
+            await self.goes_on.wait()
+            if self._fails:
+                raise ValueError("no token")
+
+
 @pytest.mark.parametrize("fails", [False, True], ids=["the plugin returns", "the plugin raises"])
 @pytest.mark.parametrize(
     "late",
@@ -236,28 +252,18 @@ async def test_a_late_response_that_came_while_the_machine_slept_counts(
 async def test_a_late_response_that_comes_while_a_plugin_prepares_the_next_attempt_counts(
     late: Answer, fails: bool, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
-    began, goes_on = trio.Event(), trio.Event()
-
-    class Slow:
-        @hookgw.hookimpl
-        async def hookgw_prepare(self, request: hookgw.Outgoing) -> None:
-            if request.attempt > 1:
-                began.set()
-                await goes_on.wait()
-                if fails:
-                    raise ValueError("no token")
-
+    slow = SlowlyPrepared(fails=fails)
     hookgw_receiver.will(late)
     settings = {"plugins": {"hook_timeout": "90s"}, "delivery": {"schedule": ["5s"]}}
-    async with open_kit(tmp_path, plugins={"slow": Slow()}, settings=settings) as kit:
+    async with open_kit(tmp_path, plugins={"slow": slow}, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
         event = await kit.emit(KIND, {})
         await run_into_the_deadline(kit, hookgw_receiver, event)
         hookgw_clock.jump(wait_of(kit) + 0.1)
-        await began.wait()
+        await slow.began.wait()
         hookgw_clock.jump(20)
         await trio.testing.wait_all_tasks_blocked(0.05)
-        goes_on.set()
+        slow.goes_on.set()
         await trio.testing.wait_all_tasks_blocked(0.05)
         hookgw_clock.jump(1.1)  # the end of the body has a second
         await wait_for_state(kit, event, DeliveryState.DELIVERED)
@@ -267,28 +273,20 @@ async def test_a_late_response_that_comes_while_a_plugin_prepares_the_next_attem
 async def test_a_late_failure_that_comes_while_a_plugin_prepares_the_next_attempt_changes_nothing(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
-    began, goes_on = trio.Event(), trio.Event()
-
-    class Slow:
-        @hookgw.hookimpl
-        async def hookgw_prepare(self, request: hookgw.Outgoing) -> None:
-            if request.attempt > 1:
-                began.set()
-                await goes_on.wait()
-
+    slow = SlowlyPrepared()
     hookgw_receiver.will(answer(500, wait=80))
     async with open_kit(
-        tmp_path, plugins={"slow": Slow()}, settings={"plugins": {"hook_timeout": "90s"}}
+        tmp_path, plugins={"slow": slow}, settings={"plugins": {"hook_timeout": "90s"}}
     ) as kit:
         await kit.register(hookgw_receiver.url)
         event = await kit.emit(KIND, {})
         await run_into_the_deadline(kit, hookgw_receiver, event)
         hookgw_clock.jump(wait_of(kit) + 0.1)
-        await began.wait()
+        await slow.began.wait()
         hookgw_clock.jump(20)
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert kit.gateway.lanes()[0].last_error == "The receiver answered 500 Internal Server Error."
-        goes_on.set()
+        slow.goes_on.set()
         await wait_for_state(kit, event, DeliveryState.DELIVERED)
         outcomes = [one.outcome for one in await attempts_of(kit, event)]
     assert outcomes == [Outcome.UNANSWERED, Outcome.DELIVERED]

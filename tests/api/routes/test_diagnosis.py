@@ -1,6 +1,8 @@
 """``/diagnosis``: why nothing arrives."""
 
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -91,35 +93,11 @@ async def test_a_receiver_is_examined_step_by_step(client: httpx.AsyncClient, ur
     assert found[check]["advice"]
 
 
-async def test_a_certificate_that_nobody_trusts_is_found(
-    client: httpx.AsyncClient, nursery: trio.Nursery
-) -> None:
+@asynccontextmanager
+async def https_server(authority: trustme.CA, name: str) -> AsyncIterator[str]:
+    """Give the URL of a receiver with a certificate for a name, which closes after the handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("localhost").configure_cert(context)
-    listeners = await trio.open_ssl_over_tcp_listeners(0, context, host="127.0.0.1")
-
-    async def handle(stream: trio.SSLStream[trio.SocketStream]) -> None:
-        try:
-            await stream.do_handshake()
-        except trio.BrokenResourceError:
-            pass
-        finally:
-            await trio.aclose_forcefully(stream)
-
-    async with trio.open_nursery() as serving:
-        serving.start_soon(trio.serve_listeners, handle, listeners)
-        port = port_of(listeners[0])
-        await client.post("/webhook/set/shop", json={"url": f"https://127.0.0.1:{port}/"})
-        found = await checks_of(client)
-        serving.cancel_scope.cancel()
-    assert found["certificate"]["state"] == "failed"
-    assert "certificate" in found["certificate"]["found"]
-
-
-async def test_a_trusted_certificate_has_its_end(client: httpx.AsyncClient, nursery: trio.Nursery) -> None:
-    authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.issue_cert(name).configure_cert(context)
     listeners = await trio.open_ssl_over_tcp_listeners(0, context, host="127.0.0.1")
 
     async def handle(stream: trio.SSLStream[trio.SocketStream]) -> None:
@@ -133,14 +111,24 @@ async def test_a_trusted_certificate_has_its_end(client: httpx.AsyncClient, nurs
 
     async with trio.open_nursery() as serving:
         serving.start_soon(trio.serve_listeners, handle, listeners)
-        port = port_of(listeners[0])
-        body = {
-            "url": f"https://127.0.0.1:{port}/",
-            "tls": {"ca": authority.cert_pem.bytes().decode()},
-        }
+        yield f"https://127.0.0.1:{port_of(listeners[0])}/"
+        serving.cancel_scope.cancel()
+
+
+async def test_a_certificate_that_nobody_trusts_is_found(client: httpx.AsyncClient) -> None:
+    async with https_server(trustme.CA(), "localhost") as url:
+        await client.post("/webhook/set/shop", json={"url": url})
+        found = await checks_of(client)
+    assert found["certificate"]["state"] == "failed"
+    assert "certificate" in found["certificate"]["found"]
+
+
+async def test_a_trusted_certificate_has_its_end(client: httpx.AsyncClient) -> None:
+    authority = trustme.CA()
+    async with https_server(authority, "127.0.0.1") as url:
+        body = {"url": url, "tls": {"ca": authority.cert_pem.bytes().decode()}}
         assert (await client.post("/webhook/set/shop", json=body)).status_code == 201
         found = await checks_of(client)
-        serving.cancel_scope.cancel()
     assert found["certificate"]["state"] == "ok"
     assert found["certificate"]["found"].startswith("Valid until ")
 

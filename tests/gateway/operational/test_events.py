@@ -452,15 +452,8 @@ async def test_a_plugin_that_takes_its_time_holds_up_neither_lanes_nor_the_url(
     may_go_on.set()
 
 
-async def test_they_wait_while_the_disk_refuses(
-    kit: GatewayKit,
-    ops: Receiver,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    hookgw_receiver.default = answer(422)
-    await kit.register(hookgw_receiver.url)
+def refusing_operations(kit: GatewayKit, monkeypatch: pytest.MonkeyPatch) -> trio.Event:
+    """Let the store refuse operational events; return the event of the first refusal."""
     append, refused = kit.gateway.store.append, trio.Event()
 
     async def refuse_operations(appends: Any, *, state: Any, epoch: Any) -> list[bool]:
@@ -470,6 +463,19 @@ async def test_they_wait_while_the_disk_refuses(
         return await append(appends)
 
     monkeypatch.setattr(kit.gateway.store, "append", refuse_operations)
+    return refused
+
+
+async def test_they_wait_while_the_disk_refuses(
+    kit: GatewayKit,
+    ops: Receiver,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hookgw_receiver.default = answer(422)
+    await kit.register(hookgw_receiver.url)
+    refused = refusing_operations(kit, monkeypatch)
     await kit.emit(KIND, {})
     await refused.wait()
     assert (await kit.gateway.store.pending_counts()).get(("operations", "*")) is None
@@ -482,18 +488,9 @@ async def test_the_end_does_not_wait_for_a_disk_that_refuses(
     tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hookgw_receiver.default = answer(422)
-    refused = trio.Event()
     async with open_kit(tmp_path, settings={"operations": {"url": ops.url}}) as kit:
         await kit.register(hookgw_receiver.url)
-        append = kit.gateway.store.append
-
-        async def refuse_operations(appends: Any, *, state: Any, epoch: Any) -> list[bool]:
-            if appends[0].event.instance == "*":
-                refused.set()
-                raise StorageUnavailable("The disk is full.")
-            return await append(appends)
-
-        monkeypatch.setattr(kit.gateway.store, "append", refuse_operations)
+        refused = refusing_operations(kit, monkeypatch)
         await kit.emit(KIND, {})
         await refused.wait()
     assert ops.requests == []
