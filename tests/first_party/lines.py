@@ -16,15 +16,14 @@ import trio
 from hookgw import (
     ConnectionState,
 )
-from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution
 from plugins.evolution.webhook import PROOF
-from plugins.gateway_kinds import KINDS
 from plugins.gowa.connector import Gowa
 from plugins.telegram.connector import Telegram
 from plugins.waha.connector import Waha
 from plugins.whatsapp_cloud.connector import WhatsAppCloud
+from tests.first_party.runs import CATALOG as CATALOG
 from tests.first_party.runs import post, running
 from tests.networks.evolution import KEY
 from tests.networks.evolution import Evolution as FakeEvolution
@@ -45,7 +44,6 @@ from tests.networks.whatsapp_cloud.webhooks import (
 )
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
-CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 
 
 class Wire(httpx.AsyncBaseTransport):

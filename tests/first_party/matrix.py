@@ -10,13 +10,11 @@ import httpx
 import trio
 
 from hookgw import ConnectionState
-from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
-from plugins.gateway_kinds import KINDS
 from plugins.matrix.connector import Matrix
 from tests.first_party import runs
+from tests.first_party.runs import CATALOG as CATALOG
 
-CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 HOMESERVER = "https://hs.example"
 ROOM = "!room:hs.example"
 ME, ANA = "@shop:hs.example", "@ana:hs.example"

@@ -8,14 +8,12 @@ import httpx
 import trio
 
 from hookgw import ConnectionState
-from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
-from plugins.gateway_kinds import KINDS
 from plugins.telegram.connector import Telegram
+from tests.first_party.runs import CATALOG as CATALOG
 from tests.networks.telegram.bots import TOKEN, Bot
 from tests.networks.telegram.server import BotApi
 
-CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 OPTIONS = {"bot_token": TOKEN, "mode": "polling", "base_url": "https://api.telegram.org"}
 
 

@@ -17,14 +17,12 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hookgw import IngestRequest
-from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
-from plugins.gateway_kinds import KINDS
+from tests.first_party.runs import CATALOG as CATALOG
 
 URL = "https://hookgw.example/ingest/shop/0123456789abcdef0123456789abcdef"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 JSON = {"content-type": "application/json"}
-CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 BODY = json.dumps({"event": "CALL", "id": "evt_1", "event_id": "evt_1", "n": 1}).encode()
 STANDARD_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 _SEEDS = {"first": bytes(range(32)), "second": bytes(range(1, 33))}
