@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -31,8 +31,14 @@ _OF_SIGNATURE = "secret"
 _NO_NAME = re.compile(r"[^A-Z0-9]+")
 
 
-class Needed(NamedTuple):
-    """A secret that a document needs: its variable, its paths, and whether it is a text."""
+class NeededSecret(msgspec.Struct, frozen=True, rename="camel"):
+    """A secret that a document needs.
+
+    Attributes:
+        variable: what stands for it in the document, in `${…}`.
+        paths: where; the same secret in several places is one.
+        is_text: whether it is a text; if not, write it without quotes, so that it stays a number or so.
+    """
 
     variable: str
     paths: list[str]
@@ -52,10 +58,10 @@ class Export:
         self._with_signing_secrets = with_signing_secrets
         self._variables: set[str] = set()
         # The token of one receiver, in the webhooks of 200 instances, is one secret.
-        self._by_value: dict[tuple[type, Any], Needed] = {}
+        self._by_value: dict[tuple[type, Any], NeededSecret] = {}
 
     @property
-    def needed(self) -> list[Needed]:
+    def needed(self) -> list[NeededSecret]:
         return [*self._by_value.values()]
 
     def instance(
@@ -134,7 +140,7 @@ class Export:
         while variable in self._variables:
             variable, number = f"{wanted}_{number}", number + 1
         self._variables.add(variable)
-        self._by_value[type(value), value] = Needed(variable, [path], isinstance(value, str))
+        self._by_value[type(value), value] = NeededSecret(variable, [path], isinstance(value, str))
         return f"${{{variable}}}"
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from hookgw.accounts import plan
+from hookgw.accounts.export import NeededSecret
 from hookgw.kernel.masking import repr_without
 from hookgw.web.responses import Count
 
@@ -68,20 +69,6 @@ class Applied(Struct, frozen=True, kw_only=True, rename="camel"):
     failed: Count
     keys: list[NewKey]
     warnings: list[str]
-
-
-class NeededSecret(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A secret that a document needs.
-
-    Attributes:
-        variable: what stands for it in the document, in `${…}`.
-        paths: where; the same secret in several places is one.
-        is_text: whether it is a text; if not, write it without quotes, so that it stays a number or so.
-    """
-
-    variable: str
-    paths: list[str]
-    is_text: bool
 
 
 class Exported(Struct, frozen=True, kw_only=True):

@@ -163,11 +163,7 @@ class ApplyRoutes:
             found := export_keys(keys.list(None, seen_by=holder), keys.names_of, self._gateway.clock.steady())
         ):
             document["keys"] = found
-        secrets = [
-            responses.NeededSecret(variable=one.variable, paths=one.paths, is_text=one.is_text)
-            for one in needed
-        ]
-        body = msgspec.json.encode(responses.Exported(document=document, secrets=secrets))
+        body = msgspec.json.encode(responses.Exported(document=document, secrets=needed))
         await reserve(len(body))
         return Response(body, content_type=JSON)
 

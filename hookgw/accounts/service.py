@@ -18,7 +18,7 @@ import trio
 
 from hookgw.accounts.access import check_instance
 from hookgw.accounts.document import DeclaredInstance, Document, parse_document
-from hookgw.accounts.export import Export, Needed
+from hookgw.accounts.export import Export, NeededSecret
 from hookgw.accounts.key_plan import KeyPlan
 from hookgw.accounts.plan import Change, InstancePlan, Rules, WebhookPlan, plan_instance, plan_removals
 from hookgw.auth.keyring import KeyHolder
@@ -182,7 +182,7 @@ class NodeAccounts:
 
     def export(
         self, chosen: Sequence[Instance], *, with_signing_secrets: bool
-    ) -> Generator[None, None, tuple[dict[str, Any], list[Needed]]]:
+    ) -> Generator[None, None, tuple[dict[str, Any], list[NeededSecret]]]:
         """Write instances as a document, in steps that yield. Return it with the secrets that it needs."""
         export = Export(self._rules.secret_options, with_signing_secrets=with_signing_secrets)
         instances, names = {}, set()

@@ -78,24 +78,6 @@ class Connector(Struct, frozen=True, kw_only=True, rename="camel"):
     options_schema: dict[str, Any] | None
 
 
-class FoundServer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A server that answers as one of a connector's does.
-
-    Attributes:
-        connector: the connector.
-        url: of the server.
-        version: as the server says; `null` if it says none to a stranger.
-        is_listed: whether the configuration lists the server already.
-        configuration: the lines to add to the configuration, in YAML; empty for a listed one.
-    """
-
-    connector: str
-    url: str
-    version: str | None
-    is_listed: bool
-    configuration: str
-
-
 class Counts(Struct, frozen=True, kw_only=True, rename="pascal"):
     """What hookgw has stored of an account: it keeps events, and no such records, so all are 0.
 

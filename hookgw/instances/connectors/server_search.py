@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 import trio
 
 from hookgw.config.settings import Settings
@@ -17,15 +18,15 @@ PATIENCE = 1.0
 _LARGEST = 64 * 1024
 
 
-class FoundServer(NamedTuple):
+class FoundServer(msgspec.Struct, frozen=True, rename="camel"):
     """A server that answers as one of a connector's does.
 
     Attributes:
-        connector: its name.
+        connector: the connector.
         url: of the server.
-        version: as the server says; ``None`` if it says none to a stranger.
-        is_listed: whether the configuration lists it already.
-        configuration: the lines to add, in YAML; empty for a listed one.
+        version: as the server says; `null` if it says none to a stranger.
+        is_listed: whether the configuration lists the server already.
+        configuration: the lines to add to the configuration, in YAML; empty for a listed one.
     """
 
     connector: str

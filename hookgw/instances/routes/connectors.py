@@ -8,6 +8,7 @@ from quart import Blueprint, Response
 
 from hookgw.instances import responses
 from hookgw.instances.connectors.calls import calls_of
+from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
@@ -44,7 +45,7 @@ class ConnectorRoutes:
             ]
         )
 
-    @describes("Instances", Right.OPERATE, {200: list[responses.FoundServer]})
+    @describes("Instances", Right.OPERATE, {200: list[FoundServer]})
     async def find_servers(self) -> Response:
         """Look for servers of connectors beside the gateway.
 
@@ -52,16 +53,4 @@ class ConnectorRoutes:
         port 8080 of `evolution` and 127.0.0.1. Each gets at most two requests, without credentials, and
         a second. The body is ignored.
         """
-        found = await self._gateway.server_search.find()
-        return json_response(
-            [
-                responses.FoundServer(
-                    connector=one.connector,
-                    url=one.url,
-                    version=one.version,
-                    is_listed=one.is_listed,
-                    configuration=one.configuration,
-                )
-                for one in found
-            ]
-        )
+        return json_response(await self._gateway.server_search.find())

@@ -67,7 +67,7 @@ async def test_each_product_is_known_by_what_it_tells_a_stranger() -> None:
         }
     )
     found = await search_of(network).find()
-    assert [one[:3] for one in found] == [
+    assert [(one.connector, one.url, one.version) for one in found] == [
         ("waha", "http://waha:3000", None),
         ("gowa", "http://gowa:3000", "v9.0.0"),
         ("evolution", "http://evolution:8080", "2.3.7"),
