@@ -385,7 +385,7 @@ def simulate(session: nox.Session) -> None:
 
 @nox.session
 def reference(session: nox.Session) -> None:
-    """Write docs/reference/ from docstrings, and the tables of docs/http.md and docs/networks/README.md.
+    """Write docs/reference/ from docstrings, and the tables of three other pages, such as docs/http.md.
 
     A test fails while they differ from the code.
     """

@@ -1,56 +1,23 @@
 """The documentation matches the code: the example file, the reference, links, named tests and named paths."""
 
 import ast
-import inspect
 import os
 import re
 import subprocess
 from collections import Counter
 from pathlib import Path
 
-import msgspec
 import pytest
 
-import hookgw.config.settings
-from hookgw.config import KeyInfo, Section, Settings, known_keys, load_settings, read_yaml, variable_of
-from hookgw.config import join_yaml as join
+from hookgw.config import KeyInfo, Settings, known_keys, load_settings, read_yaml, variable_of
+from tests.support.reference import meanings
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "config.example.yaml"
 REFERENCE = ROOT / "docs" / "configuration.md"
 KEYS = list(known_keys())
-TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install nox uv && .venv/bin/nox -t ci"
-
-
-def sections(kind: type[Section] = Settings, path: str = "") -> dict[str, str]:
-    """Return the paths of the sections, by class name."""
-    found = {kind.__name__: path}
-    for field in msgspec.structs.fields(kind):
-        if isinstance(field.type, type) and issubclass(field.type, Section):
-            found |= sections(field.type, join(path, field.encode_name))
-    return found
-
-
-def meanings() -> dict[str, str]:
-    """Return the docstring of each key in settings.py, by the path of the key."""
-    found, paths = {}, sections()
-    for node in ast.parse(inspect.getsource(hookgw.config.settings)).body:
-        if isinstance(node, ast.ClassDef) and node.name in paths:
-            for key, text in zip(node.body, node.body[1:], strict=False):
-                if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr):
-                    assert isinstance(key.target, ast.Name)
-                    found[join(paths[node.name], key.target.id)] = ast.literal_eval(text.value)
-    return found
-
-
 MEANINGS = meanings()
-
-
-def shown(default: object) -> str:
-    """Return a default in the notation of the reference."""
-    if isinstance(default, tuple):
-        return f"[{', '.join(map(shown, default))}]"
-    return {"": '""', "None": "null", "True": "true", "False": "false"}.get(str(default), str(default))
+TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install nox uv && .venv/bin/nox -t ci"
 
 
 keys = pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
@@ -79,17 +46,6 @@ def test_the_example_has_every_key_with_its_meaning_above(key: KeyInfo) -> None:
             break
         above.insert(0, written.lstrip()[2:])
     assert MEANINGS[key.path] in " ".join(above)
-
-
-@keys
-def test_the_reference_has_every_key_with_its_default_and_meaning(key: KeyInfo) -> None:
-    row = f"| `{key.path}` | `{shown(key.default)}` | {MEANINGS[key.path]} |"
-    assert REFERENCE.read_text().splitlines().count(row) == 1
-
-
-def test_the_reference_has_only_existing_keys() -> None:
-    rows = re.findall(r"^\| `([a-z_.]+)` \| `[^|]*` \|", REFERENCE.read_text(), re.MULTILINE)
-    assert set(rows) == {key.path for key in KEYS}
 
 
 def test_every_override_in_the_reference_works() -> None:

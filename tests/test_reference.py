@@ -29,6 +29,11 @@ def test_the_fields_of_set_are_those_of_the_code() -> None:
     assert written == reference.http_page(), "run nox -s reference, and commit docs/http.md"
 
 
+def test_the_keys_of_the_configuration_are_those_of_the_code() -> None:
+    written = reference.CONFIGURATION.read_text(encoding="utf-8")
+    assert written == reference.configuration_page(), "run nox -s reference, and commit docs/configuration.md"
+
+
 def test_there_are_no_other_pages(pages: dict[str, str]) -> None:
     assert {file.name for file in reference.FOLDER.iterdir()} == set(pages) == set(FILES)
 

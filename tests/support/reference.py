@@ -1,14 +1,16 @@
 """Writes docs/reference/, a page for every public name, from the signatures and docstrings of the code. The
-tables of fields in docs/http.md come from those of the code.
+tables of fields in docs/http.md, and of keys in docs/configuration.md, come from those of the code.
 
 ``nox -s reference`` runs it; ``tests/test_reference.py`` fails while the pages differ from the code. A public
 name without a place in :data:`PAGES`, and a field without a description, is an error here.
 """
 
+import ast
 import dataclasses
 import enum
 import functools
 import inspect
+import itertools
 import math
 import re
 import textwrap
@@ -22,6 +24,7 @@ from typing import Any
 import msgspec
 
 from hookgw import HookgwError
+from hookgw.config import Section, Settings, join_yaml, known_keys
 from hookgw.instances import fields as instance_fields
 from hookgw.kernel import REQUIRED, Field, SecretOptions, Sentence, signing_keys
 from hookgw.keys import PORTAL_FIELDS
@@ -36,6 +39,7 @@ from tests.support.error_sentences import errors_page
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 HTTP = FOLDER.parent / "http.md"
+CONFIGURATION = FOLDER.parent / "configuration.md"
 BEGIN = "<!-- Made by `nox -s reference` from {}: change that. -->"
 END = "<!-- The end of what is made. -->"
 NOTE = "<!-- Made by `nox -s reference` from the docstrings: change those. -->"
@@ -265,13 +269,46 @@ def http_page() -> str:
         "FIELDS in hookgw/keys/fields.py": _field_rows(key_fields.FIELDS),
         "PORTAL_FIELDS in hookgw/keys/portal_fields.py": _field_rows(PORTAL_FIELDS),
     }
-    text = HTTP.read_text("utf-8")
+    return _with_tables(HTTP, tables)
+
+
+def configuration_page() -> str:
+    """Return ``docs/configuration.md`` with the tables of keys as they are now."""
+    found, tables = meanings(), dict[str, list[list[str]]]()
+    for key in known_keys():
+        name = f"{key.path.partition('.')[0]} in hookgw/config/settings.py"
+        rows = tables.setdefault(name, [["key", "default", "meaning"]])
+        rows.append([f"`{key.path}`", f"`{_notation(key.default)}`", found[key.path]])
+    return _with_tables(CONFIGURATION, tables)
+
+
+def meanings(kind: type[Section] = Settings, path: str = "") -> dict[str, str]:
+    """Return what each key of the configuration means, by its path."""
+    comments, found = _comments(kind), dict[str, str]()
+    for field in msgspec.structs.fields(kind):
+        place = join_yaml(path, field.encode_name)
+        if isinstance(field.type, type) and issubclass(field.type, Section):
+            found |= meanings(field.type, place)
+        else:
+            found[place] = comments[field.name]
+    return found
+
+
+def _notation(default: object) -> str:
+    """Return a default as it is written in the configuration."""
+    if isinstance(default, tuple):
+        return f"[{', '.join(map(_notation, default))}]"
+    return {"": '""', "None": "null", "True": "true", "False": "false"}.get(str(default), str(default))
+
+
+def _with_tables(page: Path, tables: Mapping[str, list[list[str]]]) -> str:
+    text = page.read_text("utf-8")
     for name, rows in tables.items():
         begin = BEGIN.format(name)
         before, between, after = text.partition(begin)
         _, end, rest = after.partition(END)
         if not (between and end):
-            raise LookupError(f"{HTTP.name} has no place for {name}")
+            raise LookupError(f"{page.name} has no place for {name}")
         lines = [f"| {' | '.join(row)} |\n" for row in rows]
         lines.insert(1, "|---" * len(rows[0]) + "|\n")
         text = f"{before}{begin}\n\n{''.join(lines)}\n{END}{rest}"
@@ -302,8 +339,9 @@ def _operation_rows() -> list[list[str]]:
 
 
 def write() -> None:
-    """Write the pages, and the tables in ``docs/http.md``."""
+    """Write the pages, and the tables in the two others."""
     HTTP.write_text(http_page(), encoding="utf-8")
+    CONFIGURATION.write_text(configuration_page(), encoding="utf-8")
     FOLDER.mkdir(exist_ok=True)
     for file, text in pages().items():
         (FOLDER / file).write_text(text, encoding="utf-8")
@@ -770,15 +808,20 @@ def _folded(prefix: str, signature: str) -> str:
     return f"{prefix}{head}(\n" + "".join(f"    {one},\n" for one in arguments) + rest[end:]
 
 
-def _comments(module: Any) -> dict[str, str]:
+def _comments(place: Any) -> dict[str, str]:
     """Return the texts below assignments of a module or class."""
-    source = inspect.getsource(module)
-    return {
-        name: " ".join(text.split())
-        for name, text in re.findall(
-            r'^\s*(\w+)\b[^\n]*(?:\n    [^\n]*\n\))?\n\s*"""(.+?)"""', source, re.MULTILINE | re.DOTALL
-        )
-    }
+    nodes = ast.parse(textwrap.dedent(inspect.getsource(place))).body
+    if inspect.isclass(place):
+        nodes = nodes[0].body  # type: ignore[attr-defined]
+    found = {}
+    for assignment, text in itertools.pairwise(nodes):
+        match assignment, text:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(comment))),
+            ):
+                found[name] = " ".join(comment.split())
+    return found
 
 
 if __name__ == "__main__":
