@@ -11,26 +11,16 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Attempt, DeliveryState, Outcome, Registration
 from hookgw.records import OPERATIONS_ID
-from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 from hookgw.webhooks import STORED_AFTER, STORED_EVERY, parse_registration
 from tests.support.disks import refuse
+from tests.support.kit import emit_many, states
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
 
 FAILED = Attempt(number=1, at=0.0, duration=0.0, outcome=Outcome.FAILED)
-
-
-async def emit_many(kit: GatewayKit, count: int, *, instance: str = "shop") -> list[str]:
-    return [(await kit.emit(KIND, {"n": n}, instance=instance)).id for n in range(count)]
-
-
-async def states(kit: GatewayKit, *, instance: str = "shop") -> dict[str, DeliveryState]:
-    await kit.gateway.store.flush()
-    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=1000))
-    return {delivery.event_id: delivery.state for delivery in found.deliveries}
 
 
 async def test_gone_disables_the_registration_and_says_why(

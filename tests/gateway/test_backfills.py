@@ -14,9 +14,10 @@ from hookgw import Conflict, DeliveryState, Event, Invalid, NotFound
 from hookgw.core import DEADLINE
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import Condition, DeliverySelection, FilterOp, Job, JobKind, Ordering
-from hookgw.store import BackfillStep, DeliveryQuery, steps
+from hookgw.store import BackfillStep, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from hookgw.webhooks import CLOCKS, BackfillRequest, RegistrationChange
+from tests.support.kit import states_in_order as states
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -32,12 +33,6 @@ async def emit(kit: GatewayKit, count: int, first: int = 0, kind: str = KIND) ->
 
 async def backfill(kit: GatewayKit, asked: BackfillRequest = EVER, label: str = "default") -> Job:
     return await kit.gateway.backfills.backfill("shop", label, asked)
-
-
-async def states(kit: GatewayKit) -> list[DeliveryState]:
-    await kit.gateway.store.flush()
-    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="shop", limit=1000))
-    return [delivery.state for delivery in found.deliveries]
 
 
 async def let_time_pass(kit: GatewayKit) -> None:

@@ -18,8 +18,9 @@ from hookgw.records import AuditEntry, DeliverySelection, Ordering
 from hookgw.store import DeliveryQuery, steps
 from hookgw.store.sqlite import audit, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from tests.gateway.test_pending import KIND, emit, states
+from tests.gateway.test_pending import KIND, emit
 from tests.support.disks import refuse
+from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

@@ -14,7 +14,8 @@ from hookgw.kernel import Forbidden, LaneElsewhere, StorageUnavailable, parse_ra
 from hookgw.records import DeliverySelection, Ordering
 from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
-from tests.gateway.test_pending import KIND, emit, states
+from tests.gateway.test_pending import KIND, emit
+from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

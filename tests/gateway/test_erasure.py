@@ -20,7 +20,8 @@ from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, compact_file, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_cancellation import hang_after, refuse_audit, start_lanes_late, wait_for_count
-from tests.gateway.test_pending import KIND, states
+from tests.gateway.test_pending import KIND
+from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")

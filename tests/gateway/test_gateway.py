@@ -9,24 +9,14 @@ import trio.testing
 
 from hookgw import DeliveryState, LaneState, NotFound, Outcome
 from hookgw.kernel import StorageUnavailable
-from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.disks import refuse
+from tests.support.kit import emit_many, states
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
-
-
-async def emit_many(kit: GatewayKit, count: int, *, instance: str = "shop") -> list[str]:
-    return [(await kit.emit(KIND, {"n": n}, instance=instance)).id for n in range(count)]
-
-
-async def states(kit: GatewayKit, *, instance: str = "shop") -> dict[str, DeliveryState]:
-    await kit.gateway.store.flush()
-    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=1000))
-    return {delivery.event_id: delivery.state for delivery in found.deliveries}
 
 
 def first_arrivals(receiver: Receiver) -> list[str | None]:

@@ -17,11 +17,12 @@ from hookgw.concurrency import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import DeliverySelection, Job, JobKind, JobState, Principal
-from hookgw.store import DeliveryQuery, steps
+from hookgw.store import steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from hookgw.webhooks import RegistrationChange
 from tests.support.disks import refuse
 from tests.support.keys import principal_of
+from tests.support.kit import states_in_order as states
 
 KIND = "CALL"
 
@@ -58,12 +59,6 @@ async def fill(kit: GatewayKit, receiver: Receiver, count: int = 5) -> None:
         await kit.emit(KIND, {"n": number}, event_id=f"e{number}")
     await kit.settled()
     receiver.requests.clear()
-
-
-async def states(kit: GatewayKit, instance: str = "shop") -> list[DeliveryState]:
-    await kit.gateway.store.flush()
-    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=1000))
-    return [delivery.state for delivery in found.deliveries]
 
 
 async def pending(kit: GatewayKit) -> int:

@@ -27,14 +27,11 @@ from hookgw.store import GroupCommit
 from hookgw.store.sqlite import Checkpoints
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.store.sqlite.previous_version import NAMES, Name, Truth, load_truth, unpack
+from tests.support.kit import emit_many
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
 KIND = "CALL"
-
-
-async def emit_many(kit: GatewayKit, count: int, *, instance: str = "shop") -> list[str]:
-    return [(await kit.emit(KIND, {"n": n}, instance=instance)).id for n in range(count)]
 
 
 async def test_a_graceful_end_lets_the_attempt_finish_and_sends_nothing_twice(

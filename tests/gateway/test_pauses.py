@@ -13,7 +13,8 @@ from hookgw.records import Ordering, RetryOptions
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit
 from hookgw.webhooks import RegistrationChange
-from tests.gateway.test_pending import emit, states
+from tests.gateway.test_pending import emit
+from tests.support.kit import states
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

@@ -13,9 +13,9 @@ from trio.testing import MockClock
 from hookgw import DeliveryState, Event, Gateway, Registration, Unavailable
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import DeliverySelection, Ordering, lane_rule, new_secret
-from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.disks import refuse
+from tests.support.kit import states
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -31,12 +31,6 @@ async def emit(kit: GatewayKit, count: int, *, first: int = 0, instance: str = "
         data = {"remoteJid": CHATS[number % len(CHATS)], "number": number}
         ids.append((await kit.emit(KIND, data, instance=instance, event_id=f"{instance}-{number}")).id)
     return ids
-
-
-async def states(kit: GatewayKit, instance: str = "shop") -> dict[str, DeliveryState]:
-    await kit.gateway.store.flush()
-    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=1000))
-    return {one.event_id: one.state for one in found.deliveries}
 
 
 async def wait_for_lanes(kit: GatewayKit, registration: Registration) -> None:

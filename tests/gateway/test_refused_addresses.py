@@ -11,7 +11,8 @@ from hookgw.delivery import Blocked, Dialer
 from hookgw.kernel import TooManyRequests
 from hookgw.records import advice_for, skippable
 from hookgw.testing import GatewayKit, Receiver, open_kit
-from tests.gateway.test_pending import emit, states
+from tests.gateway.test_pending import emit
+from tests.support.kit import states
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 

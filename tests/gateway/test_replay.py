@@ -15,8 +15,9 @@ from hookgw import Conflict, DeliveryState, NotFound, Unavailable
 from hookgw.core import jobs
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import NO_INSTANCE, DeliverySelection, JobKind
-from hookgw.store import AuditQuery, DeliveryQuery, ReplayStep, steps
+from hookgw.store import AuditQuery, ReplayStep, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.support.kit import states_in_order as states
 from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -24,13 +25,6 @@ pytestmark = pytest.mark.usefixtures("hookgw_clock")
 KIND = "CALL"
 EVER = DeliverySelection(since=0.0)
 ALL = DeliverySelection(since=0.0, state="all")
-
-
-async def states(kit: GatewayKit) -> list[DeliveryState]:
-    """Of all deliveries, the newest first."""
-    await kit.gateway.store.flush()
-    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="shop", limit=1000))
-    return [delivery.state for delivery in found.deliveries]
 
 
 async def dead_letters(kit: GatewayKit, receiver: Receiver, count: int) -> list[str]:
