@@ -83,6 +83,16 @@ def app(gateway: Gateway) -> Application:
     return create_app(gateway)
 
 
+@pytest.fixture(params=["short", "long"])
+def either_app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
+    """With the fast paths, and without: an ``app`` for what both must do."""
+    app = create_app(gateway)
+    assert app.uses_fast_paths
+    if request.param == "long":
+        app.use_fast_paths()
+    return app
+
+
 @pytest.fixture
 async def client(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
     """A client with the global key, over a socket."""

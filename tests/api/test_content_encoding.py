@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from hookgw import Gateway, Invalid
-from hookgw.app import create_app
 from hookgw.config import ServerSettings
 from hookgw.kernel import Size
 from hookgw.web import AppApplication as Application
@@ -27,13 +26,10 @@ def server_settings() -> ServerSettings:
     return ServerSettings(bind=("127.0.0.1:0",), max_body=Size(LARGEST), max_batch_body=Size(LARGEST))
 
 
-@pytest.fixture(params=["short", "long"])
-async def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
+@pytest.fixture
+async def app(either_app: Application, gateway: Gateway) -> Application:
     await gateway.instances.create("loja1")
-    app = create_app(gateway)
-    if request.param == "long":
-        app.use_fast_paths()
-    return app
+    return either_app
 
 
 async def post(client: httpx.AsyncClient, path: str, content: bytes, *encodings: str) -> httpx.Response:

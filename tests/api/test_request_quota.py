@@ -32,13 +32,10 @@ def server_settings() -> ServerSettings:
     )
 
 
-@pytest.fixture(params=["short", "long"])
-async def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
+@pytest.fixture
+async def app(either_app: Application, gateway: Gateway) -> Application:
     await gateway.instances.create("loja1", token=OWN_KEY)
-    app = create_app(gateway)
-    if request.param == "long":
-        app.use_fast_paths()
-    return app
+    return either_app
 
 
 def emit(key: str, body: bytes) -> bytes:

@@ -37,14 +37,10 @@ def server_settings() -> ServerSettings:
     return ServerSettings(bind=("127.0.0.1:0",), max_body=size, max_batch_body=size, max_upload=size)
 
 
-@pytest.fixture(params=["without Quart", "by its route"])
-async def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
+@pytest.fixture
+async def app(either_app: Application, gateway: Gateway) -> Application:
     await gateway.instances.create("loja1", token=OWN_KEY)
-    app = create_app(gateway)
-    assert app.uses_fast_paths
-    if request.param == "by its route":
-        app.use_fast_paths()
-    return app
+    return either_app
 
 
 def head(*lines: str, path: str = EMIT, key: str | None = KEY, method: str = "POST") -> bytes:

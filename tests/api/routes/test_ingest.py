@@ -139,12 +139,9 @@ async def gateway(settings: Settings, tmp_path: Path, connector: FakeConnector) 
         yield gateway
 
 
-@pytest.fixture(params=["short", "long"])
-def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
-    app = create_app(gateway)
-    if request.param == "long":
-        app.use_fast_paths()
-    return app
+@pytest.fixture
+def app(either_app: Application) -> Application:
+    return either_app
 
 
 @pytest.fixture

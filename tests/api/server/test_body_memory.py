@@ -7,7 +7,6 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway, Unavailable
-from hookgw.app import create_app
 from hookgw.config import ServerSettings
 from hookgw.kernel import Size, TooManyRequests
 from hookgw.web import COPIES, BodyMemory
@@ -136,13 +135,10 @@ def server_settings() -> ServerSettings:
     )
 
 
-@pytest.fixture(params=["short", "long"])
-async def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
+@pytest.fixture
+async def app(either_app: Application, gateway: Gateway) -> Application:
     await gateway.instances.create("loja1")
-    app = create_app(gateway)
-    if request.param == "long":
-        app.use_fast_paths()
-    return app
+    return either_app
 
 
 def head(length: int, *more: str) -> bytes:

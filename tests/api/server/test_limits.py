@@ -8,7 +8,6 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app import create_app
 from hookgw.config import AuthSettings, ServerSettings, Settings
 from hookgw.web import AppApplication as Application
 from hookgw.web import serve
@@ -20,13 +19,9 @@ OWN_KEY = "the-key-of-loja1"
 EMIT = "/event/emit/loja1"
 
 
-@pytest.fixture(params=["short", "long"])
-def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
-    """With the fast path of emits, and without."""
-    app = create_app(gateway)
-    if request.param == "long":
-        app.use_fast_paths()
-    return app
+@pytest.fixture
+def app(either_app: Application) -> Application:
+    return either_app
 
 
 @pytest.fixture
