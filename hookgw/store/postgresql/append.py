@@ -9,7 +9,7 @@ from psycopg import Connection, Cursor
 
 from hookgw.store.commits.jobs import AppendedEvent
 from hookgw.store.figure_news import ACCEPTED, WANTED
-from hookgw.store.postgresql.transaction import INSTANCES
+from hookgw.store.postgresql.transaction import ADD_INSTANCES, INSTANCES
 from hookgw.store.records import micros
 
 # One statement tells what the next one needs, because each costs a way to the server and back.
@@ -17,8 +17,6 @@ PREPARE = """SELECT
     (SELECT array_agg(nextval('event_numbers')) FROM generate_series(1, %s)),
     (SELECT array_agg(nextval('delivery_numbers')) FROM generate_series(1, %s)),
     (SELECT json_object_agg(name, number) FROM instance_numbers WHERE name = ANY(%s))"""
-_ADD_INSTANCES = """INSERT INTO instance_numbers (name) SELECT * FROM unnest(%s::text[])
-    ON CONFLICT (name) DO NOTHING"""
 # The unique index finds duplicates in the same statement, so no read is needed before the write. If another
 # node is about to store the same event, this waits for its commit.
 APPEND = f"""WITH given AS MATERIALIZED (
@@ -103,7 +101,7 @@ def send(
     event_numbers, delivery_numbers, instances = iter(row[0]), iter(row[1] or ()), row[2] or {}
     unknown = sorted({new.event.instance for new in news if new.event.instance not in instances})
     if unknown:
-        connection.execute(_ADD_INSTANCES, (unknown,))
+        connection.execute(ADD_INSTANCES, (unknown,))
         # Another statement: it sees what another node has added meanwhile.
         instances.update(connection.execute(INSTANCES, (unknown,)).fetchall())
     targets: list[tuple[int, int, str, str]] = []

@@ -16,7 +16,7 @@ from hookgw.store.postgresql.database import Server, check_pooler, start_errors
 from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.schema import UNFINISHED, migrate
-from hookgw.store.postgresql.transaction import INSTANCES, Transaction
+from hookgw.store.postgresql.transaction import ADD_INSTANCES, INSTANCES, Transaction
 
 _EVENTS = Source(
     "t.seq, i.name, t.id, t.kind, t.time, t.accepted_at, t.data, t.sender, t.server_url, t.heard",
@@ -81,8 +81,6 @@ _COPY = {
     "audit": "COPY audit (seq, at, instance, instance_id, action, entry) FROM STDIN",
 }
 _COPY["ids"] = _COPY["events"]
-_ADD_INSTANCES = """INSERT INTO instance_numbers (name) SELECT * FROM unnest(%s::text[])
-    ON CONFLICT (name) DO NOTHING"""
 _NUMBERS = """SELECT (SELECT last_value FROM event_numbers), (SELECT last_value FROM delivery_numbers),
     coalesce((SELECT max(seq) FROM audit), 0)"""
 _SET_NUMBERS = """SELECT setval('event_numbers', greatest(1, %s)),
@@ -164,7 +162,7 @@ class DatabaseRows(TableRows):
     def _numbers_of(self, names: set[str]) -> dict[str, int]:
         missing = sorted(sought(name) for name in names if sought(name) not in self._instances)
         if missing:
-            self._connection.execute(_ADD_INSTANCES, (missing,))
+            self._connection.execute(ADD_INSTANCES, (missing,))
             self._instances.update(self._connection.execute(INSTANCES, (missing,)).fetchall())
         return self._instances
 

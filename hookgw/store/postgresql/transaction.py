@@ -9,6 +9,8 @@ from psycopg import Connection
 from hookgw.store.commits.changes import CountedTransaction
 
 INSTANCES = "SELECT name, number FROM instance_numbers WHERE name = ANY(%s)"
+ADD_INSTANCES = """INSERT INTO instance_numbers (name) SELECT * FROM unnest(%s::text[])
+    ON CONFLICT (name) DO NOTHING"""
 
 
 class Transaction(CountedTransaction):

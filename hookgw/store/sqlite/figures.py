@@ -11,7 +11,7 @@ from hookgw.records.figures import GATEWAY, Holder
 from hookgw.store.figures import ROW_BYTES, FigureRow, Place
 from hookgw.store.records import seconds
 from hookgw.store.sqlite.bulk import Bulk, as_json
-from hookgw.store.sqlite.name_ids import of_instance, of_tag
+from hookgw.store.sqlite.name_ids import FIND_NUMBERS, of_instance, of_tag
 from hookgw.store.sqlite.transaction import Transaction
 
 # One row with all of them: each step of a statement costs a wait for Python's lock.
@@ -27,8 +27,6 @@ _TAKE_NEWS = """WITH RECURSIVE taken (number, entries, size) AS (
 SELECT '[' || coalesce(group_concat(entries), '') || ']', max(number) FROM taken"""
 _REMOVE_NEWS = "DELETE FROM figure_news WHERE number <= ?"
 _ADD_NEWS = "INSERT INTO figure_news (entries) VALUES (?)"
-_NUMBERS = """SELECT json_group_object(name, number) FROM names
-    WHERE name IN (SELECT value FROM json_each(?))"""
 _ROW = "json_array(f.step, f.at, f.holder, f.accepted, f.delivered, f.dead, f.dropped, f.more)"
 _READ = f"""SELECT json_group_array({_ROW}) FROM json_each(?) place CROSS JOIN figures f
     ON f.step = place.value ->> 0 AND f.at = place.value ->> 1 AND f.holder = place.value ->> 2"""  # noqa: S608
@@ -186,7 +184,7 @@ def forget_figures(transaction: Transaction, holders: Collection[Holder]) -> Non
 def _known(connection: sqlite3.Connection, holders: Collection[Holder]) -> dict[int, Holder]:
     """Return those of some holders that have a number, by their numbers."""
     names = {_name_of(holder): holder for holder in holders if holder.name}
-    numbers = _numbers_of(connection.execute(_NUMBERS, (as_json(names),)).fetchone()[0])
+    numbers = _numbers_of(connection.execute(FIND_NUMBERS, (as_json(names),)).fetchone()[0])
     found = {number: names[name] for name, number in numbers.items()}
     if GATEWAY in holders:
         found[0] = GATEWAY

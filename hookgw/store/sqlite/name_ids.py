@@ -25,7 +25,7 @@ _ADD = Bulk(
     1,
     "WHERE column1 <> 0 ON CONFLICT (name) DO NOTHING",
 )
-_FIND = """SELECT json_group_object(name, number) FROM names
+FIND_NUMBERS = """SELECT json_group_object(name, number) FROM names
     WHERE name IN (SELECT value FROM json_each(?))"""
 
 _NEWEST_DELIVERY = "SELECT coalesce(max(seq), 0) FROM deliveries"
@@ -78,7 +78,7 @@ class NameIds:
                 self.forget()
             unknown = [name for name in wanted if name not in self._ids]
             _ADD.run(self._connection, [(name,) for name in unknown])
-            rows = self._connection.execute(_FIND, (as_json(unknown),)).fetchone()[0]
+            rows = self._connection.execute(FIND_NUMBERS, (as_json(unknown),)).fetchone()[0]
             found = msgspec.json.decode(rows, type=dict[str, int])
             # The given strings are the keys: most are in memory anyway, while the decoded ones are copies.
             self._ids.update((name, found[name]) for name in unknown)
