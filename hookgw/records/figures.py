@@ -205,7 +205,7 @@ class FigureCounts(msgspec.Struct):
             delivered=self.delivered,
             dead=self.dead,
             dropped=self.dropped,
-            failed={_failure_word(number): count for number, count in sorted(self.failed.items())},
+            failed={_WORDS.get(number, str(number)): count for number, count in sorted(self.failed.items())},
             receiver=percentiles_of(self.receiver),
             whole=percentiles_of(self.whole),
             oldest_pending=self.oldest / 1000 if self.oldest else None,
@@ -220,7 +220,3 @@ _WORDS = {number: outcome.value for outcome, number in _CODES.items()}
 def failure_number(attempt: Attempt) -> int:
     """Return the number under which a failed attempt is counted: its status, or one of its outcome."""
     return attempt.status or _CODES[attempt.outcome]
-
-
-def _failure_word(number: int) -> str:
-    return _WORDS.get(number, str(number))

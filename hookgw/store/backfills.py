@@ -175,7 +175,9 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
     ) -> Job:
         def store(transaction: Tx, barrier: str) -> Job:
             text = f"{barrier}.{_generation(transaction)}"
-            begun = msgspec.structs.replace(job, backfill=msgspec.structs.replace(_scope(job), barrier=text))
+            begun = msgspec.structs.replace(
+                job, backfill=msgspec.structs.replace(scope_of(job), barrier=text)
+            )
             self._records.write_job(transaction, begun)
             if registration is None:
                 self._records.write_audit(transaction, audit)
@@ -189,7 +191,7 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
         return self._reserved(job).barrier
 
     def _reserved(self, job: Job) -> Reserved:
-        reserved = self._read_barrier(_scope(job).barrier)
+        reserved = self._read_barrier(scope_of(job).barrier)
         if reserved is None:
             raise Conflict(OTHER_STORAGE)
         return reserved
@@ -291,6 +293,6 @@ def _read_cursor(text: str | None) -> tuple[Place, int]:
     return (xid, seq), made
 
 
-def _scope(job: Job) -> BackfillScope:
+def scope_of(job: Job) -> BackfillScope:
     assert job.backfill is not None  # noqa: S101 -- or it would be no backfill
     return job.backfill

@@ -37,6 +37,7 @@ from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Registration
 from hookgw.records.sentences import NO_WEBHOOK, THE_INSTANCE_DELETED
 from hookgw.store import BackfillQuery, BackfillStep, Missed, Store
+from hookgw.store.backfills import scope_of
 from hookgw.webhooks.requests import BackfillRequest
 
 ROOM_WAIT = 1.0
@@ -248,7 +249,7 @@ class Backfills:
         except Conflict:
             pass  # the first step says why it fails
         else:
-            self._dispatcher.set_barrier(_scope_of(running.job).registration, barrier)
+            self._dispatcher.set_barrier(scope_of(running.job).registration, barrier)
         return partial(self._carry_out, running)
 
     async def _carry_out(self, running: RunningJob) -> None:
@@ -257,24 +258,21 @@ class Backfills:
         If the job is left to another node or to the next start, or meets an error in hookgw and is tried
         again, the barrier stays: the lanes must not pass it.
         """
-        registration_id = _scope_of(running.job).registration
+        registration_id = scope_of(running.job).registration
         failure = None
         try:
             await self._make_all(running)
         except HookgwError as error:
             failure = error
-        await self._lift(registration_id)
-        if failure is not None:
-            raise failure
-
-    async def _lift(self, registration_id: str) -> None:
         # At once with the start of the others: of events about several chats, none may pass a partition that
         # was retired at the barrier.
         lift = partial(self._dispatcher.lift_barrier, registration_id)
         await self._pending.start_lanes(registration_id, lift)
+        if failure is not None:
+            raise failure
 
     async def _make_all(self, running: RunningJob) -> None:
-        instance, scope = running.job.instance, _scope_of(running.job)
+        instance, scope = running.job.instance, scope_of(running.job)
         wait = FIRST_WAIT
         while running.job.is_running:
             step: BackfillStep | None = None
@@ -318,7 +316,7 @@ class Backfills:
         return registration
 
     def _entry(self, job: Job, instance: Instance) -> AuditEntry:
-        scope = _scope_of(job)
+        scope = scope_of(job)
         details = {
             "job": job.id,
             "since": None if scope.since is None else rfc3339(scope.since),
@@ -383,8 +381,3 @@ def _query(registration: Registration, scope: BackfillScope) -> BackfillQuery:
         with_files=registration.base64,
         dead=scope.dead,
     )
-
-
-def _scope_of(job: Job) -> BackfillScope:
-    assert job.backfill is not None  # noqa: S101 -- or it would be no backfill
-    return job.backfill

@@ -186,7 +186,12 @@ class Connection:
                     found = events.unknown(update, self.bot, one)
                 translated.append((update, found))
             except Invalid as error:  # of media_url
-                self._log_refused(update, error)
+                logger.warning(
+                    "update refused",
+                    instance=self.session.instance,
+                    update=number(update.get("update_id")),
+                    reason=str(error),
+                )
             yield
         return translated
 
@@ -205,11 +210,3 @@ class Connection:
         except NetworkRefused as error:
             # After a while off, the query is too old to be answered.
             logger.info("button not answered", instance=self.session.instance, reason=str(error))
-
-    def _log_refused(self, update: Mapping[str, Any], error: Exception) -> None:
-        logger.warning(
-            "update refused",
-            instance=self.session.instance,
-            update=number(update.get("update_id")),
-            reason=str(error),
-        )
