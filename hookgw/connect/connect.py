@@ -32,7 +32,7 @@ from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.schemes import PULL_URL
 from hookgw.kernel.times import rfc3339
-from hookgw.listen.forward import Forwarded, Forwarder, open_forwarder, target_url
+from hookgw.listen.forward import Forwarded, Forwarder, open_forwarder, read_target
 from hookgw.records.deliveries import Outcome
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.testing.received import Received
@@ -48,14 +48,6 @@ FIRST_WAIT, LAST_WAIT = 1.0, 30.0
 _NEEDS_WAIT = (Outcome.UNREACHABLE, Outcome.BLOCKED)
 
 
-def _read_target(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    try:
-        target_url(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-    return value
-
-
 @click.command()
 @instance_argument()
 @click.option(
@@ -63,7 +55,7 @@ def _read_target(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     "url",
     metavar="URL",
     required=True,
-    callback=_read_target,
+    callback=read_target,
     help="Post each delivery to this URL on this machine or in its network.",
 )
 @click.option("--label", shell_complete=complete_labels, help="The webhook whose deliveries are fetched.")

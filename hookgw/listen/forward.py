@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import NamedTuple
 
+import click
 import httpx
 import trio
 
@@ -46,6 +47,16 @@ class Forwarded(NamedTuple):
     body: bytes
     seconds: float
     error: str | None
+
+
+def read_target(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Check the URL of an option, for click."""
+    if value is not None:
+        try:
+            target_url(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+    return value
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from hookgw.kernel.errors import StartError
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.signing_keys import VerifyingKey
 from hookgw.kernel.times import rfc3339
-from hookgw.listen.forward import Forwarded, Forwarder, open_forwarder, target_url
+from hookgw.listen.forward import Forwarded, Forwarder, open_forwarder, read_target
 from hookgw.listen.received_event import ReceivedEvent, read_received_event
 from hookgw.testing.answers import Answer, Stream, answer
 from hookgw.testing.received import Received
@@ -35,15 +35,6 @@ FAILURE_STATUS = 503  # the lane waits and retries; a 500 counts as failed and m
 MAX_TEXT = 80
 MAX_BODY = 2**24
 """Bytes. A longer body is not read and gets 413: anyone may connect if --host is a public address."""
-
-
-def _read_target(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    if value is not None:
-        try:
-            target_url(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from error
-    return value
 
 
 @click.command()
@@ -86,7 +77,7 @@ def _read_target(_ctx: click.Context, _param: click.Parameter, value: str | None
 @click.option(
     "--forward-to",
     metavar="URL",
-    callback=_read_target,
+    callback=read_target,
     help="Pass each request on to this URL, and respond as it does; 502 if it does not respond.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
