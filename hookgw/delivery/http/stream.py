@@ -188,6 +188,9 @@ class TlsStream:
             if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
                 # In TLS 1.3 a server judges the client's certificate when the client's handshake is over.
                 hint = _certificate_hint(cause, self._has_certificate)
+                if _reason(cause).endswith("HANDSHAKE_FAILURE") and self._stream.cipher()[1] != "TLSv1.3":
+                    # Apache and IIS do so where only some of their paths want a certificate.
+                    hint = f" It asked for a second handshake, which hookgw refuses: {_FIRST_ONLY}."
                 raise TlsAlert(f"{_reason(cause)}.{hint}".removesuffix(".")) from error
             raise _stream_broken(cause) from error
 
@@ -315,6 +318,7 @@ _ASKS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE")
 _MAY_ASK = ("HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN", "ACCESS_DENIED")
 _REFUSES = (*_ASKS, *_MAY_ASK, "UNKNOWN_CA", "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "DECRYPT_ERROR")
 _HOW = "set tls.clientCertificate and tls.clientKey of the registration"
+_FIRST_ONLY = "a receiver must ask for a client certificate when the connection opens"
 NEEDS_CERTIFICATE = f"It requires a client certificate: {_HOW}."
 
 # X509_V_ERR_… of OpenSSL, which Python's ssl has no names for.

@@ -1,9 +1,12 @@
 """TLS as a client, over real sockets: what is trusted, what is presented, and to whom."""
 
 import os
+import re
+import shutil
 import ssl
 import sys
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 from typing import Any, cast
 
 import pytest
@@ -200,6 +203,41 @@ async def test_the_error_says_that_the_receiver_refuses_the_certificate(version:
         async with transport(trust=ClientContexts(), tls=identity(AUTHORITY, trustme.CA())) as lane:
             with pytest.raises(TlsFailed, match=r"It refused the certificate in tls\.clientCertificate\."):
                 await post(lane, Server(port, "https"))
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the command openssl")
+async def test_the_error_says_that_the_receiver_asked_for_a_second_handshake(tmp_path: Path) -> None:
+    # Python's ssl cannot ask for one; a line "r" tells s_server to do so.
+    file = tmp_path / "server.pem"
+    file.write_text("".join(certificate_of(AUTHORITY, "127.0.0.1")))
+    command = ["openssl", "s_server", "-tls1_2", "-accept", "127.0.0.1:0", "-cert", str(file)]
+    process = await trio.lowlevel.open_process(command, stdin=PIPE, stdout=PIPE, stderr=STDOUT)
+    commands, output = process.stdin, process.stdout
+    assert commands is not None
+    assert output is not None
+    try:
+        with trio.fail_after(20):
+            printed = b""
+            while (port := re.search(rb"ACCEPT 127\.0\.0\.1:(\d+)\n", printed)) is None:
+                printed += await output.receive_some()
+            server = Server(int(port[1]), "https")
+            async with (
+                transport(trust=ClientContexts(), tls=identity(AUTHORITY, CLIENTS)) as lane,
+                trio.open_nursery() as nursery,
+            ):
+
+                async def ask() -> None:
+                    printed = b""
+                    while BODY not in printed:
+                        printed += await output.receive_some()
+                    await commands.send_all(b"r\n")
+
+                nursery.start_soon(ask)
+                with pytest.raises(TlsFailed, match="It asked for a second handshake"):
+                    await post(lane, server)
+    finally:
+        process.kill()
+        await process.wait()
 
 
 async def test_a_refusal_is_read_although_the_receiver_has_reset_the_connection() -> None:
