@@ -1,11 +1,14 @@
 """The reference for plugin authors has every public name, and says what the code says."""
 
+import pkgutil
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import hookgw
+import hookgw.connectors
 import hookgw.testing
 from hookgw.plugins import HOOKS
 from tests.support import reference
@@ -32,6 +35,13 @@ def test_the_fields_of_set_are_those_of_the_code() -> None:
 def test_the_keys_of_the_configuration_are_those_of_the_code() -> None:
     written = reference.CONFIGURATION.read_text(encoding="utf-8")
     assert written == reference.configuration_page(), "run nox -s reference, and commit docs/configuration.md"
+
+
+@pytest.mark.parametrize("package", [hookgw, hookgw.connectors, hookgw.testing])
+def test_no_public_name_is_that_of_a_module(package: ModuleType) -> None:
+    """Whoever imports such a module turns the name into the module, for everybody."""
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    assert modules.isdisjoint(package.__all__)
 
 
 def test_there_are_no_other_pages(pages: dict[str, str]) -> None:

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from hookgw.testing.connector import ConnectorCall as ConnectorCall
     from hookgw.testing.connector import FakeConnector as FakeConnector
     from hookgw.testing.connector import SentMessage as SentMessage
+    from hookgw.testing.connector_run import running as running
     from hookgw.testing.kit import GatewayKit as GatewayKit
     from hookgw.testing.kit import open_kit as open_kit
     from hookgw.testing.received import Received as Received
     from hookgw.testing.receiver import Receiver as Receiver
     from hookgw.testing.receiver import open_receiver as open_receiver
-    from hookgw.testing.running import running as running
     from hookgw.testing.session import EmittedEvent as EmittedEvent
     from hookgw.testing.session import FakeMediaSink as FakeMediaSink
     from hookgw.testing.session import FakeSession as FakeSession
@@ -63,10 +63,10 @@ _HOMES = {
         "reset",
     ),
     "hookgw.testing.connector": ("ConnectorCall", "FakeConnector", "SentMessage"),
+    "hookgw.testing.connector_run": ("running",),
     "hookgw.testing.kit": ("GatewayKit", "open_kit"),
     "hookgw.testing.received": ("Received",),
     "hookgw.testing.receiver": ("Receiver", "open_receiver"),
-    "hookgw.testing.running": ("running",),
     "hookgw.testing.session": ("EmittedEvent", "FakeMediaSink", "FakeSession"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
