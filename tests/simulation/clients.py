@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +71,9 @@ class Clients:
         self._timeouts: dict[str, float] = {}
         self._locks: dict[str, trio.Lock] = {}
         self._keys: dict[str, str] = {}
-        self._requeuing = Counter[str]()  # events of resends, instances of replays that are under way
+        self._requeuing = Counter[
+            str
+        ]()  # events of resends, instances of replays and backfills that are under way
         self._under_way: set[str] = set()
         self._operators = Operators(world, self, chance)
         self._is_configuration_known = False
@@ -465,8 +467,6 @@ class Clients:
         is_answered = False
         if found.enabled:
             dead = self._chance.random() < 0.15
-            if dead:
-                self._note(Requeued, began=world.now, what="backfill", instance=instance)
             kinds = found.events
             owed = tuple(
                 event
@@ -475,7 +475,8 @@ class Clients:
             )
             asked = BackfillRequest(since=0.0, dead=dead)
             make = partial(world.gateway.backfills.backfill, instance, label, asked)
-            is_answered = await self.attempt("backfill", make, name)
+            with self._requeuing_of("backfill", instance) if dead else nullcontext():
+                is_answered = await self.attempt("backfill", make, name)
         else:
 
             async def enable() -> None:
@@ -528,24 +529,24 @@ class Clients:
         if self._emitted:
             event, instance = self._chance.choice(self._emitted)
             deliveries = self._world.gateway.deliveries
-            await self._requeue("resend", instance, (event,), lambda: deliveries.resend(instance, event))
+            with self._requeuing_of("resend", instance, event):
+                await self.attempt("resend", lambda: deliveries.resend(instance, event))
 
     async def _replay(self) -> None:
         instance = self._chance.choice(self._world.scenario.instances)
         replay = DeliverySelection(since=0.0, state=self._chance.choice(("dead", "dead", "all")))
         deliveries = self._world.gateway.deliveries
-        await self._requeue("replay", instance, (), lambda: deliveries.replay(instance, replay))
+        with self._requeuing_of("replay", instance):
+            await self.attempt("replay", lambda: deliveries.replay(instance, replay))
 
-    async def _requeue(
-        self, what: str, instance: str, events: tuple[str, ...], call: Callable[[], Awaitable[object]]
-    ) -> None:
-        began = self._world.now
+    @contextmanager
+    def _requeuing_of(self, what: str, instance: str, *events: str) -> Iterator[None]:
         # Before the call, too: what it makes pending may arrive before it is answered.
-        self._note(Requeued, began=began, what=what, instance=instance, events=events)
+        self._note(Requeued, began=self._world.now, what=what, instance=instance, events=events)
         reached = events or (instance,)
         self._requeuing.update(reached)
         try:
-            await self.attempt(what, call)
+            yield
         finally:
             self._requeuing.subtract(reached)
 
@@ -566,7 +567,7 @@ class Clients:
         if instance is None:
             return
         began, requeuing = self._world.now, +self._requeuing
-        # A replay may end between the skip and its answer (seed 70908).
+        # It may end between the skip and its answer (seed 70908), or not have begun yet (85352).
         is_replayed = gateway.jobs.running(JobKind.REPLAY, instance) is not None or instance in requeuing
         # Before the call, too: a delivery may end so although the call is not answered.
         self._note(Cancelled, instance=instance)
