@@ -194,7 +194,7 @@ class Lane:
         self._wait_scope = self._scope
         self._deferred: Head | None = None
         self._waited: Head | None = None
-        self._has_waited_for: RateLimit | None = None
+        self._has_waited_for: list[RateLimit] = []
         self._rate_waited_for: RateLimit | None = None
         self._settling = 0
         self._state = LaneState.IDLE
@@ -786,15 +786,16 @@ class Lane:
         if plan.rate is not None or self._services.tag_rates.limits:
             rates = rates_of(plan, delivery.event.instance, self._services)
         if rates:
-            waited, self._has_waited_for = self._has_waited_for, None
+            waited = self._has_waited_for
+            now = self._services.clock.steady()
             opens_at, slowest = max(
-                ((rate.opens_at(has_waited=rate is waited), rate) for rate in rates), key=itemgetter(0)
+                ((rate.turn(now, has_waited=rate in waited), rate) for rate in rates), key=itemgetter(0)
             )
-            if opens_at > self._services.clock.steady():
+            if opens_at > now:
                 # The head waits as for the time of a retry, but in line for the rate.
-                slowest.line_up(self)
+                slowest.line_up(self, has_waited=slowest in waited)
                 self._rate_waited_for, self._waits_for = slowest, "rate"
-                self._has_waited_for = slowest
+                self._has_waited_for = [rate for rate in rates if rate in waited or rate is slowest]
                 delivery.next_at = opens_at
                 return None
         return plan, rates
@@ -881,6 +882,7 @@ class Lane:
         if rates and not take_all(rates, services.clock.steady()):
             pools.give_back(transport)  # another lane was faster
             return
+        self._has_waited_for = []
         if self._late is not None:
             self._stop_listening()
         self._must_redirect = False

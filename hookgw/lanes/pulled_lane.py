@@ -411,7 +411,7 @@ class PulledLane:
                 continue
             rates = rates_of(plan, delivery.event.instance, self._services)
             if rates and not take_all(rates, now):
-                self.available_at = max(rate.opens_at(has_waited=True) for rate in rates)
+                self.available_at = max(rate.opens_at for rate in rates)
                 self._waits_for = "rate"
                 self._put_delivery_back(delivery)
                 return None

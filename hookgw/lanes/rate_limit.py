@@ -5,13 +5,15 @@ would come if all came at a steady pace. All lanes of a registration share it. A
 of an attempt, with the connection in hand, so that a lane that stops waiting loses none.
 
 Lanes that wait are spread over the tokens to come, in the order in which they began to wait: they do not wake
-up for the same token. A lane that has waited comes before a lane that has not. If one leaves the line before
-its time (its registration is paused, say), those behind it move up.
+up for the same token. A lane that has waited comes before all that have not, and behind those that wait
+again like itself. If one leaves the line before its time (its registration is paused, say), those behind it
+move up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -36,10 +38,11 @@ class Waiting(Protocol):
 class RateLimit:
     """The limit of one registration, or of one value of a tag."""
 
-    __slots__ = ("__weakref__", "_interval", "_line", "_pace", "_tolerance", "rate")
+    __slots__ = ("__weakref__", "_again", "_interval", "_line", "_pace", "_tolerance", "rate")
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate
+        self._again: dict[Waiting, None] = {}  # those that have waited: the front of the line
         self._line: dict[Waiting, None] = {}
         self._interval = rate.interval
         self._tolerance = (rate.burst - 1) * self._interval
@@ -49,30 +52,44 @@ class RateLimit:
         """Let this be one of so many parts of the limit."""
         self._interval = self.rate.interval * nodes
         self._tolerance = (max(1, self.rate.burst // nodes) - 1) * self._interval
+        self._move_up(self.opens_at)
 
-    def opens_at(self, *, has_waited: bool) -> float:
-        """Return when a lane may make an attempt; that time may be past.
+    @property
+    def opens_at(self) -> float:
+        """The time of the next token, which may be past."""
+        return self._pace - self._tolerance
+
+    def turn(self, now: float, *, has_waited: bool) -> float:
+        """Return when a lane that is not in line may make an attempt; that time may be past.
 
         Args:
-            has_waited: whether the lane has waited already, and is not in line any more.
+            has_waited: whether it has waited since its last attempt.
         """
-        before = 0 if has_waited else len(self._line)
-        return self._pace - self._tolerance + before * self._interval
+        before = len(self._again)
+        if not has_waited:
+            before += len(self._line)
+        elif self.is_open(now):
+            before = 0
+        return self.opens_at + before * self._interval
 
-    def line_up(self, lane: Waiting) -> None:
-        self._line[lane] = None
+    def line_up(self, lane: Waiting, *, has_waited: bool) -> None:
+        (self._again if has_waited else self._line)[lane] = None
 
     def leave(self, lane: Waiting, now: float, *, is_early: bool) -> None:
         """Leave the line. If this is before the lane's time, those behind it move up."""
-        if lane not in self._line:
+        line = self._again if lane in self._again else self._line
+        if lane not in line:
             return
-        del self._line[lane]
+        del line[lane]
         if is_early:
             # All that leave at this moment: a pass for each of thousands would take seconds.
+            self._again = {one: None for one in self._again if not one.is_leaving}
             self._line = {one: None for one in self._line if not one.is_leaving}
-            opens_at = max(self._pace, now) - self._tolerance
-            for before, one in enumerate(self._line):
-                one.move_up(opens_at + before * self._interval)
+            self._move_up(max(self._pace, now) - self._tolerance)
+
+    def _move_up(self, opens_at: float) -> None:
+        for before, one in enumerate(chain(self._again, self._line)):
+            one.move_up(opens_at + before * self._interval)
 
     def take(self, now: float) -> bool:
         if not self.is_open(now):
@@ -81,11 +98,11 @@ class RateLimit:
         return True
 
     def is_open(self, now: float) -> bool:
-        return self._pace - self._tolerance <= now
+        return self.opens_at <= now
 
     def is_idle(self, now: float) -> bool:
         """Return whether a new limit would be the same."""
-        return not self._line and self._pace <= now
+        return not (self._again or self._line) and self._pace <= now
 
 
 def take_all(limits: Sequence[RateLimit], now: float) -> bool:

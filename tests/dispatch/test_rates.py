@@ -126,6 +126,22 @@ async def test_a_pause_during_the_wait_for_the_rate() -> None:
     assert world.sender.times == [0, 60, 120]
 
 
+async def test_lanes_that_are_resumed_together_do_not_wake_for_the_same_token() -> None:
+    world = rated("1/m", ordering=Ordering.CHAT, concurrency=8)
+    async with world.dispatcher() as dispatcher:
+        for number in range(8):
+            dispatcher.dispatch(world.outbox.add(1, lane=f"reg_1:0:{number}"))
+        await trio.sleep(10)
+        for again in (dispatcher.resume, dispatcher.rate_changed, dispatcher.redirect):
+            again("reg_1")
+            await trio.sleep(1)
+            began, lanes = world.sender.requests[0].at, dispatcher.lanes()
+            waiting = sorted(lane.waiting_until for lane in lanes if lane.waiting_until is not None)
+            assert [until - began for until in waiting] == [60, 120, 180, 240, 300, 360, 420]
+        await trio.sleep(500)
+    assert world.sender.times == [0, 60, 120, 180, 240, 300, 360, 420]
+
+
 async def test_an_unreachable_receiver_and_a_rate() -> None:
     world = rated("1/s")
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 4
@@ -179,17 +195,22 @@ def test_a_limit_that_rested_long_gives_no_more_than_its_burst() -> None:
     limit = RateLimit(parse_rate("30/s"))
     now = 1_000_000.0
     assert [limit.take(now) for _ in range(5)] == [True, True, True, False, False]
-    assert limit.opens_at(has_waited=True) == pytest.approx(now + 1 / 30)
+    assert limit.turn(now, has_waited=True) == pytest.approx(now + 1 / 30)
     for _ in range(2):
-        limit.line_up(Standing())
-    assert limit.opens_at(has_waited=False) == pytest.approx(now + 3 / 30)
+        limit.line_up(Standing(), has_waited=False)
+    assert limit.turn(now, has_waited=False) == pytest.approx(now + 3 / 30)
+    limit.line_up(Standing(), has_waited=True)
+    assert limit.turn(now, has_waited=True) == pytest.approx(now + 2 / 30)
+    assert limit.turn(now, has_waited=False) == pytest.approx(now + 4 / 30)
+    assert limit.turn(now + 1, has_waited=True) == pytest.approx(now + 1 / 30)  # there is a token
 
 
 def test_those_behind_who_leaves_early_move_up() -> None:
     limit = RateLimit(parse_rate("1/s"))
     lanes = [Standing() for _ in range(5)]
-    for lane in lanes:
-        limit.line_up(lane)
+    for lane in lanes[1:]:
+        limit.line_up(lane, has_waited=False)
+    limit.line_up(lanes[0], has_waited=True)
     assert limit.take(100.0)
     lanes[0].is_leaving = lanes[2].is_leaving = True
     limit.leave(lanes[0], 100.5, is_early=True)
@@ -198,4 +219,4 @@ def test_those_behind_who_leaves_early_move_up() -> None:
     limit.leave(lanes[2], 100.5, is_early=True)  # it was passed over already
     limit.leave(lanes[1], 101.0, is_early=False)
     assert [lane.moved for lane in lanes] == moved
-    assert limit.opens_at(has_waited=False) == 103.0
+    assert limit.turn(101.0, has_waited=False) == 103.0

@@ -86,6 +86,39 @@ async def test_what_paused_lanes_leave_of_a_rate_is_for_those_behind_them() -> N
 
 
 @pytest.mark.usefixtures("autojump_clock")
+@pytest.mark.parametrize(("before", "after", "interval"), [(1, 4, 40), (4, 1, 10)])
+async def test_lanes_in_line_use_each_token_of_a_rate_that_is_divided_anew(
+    before: int, after: int, interval: float
+) -> None:
+    world = World(registration(ordering=Ordering.CHAT, concurrency=20))
+    world.tag_rates = rates({INSTANCE: ACME}, "6/m")
+    world.tag_rates.divide(before)
+    async with world.dispatcher() as dispatcher:
+        for number in range(20):
+            dispatcher.dispatch(world.outbox.add(1, lane=f"reg_1:0:{number}"))
+        await trio.sleep(1)
+        world.tag_rates.divide(after)
+        await trio.sleep(1000)
+    # Those that wake up for a token that is gone come before the others, one after the other.
+    steps = [round(b - a, 3) for a, b in pairwise(world.sender.times)]
+    assert steps[1:] == [interval] * 18
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_two_rates_that_many_lanes_wait_for_are_both_used() -> None:
+    own = registration(ordering=Ordering.CHAT, concurrency=16, rate=parse_rate("3/s"))
+    world = World(own, registration("reg_2", ordering=Ordering.CHAT, concurrency=4))
+    world.tag_rates = rates({INSTANCE: ACME}, "4/s")
+    world.sender.takes = 0.2
+    async with world.dispatcher() as dispatcher:
+        for lane in [f"reg_1:0:{number}" for number in range(16)] + [f"reg_2:0:{n}" for n in range(4)]:
+            dispatcher.dispatch(world.outbox.add(100, lane=lane))
+        await trio.sleep(200)
+    # A token of one rate is lost where the other one is not open; a lane that has waited for both goes next.
+    assert len(world.sender.times) > 0.7 * 800
+
+
+@pytest.mark.usefixtures("autojump_clock")
 async def test_a_fetch_gets_no_more_than_the_rate_allows() -> None:
     world = World(registration(url=PULL_URL))
     world.tag_rates = rates({INSTANCE: ACME}, "20/m")
