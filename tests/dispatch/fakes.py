@@ -278,6 +278,7 @@ class Request(NamedTuple):
     registration: Registration
     body: bytes
     timeout: float
+    is_prepared: bool
 
 
 class FakeSender(DeliverySender):
@@ -333,9 +334,8 @@ class FakeSender(DeliverySender):
         upcoming: Delivery | None = None,
     ) -> AttemptResult:
         event, registration = delivery.event.id, template.registration
-        self.requests.append(
-            Request(event, number, self._clock.steady(), delivery.lane, registration, body, timeout)
-        )
+        at, lane, is_prepared = self._clock.steady(), delivery.lane, prepared is not None
+        self.requests.append(Request(event, number, at, lane, registration, body, timeout, is_prepared))
         if upcoming is not None and not self.hooks:
             next_body = f"{upcoming.event.id} prepared for {registration.address}".encode()
             upcoming.prepared = PreparedRequest(

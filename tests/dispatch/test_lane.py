@@ -85,19 +85,22 @@ async def test_what_was_prepared_before_a_change_is_not_used(change: str) -> Non
     assert [request.body for request in world.sender.requests] == [f"e{n} to {URL}".encode() for n in (1, 2)]
 
 
-async def test_what_was_prepared_is_used_for_one_attempt() -> None:
+# The head stays in memory during a short wait.
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.UNREACHABLE])
+async def test_what_was_prepared_is_used_for_one_attempt(outcome: Outcome) -> None:
     world = World()
     world.sender.hooks = frozenset()
-    world.sender.script["e2"] = [Outcome.FAILED]
+    world.sender.script["e2"] = [outcome]
     world.outbox.add(3)
     async with running(world, backlog=3):
         await quiet()
-    prepared = f"e2 prepared for {URL}".encode()
-    assert [(request.event, request.number, request.body) for request in world.sender.requests] == [
-        ("e1", 1, f"e1 to {URL}".encode()),
-        ("e2", 1, prepared),
-        ("e2", 2, prepared),
-        ("e3", 1, f"e3 to {URL}".encode()),
+    prepared, is_dropped = f"e2 prepared for {URL}".encode(), outcome is Outcome.FAILED
+    third = f"e3 to {URL}" if is_dropped else f"e3 prepared for {URL}"
+    assert [(one.event, one.number, one.body, one.is_prepared) for one in world.sender.requests] == [
+        ("e1", 1, f"e1 to {URL}".encode(), False),
+        ("e2", 1, prepared, True),
+        ("e2", 2, prepared, False),
+        ("e3", 1, third.encode(), not is_dropped),
     ]
 
 

@@ -205,18 +205,40 @@ def test_a_limit_that_rested_long_gives_no_more_than_its_burst() -> None:
     assert limit.turn(now + 1, has_waited=True) == pytest.approx(now + 1 / 30)  # there is a token
 
 
+@pytest.mark.parametrize("has_waited", [False, True])
+def test_a_limit_with_somebody_in_line_is_not_idle(has_waited: bool) -> None:
+    limit, lane = RateLimit(parse_rate("1/s")), Standing()
+    assert limit.is_idle(1.0)
+    limit.line_up(lane, has_waited=has_waited)
+    assert not limit.is_idle(1.0)
+    limit.leave(lane, 1.0, is_early=False)
+    assert limit.is_idle(1.0)
+
+
 def test_those_behind_who_leaves_early_move_up() -> None:
     limit = RateLimit(parse_rate("1/s"))
-    lanes = [Standing() for _ in range(5)]
-    for lane in lanes[1:]:
+    lanes = [Standing() for _ in range(6)]
+    for lane in lanes[2:]:
         limit.line_up(lane, has_waited=False)
-    limit.line_up(lanes[0], has_waited=True)
+    for lane in lanes[:2]:
+        limit.line_up(lane, has_waited=True)
     assert limit.take(100.0)
-    lanes[0].is_leaving = lanes[2].is_leaving = True
+    for number in (0, 1, 3):
+        lanes[number].is_leaving = True
     limit.leave(lanes[0], 100.5, is_early=True)
     moved = [lane.moved for lane in lanes]
-    assert moved == [[], [101.0], [], [102.0], [103.0]]
-    limit.leave(lanes[2], 100.5, is_early=True)  # it was passed over already
-    limit.leave(lanes[1], 101.0, is_early=False)
+    assert moved == [[], [], [101.0], [], [102.0], [103.0]]
+    for number in (1, 3):
+        limit.leave(lanes[number], 100.5, is_early=True)  # it was passed over already
+    limit.leave(lanes[2], 101.0, is_early=False)
     assert [lane.moved for lane in lanes] == moved
     assert limit.turn(101.0, has_waited=False) == 103.0
+
+
+def test_those_behind_get_no_tokens_of_a_time_that_is_past() -> None:
+    limit = RateLimit(parse_rate("1/s"))
+    lanes = [Standing() for _ in range(3)]
+    for lane in lanes:
+        limit.line_up(lane, has_waited=False)
+    limit.leave(lanes[0], 500.0, is_early=True)
+    assert [lane.moved for lane in lanes] == [[], [500.0], [501.0]]

@@ -8,7 +8,7 @@ import trio
 from hookgw.kernel import PULL_URL, parse_rate
 from hookgw.lanes import TagRates
 from hookgw.records import Ordering
-from tests.dispatch.fakes import LANE, World, registration
+from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
 
 ACME = {"tenant": "acme"}
 INSTANCE = "shop"
@@ -83,6 +83,29 @@ async def test_what_paused_lanes_leave_of_a_rate_is_for_those_behind_them() -> N
     assert [request.lane for request in world.sender.requests[2:5]] == behind
     assert world.sender.times[:5] == [0, 10, 20, 30, 40]
     assert len(world.sender.times) == 11
+
+
+@pytest.mark.usefixtures("autojump_clock")
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_lane_whose_head_is_yet_to_be_written_moves_up_too(is_written: bool) -> None:
+    world = World(schedule=[0.0] * 50)
+    world.tag_rates = rates({INSTANCE: ACME}, "1/m")
+    async with world.dispatcher() as dispatcher:
+        for number in range(3):
+            dispatcher.dispatch(world.outbox.add(1, lane=f"reg_1:0:{number}"))
+        await trio.sleep(1)
+        world.outbox.may_flush = trio.Event()
+        dispatcher.dispatch(world.outbox.add(1, lane=OTHER_LANE))
+        await trio.sleep(1)
+        with dispatcher.paused("reg_1"):
+            await trio.sleep(1)
+            if is_written:
+                world.outbox.may_flush.set()
+            await trio.sleep(100)
+        world.outbox.may_flush.set()
+    assert [(one.lane, one.at - world.sender.requests[0].at) for one in world.sender.requests[1:2]] == [
+        (OTHER_LANE, 60)
+    ]
 
 
 @pytest.mark.usefixtures("autojump_clock")
