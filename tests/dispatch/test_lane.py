@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from hookgw import Attempt, DeliveryState, LaneState, Outcome
-from hookgw.delivery import AttemptResult
+from hookgw import Attempt, DeliveryState, Event, LaneState, Outcome
+from hookgw.concurrency import in_task
+from hookgw.delivery import AttemptResult, RequestTemplate
 from hookgw.kernel import PluginFailed
 from hookgw.lanes import IDLE_GRAIN as GRAIN
 from hookgw.lanes import IdleLanes, Lane, LaneMemory
 from hookgw.records import KnownDelivery
-from tests.dispatch.fakes import BEGAN, LANE, URL, World, registration
+from tests.dispatch.fakes import BEGAN, LANE, NEW_URL, URL, World, registration
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -102,6 +103,45 @@ async def test_what_was_prepared_is_used_for_one_attempt(outcome: Outcome) -> No
         ("e2", 2, prepared, False),
         ("e3", 1, third.encode(), not is_dropped),
     ]
+
+
+async def test_a_registration_that_changes_while_a_plugin_works_gets_the_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    render = world.sender.render_body
+
+    async def render_slowly(event: Event, template: RequestTemplate) -> bytes | None:
+        await in_task()
+        await trio.sleep(1)
+        return await render(event, template)
+
+    monkeypatch.setattr(world.sender, "render_body", render_slowly)
+    async with running(world) as lane:
+        lane.offer(world.outbox.add()[0])
+        await trio.sleep(0.5)
+        world.change(url=NEW_URL)
+        await quiet()
+    assert [request.registration.url for request in world.sender.requests] == [NEW_URL]
+
+
+async def test_a_registration_that_changes_while_the_end_of_a_wait_is_reported_gets_the_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.sender.hooks = frozenset()
+    world.sender.script["e1"] = [Outcome.FAILED]
+
+    async def report_slowly(_: str, __: LaneState) -> None:
+        await trio.sleep(1)
+
+    monkeypatch.setattr(world.monitor, "lane_changed", report_slowly)
+    async with running(world) as lane:
+        lane.offer(world.outbox.add()[0])
+        await trio.sleep(5.5)  # the retry is due after five seconds
+        world.change(url=NEW_URL)
+        await quiet()
+    assert [request.registration.url for request in world.sender.requests] == [URL, NEW_URL]
 
 
 async def test_nothing_is_sent_while_the_head_waits() -> None:

@@ -329,6 +329,30 @@ async def test_settlements_beyond_the_limit_hold_lanes_back() -> None:
         await commits.wait_settle_capacity()
 
 
+async def test_a_settlement_waits_for_its_own_commit(mock_clock: trio.testing.MockClock) -> None:
+    class OneCommit(Gate):
+        def commit(self, groups: list[CommitGroup[Transaction]], *, probe: bool = False) -> Committed:
+            done = super().commit(groups, probe=probe)
+            self.refusal = StorageUnavailable("full") if len(self.batches) == 1 else None
+            return done
+
+    gate = OneCommit()
+    async with committing(gate, settle_limit=0) as commits:
+        await hold(gate, commits)
+        number = commits.settle_nowait(delivered(1))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(commits.wait_settled, number)
+            nursery.start_soon(commits.wait_settle_capacity)
+            await trio.testing.wait_all_tasks_blocked()
+            gate.began = trio.Event()
+            gate.free.set()
+            await gate.began.wait()
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(nursery.child_tasks) == 2
+            gate.refusal = None
+            mock_clock.jump(FIRST_RETRY)
+
+
 async def test_nobody_waits_for_a_settlement_of_a_closed_store() -> None:
     gate = Gate()
     async with trio.open_nursery() as nursery, committing(gate) as commits:
