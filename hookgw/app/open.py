@@ -30,7 +30,7 @@ from hookgw.deliveries.open import open_deliveries
 from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.events.open import open_events
-from hookgw.fleet.open import node_of, open_fleet
+from hookgw.fleet.open import open_fleet, open_node
 from hookgw.instances.connectors.inbound_media import load_media_key
 from hookgw.instances.open import open_instances
 from hookgw.keys.open import open_keys
@@ -99,8 +99,9 @@ async def open_gateway(
             threads=threads,
             hub=watched,
         ) as store,
+        open_node(settings.fleet, store) as node,
     ):
-        node, audit = node_of(settings.fleet, store), Audit(store, clock)
+        audit = Audit(store, clock)
         # Of nodes that start together, one makes the secrets that all need.
         async with node.starting():
             everywhere = await read_global_webhooks(parsed, store, audit)

@@ -96,6 +96,7 @@ class FleetNode(ThisNode):
         self._judges_from = -math.inf
         self._has_begun = self._is_suspended = self._is_lost = self._is_leaving = False
         self._is_taking = False
+        self._joined = trio.Event()
         self._rejoined = trio.Event()
         self._viewed = trio.Event()
         self._nudge = trio.Event()
@@ -228,9 +229,25 @@ class FleetNode(ThisNode):
                     return
         await self._join_now()
 
+    async def send_heartbeats(self) -> None:
+        """Say that this node lives, from its joining on, until cancelled."""
+        await self._joined.wait()
+        while True:
+            with trio.move_on_after(HEARTBEAT):
+                await self._nudge.wait()
+            self._nudge = trio.Event()
+            try:
+                await self._beat()
+                self.refusal = ()
+            except StorageUnavailable as error:
+                if error.messages != self.refusal:  # an outage may last
+                    self.refusal = error.messages
+                    logger.warning("no heartbeat", node=self.name, reason=str(error))
+            if self._is_lost:
+                await self._rejoined.wait()
+
     async def run(self, work: Work, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send_heartbeats)
             nursery.start_soon(self._watch_lease, work)
             nursery.start_soon(self._follow, work)
             nursery.start_soon(self._keep_share, work, nursery)
@@ -256,6 +273,7 @@ class FleetNode(ThisNode):
     async def _join_now(self) -> None:
         self.generation = await self._members.join(self.name, self._url)
         await self._beat()
+        self._joined.set()
 
     async def _beat(self) -> None:
         sent = self._sent = self.lease.now()
@@ -274,21 +292,6 @@ class FleetNode(ThisNode):
             self.lease.renewed(sent)
         self._viewed.set()
         self._viewed = trio.Event()
-
-    async def _send_heartbeats(self) -> None:
-        while True:
-            with trio.move_on_after(HEARTBEAT):
-                await self._nudge.wait()
-            self._nudge = trio.Event()
-            try:
-                await self._beat()
-                self.refusal = ()
-            except StorageUnavailable as error:
-                if error.messages != self.refusal:  # an outage may last
-                    self.refusal = error.messages
-                    logger.warning("no heartbeat", node=self.name, reason=str(error))
-            if self._is_lost:
-                await self._rejoined.wait()
 
     async def _follow(self, work: Work) -> None:
         while True:

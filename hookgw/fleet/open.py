@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+import trio
+
 from hookgw.config.settings import FleetSettings
 from hookgw.core.open import Core
 from hookgw.core.this_node import ThisNode
@@ -15,9 +17,18 @@ from hookgw.fleet.peers import Peers, open_peers
 from hookgw.store import Store
 
 
-def node_of(settings: FleetSettings, store: Store) -> ThisNode:
-    """Return this node: alone, unless others can use the storage."""
-    return ThisNode(settings) if store.shared is None else FleetNode(settings, store.shared)
+@asynccontextmanager
+async def open_node(settings: FleetSettings, store: Store) -> AsyncIterator[ThisNode]:
+    """Give this node for the length of a block: alone, unless others can use the storage."""
+    if store.shared is None:
+        yield ThisNode(settings)
+        return
+    node = FleetNode(settings, store.shared)
+    async with trio.open_nursery() as nursery:
+        # Not only once it works: to count a large backlog takes longer than others wait for a heartbeat.
+        nursery.start_soon(node.send_heartbeats)
+        yield node
+        nursery.cancel_scope.cancel()
 
 
 @dataclass(frozen=True, eq=False)

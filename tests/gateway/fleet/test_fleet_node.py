@@ -142,6 +142,7 @@ class Node:
         self.lease = self.this.lease
         self.works_on: set[int] = set()
         self.is_suspended = False
+        self.reading_takes = 0.0
         self.starting_takes = 0.01
         self.stopping_takes = 0.0
         self.in_flight: set[int] = set()
@@ -183,9 +184,11 @@ async def running(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScope]]:
     scopes: dict[str, trio.CancelScope] = {}
 
     async def run(node: Node, *, task_status: trio.TaskStatus[None]) -> None:
-        with trio.CancelScope() as scope:
-            scopes[node.name] = scope
+        async with trio.open_nursery() as tasks:
+            scopes[node.name] = tasks.cancel_scope
+            tasks.start_soon(node.this.send_heartbeats)
             await node.this.join()
+            await trio.sleep(node.reading_takes)
             await node.this.run(node, task_status=task_status)
         node.works_on.clear()
 
@@ -237,6 +240,20 @@ async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share() -> No
                 await trio.sleep(5)
                 assert b.this.is_whole
                 assert sorted(said(logs)[1:]) == [("a", 128, 2), ("b", 128, 2)]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_node_that_reads_for_long_before_it_works_is_no_dead_one(others: int) -> None:
+    database = Database()
+    other, node = Node(database, "a"), Node(database, "b")
+    node.reading_takes = 10 * DEAD_AFTER
+    with structlog.testing.capture_logs() as logs:
+        async with running(*[other][:others], node):
+            joined = database.generations
+            await trio.sleep(1)
+            assert len(node.works_on) == SHARDS // (others + 1)
+            assert database.generations == joined == others + 1
+    assert [log for log in logs if log["log_level"] != "info"] == []
 
 
 async def test_a_node_that_is_due_none_has_begun() -> None:

@@ -77,7 +77,7 @@ async def world(autojump_clock: MockClock) -> AsyncIterator[tuple[World, trio.Ca
 
     async with made.http, trio.open_nursery() as nursery:
         nursery.start_soon(live)
-        nursery.start_soon(made.node._send_heartbeats)
+        nursery.start_soon(made.node.send_heartbeats)
         nursery.start_soon(made.calls.run)
         yield made, frozen
         nursery.cancel_scope.cancel()
