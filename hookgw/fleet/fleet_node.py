@@ -95,7 +95,7 @@ class FleetNode(ThisNode):
         self._given = trio.lowlevel.ParkingLot()
         self._judges_from = -math.inf
         self._has_begun = self._is_suspended = self._is_lost = self._is_leaving = False
-        self._is_taking = False
+        self._is_working = self._is_taking = False
         self._joined = trio.Event()
         self._rejoined = trio.Event()
         self._viewed = trio.Event()
@@ -247,6 +247,7 @@ class FleetNode(ThisNode):
                 await self._rejoined.wait()
 
     async def run(self, work: Work, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        self._is_working = True
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_lease, work)
             nursery.start_soon(self._follow, work)
@@ -258,7 +259,7 @@ class FleetNode(ThisNode):
         if self.may_act():
             with trio.CancelScope(deadline=ends, shield=True), suppress(StorageUnavailable):
                 self._is_leaving = True
-                await self._members.announce_leaving()
+                await self._members.announce(is_leaving=True)
                 self.nudge()
                 while self._held or self._giving or self._is_taking:
                     await self._given.park()
@@ -271,7 +272,8 @@ class FleetNode(ThisNode):
             await self._members.leave()
 
     async def _join_now(self) -> None:
-        self.generation = await self._members.join(self.name, self._url)
+        # Until it works, the others keep what will be its share: it may have to count a large backlog first.
+        self.generation = await self._members.join(self.name, self._url, is_leaving=not self._is_working)
         await self._beat()
         self._joined.set()
 
@@ -334,6 +336,11 @@ class FleetNode(ThisNode):
             try:
                 if self._is_lost:
                     await self._rejoin(work)
+                elif not self._is_leaving and any(
+                    one.is_leaving for one in self.view.nodes if one.generation == self.generation
+                ):
+                    await self._members.announce(is_leaving=False)
+                    self.nudge()
                 else:
                     await self._balance(work, nursery)
             except Unavailable as error:

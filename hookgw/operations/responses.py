@@ -147,7 +147,7 @@ class Node(Struct, frozen=True, kw_only=True, rename="camel"):
         url: where other nodes reach it; null for a node that is alone.
         shards: how many of the 256 shards it holds. The instances of a shard are on its node.
         heartbeat_age: seconds since its last heartbeat.
-        leaving: whether it stops, and hands its shards over.
+        leaving: whether it takes no shards: it stops, and hands them over, or it starts.
         is_here: whether it is the node that answers.
     """
 

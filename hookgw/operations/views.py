@@ -143,7 +143,7 @@ class NodeState(NamedTuple):
     Attributes:
         shards: how many it holds.
         heartbeat_age: in seconds.
-        is_leaving: whether it stops.
+        is_leaving: whether it takes no shards: it stops, or starts.
         is_here: whether it renders this.
         part: its answer; ``None`` if it did not answer.
     """

@@ -29,7 +29,7 @@ class FleetMember(msgspec.Struct, frozen=True):
         generation: of this process, higher than in every earlier process.
         url: for requests of the other nodes.
         heartbeat_age: seconds since its last heartbeat, by the database's clock.
-        is_leaving: whether it stops, and hands its shards over.
+        is_leaving: whether it takes no shards: it stops, and hands them over, or it starts.
     """
 
     name: str

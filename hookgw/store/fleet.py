@@ -79,10 +79,13 @@ class Membership(Protocol):
         It is for short work, and does not outlast a lost connection.
         """
 
-    async def join(self, node: str, url: str) -> int:
+    async def join(self, node: str, url: str, *, is_leaving: bool = False) -> int:
         """Enter the fleet, and return this process's generation.
 
         Everything that the store writes for lanes and connectors from now on is of this generation.
+
+        Args:
+            is_leaving: as in :meth:`announce`.
 
         Raises:
             Conflict: a node of that name lives.
@@ -112,8 +115,8 @@ class Membership(Protocol):
     async def give(self, shards: Collection[int]) -> None:
         """Give shards back that this node has stopped working on. Others take them at once."""
 
-    async def announce_leaving(self) -> None:
-        """Tell the others that this node takes no shards any more, and that they share what it gives back."""
+    async def announce(self, *, is_leaving: bool) -> None:
+        """Tell the others whether this node takes no shards, so that they share what it has not."""
 
     async def leave(self) -> None: ...
 

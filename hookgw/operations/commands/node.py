@@ -39,7 +39,7 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
                 found["url"],
                 found["shards"],
                 f"{found['heartbeatAge']:.1f} s",
-                "leaving" if found["leaving"] else "running",
+                "starts or stops" if found["leaving"] else "running",
             )
             for found in nodes
         )

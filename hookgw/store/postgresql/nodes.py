@@ -125,9 +125,9 @@ class Nodes:
             raise StorageUnavailable(INSTANCE_ELSEWHERE, retry_after=1.0)
         return ShardEpoch(shard, epoch)
 
-    async def join(self, node: str, url: str) -> int:
+    async def join(self, node: str, url: str, *, is_leaving: bool = False) -> int:
         self._epochs = {}
-        self.generation = await self.reader.run(partial(self._join, node, url))
+        self.generation = await self.reader.run(partial(self._join, node, url, is_leaving))
         return self.generation
 
     async def heartbeat(self) -> FleetView | None:
@@ -149,9 +149,11 @@ class Nodes:
             self._epochs.pop(shard, None)
         await self._change(give)
 
-    async def announce_leaving(self) -> None:
+    async def announce(self, *, is_leaving: bool) -> None:
         def announce(connection: Connection) -> None:
-            connection.execute("UPDATE nodes SET is_leaving = true WHERE generation = %s", (self.generation,))
+            connection.execute(
+                "UPDATE nodes SET is_leaving = %s WHERE generation = %s", (is_leaving, self.generation)
+            )
 
         await self._change(announce)
 
@@ -168,7 +170,7 @@ class Nodes:
     async def _change(self, change: Callable[[Connection], T]) -> T:
         return await self.reader.run(partial(_locked, change))
 
-    def _join(self, node: str, url: str, connection: Connection) -> int:
+    def _join(self, node: str, url: str, is_leaving: bool, connection: Connection) -> int:
         def join(connection: Connection) -> int:
             found = connection.execute(
                 f"SELECT generation, token, {DEAD} FROM nodes WHERE name = %s",  # noqa: S608
@@ -191,8 +193,8 @@ class Nodes:
             ).fetchone()
             assert row is not None  # noqa: S101 -- RETURNING
             connection.execute(
-                "INSERT INTO nodes VALUES (%s, %s, %s, clock_timestamp(), false, %s)",
-                (row[0], node, url, self._token),
+                "INSERT INTO nodes VALUES (%s, %s, %s, clock_timestamp(), %s, %s)",
+                (row[0], node, url, is_leaving, self._token),
             )
             generation_: int = row[0]
             return generation_

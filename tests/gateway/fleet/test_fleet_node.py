@@ -63,14 +63,14 @@ class Members:
             raise StorageUnavailable("The database is away.")
         return self._database
 
-    async def join(self, node: str, url: str) -> int:
+    async def join(self, node: str, url: str, *, is_leaving: bool = False) -> int:
         database = await self._reach()
         for other in database.nodes.values():
             if other.name == node and database.now() - database.beats[other.generation] < DEAD_AFTER:
                 raise Conflict(f"A node {node} lives.")
         database.generations += 1
         self._generation = database.generations
-        database.nodes[self._generation] = FleetMember(node, self._generation, url, 0.0)
+        database.nodes[self._generation] = FleetMember(node, self._generation, url, 0.0, is_leaving)
         database.beats[self._generation] = database.now()
         return self._generation
 
@@ -113,10 +113,10 @@ class Members:
             if database.owners[shard] == self._generation:
                 database.owners[shard] = None
 
-    async def announce_leaving(self) -> None:
+    async def announce(self, *, is_leaving: bool) -> None:
         database = await self._reach()
         node = database.nodes[self._generation]
-        database.nodes[self._generation] = FleetMember(node.name, node.generation, node.url, 0.0, True)
+        database.nodes[self._generation] = FleetMember(node.name, node.generation, node.url, 0.0, is_leaving)
 
     async def leave(self) -> None:
         await self._reach()
@@ -249,10 +249,14 @@ async def test_a_node_that_reads_for_long_before_it_works_is_no_dead_one(others:
     node.reading_takes = 10 * DEAD_AFTER
     with structlog.testing.capture_logs() as logs:
         async with running(*[other][:others], node):
-            joined = database.generations
+            joined, moved = database.generations, database.moved
             await trio.sleep(1)
             assert len(node.works_on) == SHARDS // (others + 1)
             assert database.generations == joined == others + 1
+            # Meanwhile, nothing has waited for it.
+            assert moved == SHARDS * others
+            assert len(other.works_on) == SHARDS // 2 * others
+            assert other.acquired[1:] == []
     assert [log for log in logs if log["log_level"] != "info"] == []
 
 
@@ -433,8 +437,8 @@ async def test_a_node_that_is_removed_again_before_its_first_heartbeat_joins_onc
     a = Node(database, "a")
     join, removals = a.members.join, [None] * 2
 
-    async def join_and_be_removed(node: str, url: str) -> int:
-        generation = await join(node, url)
+    async def join_and_be_removed(node: str, url: str, *, is_leaving: bool = False) -> int:
+        generation = await join(node, url, is_leaving=is_leaving)
         if removals:
             removals.pop()
             database.nodes.clear()

@@ -167,7 +167,7 @@ async def test_a_node_that_leaves_gives_everything_back(nodes: list[Nodes]) -> N
     await a.join("a", "")
     await a.claim()
     await b.join("b", "")
-    await a.announce_leaving()
+    await a.announce(is_leaving=True)
     view = await b.heartbeat()
     assert view is not None
     assert [node.is_leaving for node in view.nodes] == [True, False]
