@@ -71,9 +71,8 @@ class Clients:
         self._timeouts: dict[str, float] = {}
         self._locks: dict[str, trio.Lock] = {}
         self._keys: dict[str, str] = {}
-        self._requeuing = Counter[
-            str
-        ]()  # events of resends, instances of replays and backfills that are under way
+        # What is requeued at the moment: the events of resends, the instances of replays and backfills.
+        self._requeuing = Counter[str]()
         self._under_way: set[str] = set()
         self._operators = Operators(world, self, chance)
         self._is_configuration_known = False
