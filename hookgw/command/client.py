@@ -31,6 +31,8 @@ R = TypeVar("R")
 
 CURSOR = "hookgw-cursor"
 """The header of a list that ended early."""
+VERSION = "x-hookgw-version"
+"""The header of every response of hookgw. Another server's may be JSON and a success, too."""
 
 CONNECT_TIMEOUT = 5.0  # a running gateway accepts at once: a wrong address must not take a minute
 RESPONSE_TIMEOUT = 60.0
@@ -127,8 +129,8 @@ class Client:
 
         Raises:
             ServerUnavailable: the gateway does not respond, or responds 429, 502, 503 or 504.
-            Failed: the response is another error, with the gateway's own messages, or is not JSON; or a
-                segment contains a slash.
+            Failed: the response is another error, with the gateway's own messages, or is not JSON, or not
+                hookgw's; or a segment contains a slash.
         """
         segments = [segment for segment in path if segment is not None]
         for segment in segments:
@@ -165,8 +167,8 @@ class Client:
                 f"The response of {self._server} (status {response.status_code}) is not JSON. "
                 "Check that --server or HOOKGW_URL is the address of hookgw."
             ) from error
-        if not response.is_success:
-            refusal = failure(*_error_messages(response, value), *self._about_key(response.status_code))
+        if not response.is_success or VERSION not in response.headers:
+            refusal = failure(*_error_messages(response, value), *self._advice(response))
             refusal.status = response.status_code
             raise refusal
         cursor = response.headers.get(CURSOR)
@@ -176,12 +178,15 @@ class Client:
             self.silent_nodes = self.silent_nodes or silent
         return value
 
-    def _about_key(self, status: int) -> list[str]:
+    def _advice(self, response: httpx.Response) -> list[str]:
         """Return which key was sent, if the gateway refuses the key: users do not set headers themselves."""
-        if status == HTTPStatus.UNAUTHORIZED:
+        if VERSION not in response.headers:
+            where = "Check that --server or HOOKGW_URL is the address of hookgw."
+            return [f"The response of {self._server} is not hookgw's: it has no {VERSION}. {where}"]
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
             advice = "Set the key with HOOKGW_KEY, --key-file or a profile."
             return [self._key or "No key was sent.", advice]
-        return [self._key] if status == HTTPStatus.FORBIDDEN and self._key else []
+        return [self._key] if response.status_code == HTTPStatus.FORBIDDEN and self._key else []
 
     def page(self, items: str, *path: str | None, query: Query) -> Any:
         """Return a page of a list; see :meth:`call`. If the gateway ends one early, the next ones follow, for

@@ -91,4 +91,5 @@ def _signals_kept() -> Iterator[None]:
 
 def says(value: Any, status: int = 200) -> Answer:
     """Return a JSON response."""
-    return answer(status, json.dumps(value), headers={"content-type": "application/json"})
+    headers = {"content-type": "application/json", "x-hookgw-version": "1.0"}
+    return answer(status, json.dumps(value), headers=headers)

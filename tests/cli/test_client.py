@@ -112,6 +112,7 @@ def error_of(status: int, *messages: str) -> Answer:
             answer(200, b"<html>"),
             "(status 200) is not JSON. Check that --server or HOOKGW_URL",
         ),
+        (answer(200, b"{}"), "is not hookgw's: it has no x-hookgw-version. Check that --server"),
         (answer(502, b"bad gateway"), "(status 502) is not JSON"),
         (answer(200, b"{" + b" " * 50).cut(60, Close()), "broke before the response was complete"),
         (raw(b"SSH-2.0-OpenSSH_9.6\r\n").then(Close()), "broke before the response was complete"),
@@ -209,7 +210,7 @@ async def test_a_unix_socket_works(socket_folder: Path) -> None:
 
 async def _answer_empty_list(stream: trio.SocketStream) -> None:
     await stream.receive_some()
-    await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]")
+    await stream.send_all(b"HTTP/1.1 200 OK\r\nx-hookgw-version: 1.0\r\ncontent-length: 2\r\n\r\n[]")
 
 
 @pytest.mark.parametrize(
@@ -280,11 +281,11 @@ async def test_a_page_is_not_read_on_for_ever(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_all_parts_of_an_array_are_read() -> None:
     async with open_receiver() as receiver:
-        more = ("hookgw-cursor", "WyJhIl0")
+        version, more = ("x-hookgw-version", "1.0"), ("hookgw-cursor", "WyJhIl0")
         receiver.will(
-            answer(200, headers=[more, ("hookgw-silent-nodes", "b")], body=b"[1]"),
-            answer(200, headers=[("hookgw-cursor", "WyJiIl0")], body=b"[2]"),
-            answer(200, body=b"[3]"),
+            answer(200, headers=[version, more, ("hookgw-silent-nodes", "b")], body=b"[1]"),
+            answer(200, headers=[version, ("hookgw-cursor", "WyJiIl0")], body=b"[2]"),
+            answer(200, headers=[version], body=b"[3]"),
         )
         assert await call(receiver, "GET", "lane", "list", query={"node": "a"}) == [1, 2, 3]
     assert [request.target for request in receiver.requests] == [

@@ -80,7 +80,7 @@ async def test_a_refused_signature_leads_to_the_secret(invoke: Invoke, server: R
 
 async def test_a_wrong_clock_is_found(invoke: Invoke, server: Receiver) -> None:
     body = json.dumps({"checks": [], "at": "2020-01-01T00:00:00.000Z", "version": "1"})
-    headers = {"content-type": "application/json", "date": formatdate(0, usegmt=True)}
+    headers = {"x-hookgw-version": "1.0", "date": formatdate(0, usegmt=True)}
     server.default = answer(200, body, headers=headers)
     result = await invoke("doctor")
     assert result.exit_code == 1
