@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
+from hookgw.concurrency.threads import START_AGAIN, SYSTEM_THREADS, Threads, try_to_start
 from hookgw.config.file_permissions import first_trouble, shared_by_all
 from hookgw.config.folders import make_folder
 from hookgw.kernel.errors import StartError, StorageUnavailable
@@ -143,7 +144,10 @@ def open_database(path: Path) -> Iterator[DatabaseConnections]:
 def check_integrity(connection: sqlite3.Connection, path: Path) -> None:
     """Look for damage in a data file for :data:`CHECK_SECONDS`."""
     timer = threading.Timer(CHECK_SECONDS, connection.interrupt)
-    timer.start()
+    if not try_to_start(timer):
+        logger.warning("the system refuses a thread; it is tried again", thread="check of the data file")
+        while not try_to_start(timer):
+            time.sleep(START_AGAIN)
     try:
         found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.OperationalError as error:

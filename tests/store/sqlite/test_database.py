@@ -267,6 +267,25 @@ async def test_a_check_that_takes_too_long_does_not_hold_up_the_start(
     assert "no damage was found in the time" in logs[0]["event"]
 
 
+def test_a_check_waits_for_the_thread_that_the_system_refuses(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, refused = threading.Timer.start, [1, 2]
+
+    def refuse_twice(timer: threading.Timer) -> None:
+        if refused:
+            refused.pop()
+            raise RuntimeError("can't start new thread")
+        start(timer)
+
+    monkeypatch.setattr(threading.Timer, "start", refuse_twice)
+    monkeypatch.setattr(database, "START_AGAIN", 0.0)
+    with capture_logs() as logs, open_database(path):
+        pass
+    assert [one["event"] for one in logs] == ["the system refuses a thread; it is tried again"]
+    assert refused == []
+
+
 def test_a_file_that_another_program_holds_is_not_called_unwritable(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
