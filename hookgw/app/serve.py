@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hookgw.command.without_rich  # noqa: F401  # isort: skip -- before structlog
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,7 @@ from hookgw.command.logging_setup import configure_logging
 from hookgw.command.output import say
 from hookgw.command.process import (
     RECOMMENDED_OPEN_FILES,
+    STOP_SIGNALS,
     exempt_started_objects,
     raise_file_limit,
     run_to_end,
@@ -97,6 +99,8 @@ def serve(config: Path | None, host: str | None, port: int | None, new: bool) ->
 
 
 def prepare_process(settings: Settings, config: Path | None) -> None:
+    # A parent that waits for signals itself may have blocked them, and its children inherit that.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*STOP_SIGNALS, signal.SIGHUP))
     # First, because each of the next steps may log a warning.
     configure_logging(settings.log, sys.stderr)
     warn_of_exposed_secrets(config)
