@@ -296,6 +296,10 @@ _limit_of_bytes = _rule(
 _named = _rule(
     lambda value: bool(value.strip()) and "\0" not in value, "must not be empty or contain a NUL character."
 )
+_in_a_file = _rule(  # SQLite has a meaning for both
+    lambda value: value != ":memory:" and not value.startswith("file:"),
+    "must be the path of a file, not {value!r}: events are kept on disk.",
+)
 _old_master_key = _parsed_by(lambda value: value and parse_master_key(value))
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
@@ -349,7 +353,7 @@ _RULES: dict[str, Rule] = {
     "fleet.secret": _rule(
         lambda value: value is None or len(value) >= _LEAST_SECRET, "must have at least 16 characters."
     ),
-    "storage.path": _named,
+    "storage.path": lambda value: _named(value) or _in_a_file(value),
     # The sentences must not repeat the URL.
     "storage.url": _rule(
         lambda value: (

@@ -73,6 +73,14 @@ def test_nothing_is_replaced(run: Run, data: Path, tmp_path: Path) -> None:
     assert "hookgw.db.before-restore. Delete it" in run("restore", copy, "--force").stdout
 
 
+def test_links_in_a_circle_are_named(run: Run, data: Path) -> None:
+    backup = data.rename(data.with_name("backup.db"))
+    data.symlink_to(data)
+    assert "There is no data file" in run("storage", "compact").stderr
+    for command in (("restore", backup, "--force"), ("storage", "copy", backup, data)):
+        assert "Too many levels of symbolic links" in run(*command).stderr
+
+
 def test_stats_and_compact(run: Run, data: Path) -> None:
     rows = run("storage", "stats").stdout.splitlines()
     assert rows[0].split() == ["part", "rows", "size"]

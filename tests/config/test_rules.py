@@ -227,6 +227,8 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("auth.users", {"ana": "people"}, "", "set auth.proxy_header, too"),
         ("storage.path", "", "", "must not be empty"),
         ("storage.path", "a\0b", "", "NUL"),
+        ("storage.path", ":memory:", "", "must be the path of a file, not ':memory:'"),
+        ("storage.path", "file:a.db?mode=memory", "", "must be the path of a file"),
         ("storage.history_limit", Size(2**20 - 1), "", "must be at least 1MiB, not 1048575B; storage.reten"),
         ("events.dedupe_limit", Size(2**20 - 1), "", "must be at least 1MiB, not 1048575B; events.dedupe: 0"),
         ("delivery.allow_networks", ("10.0.0.0/8", "10.1.2.3/8"), "[1]", "write 10.0.0.0/8."),

@@ -202,7 +202,7 @@ def open_target(path: Path) -> Iterator[FileRows]:
         Conflict: there is a data file of that name, or the log of one.
         StartError: it cannot be made, or the folder belongs to another user.
     """
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     with start_errors(path):
         make_folder(path.parent)
         require_owner(path)

@@ -92,8 +92,9 @@ def open_database(path: Path) -> Iterator[DatabaseConnections]:
     with ExitStack() as stack:
         with start_errors(path):
             make_folder(path.parent)
-            # SQLite and the lock follow a link, so the permissions of the file itself count.
-            keep_private(path.resolve())
+            # SQLite and the lock follow a link, so the permissions of the file itself count. For links in a
+            # circle, Path.resolve() has a RuntimeError before Python 3.13; here, the next look is an OSError.
+            keep_private(Path(os.path.realpath(path)))
             if not path.exists() and (left := unfinished(path.resolve())):
                 spare, command = left[0]
                 raise StartError(
@@ -275,7 +276,7 @@ def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
 
 
 def keep_private(path: Path) -> None:
-    """Refuse a folder, and what others can write to; make a file readable by its owner only.
+    """Refuse what is not a file, and what others can write to; make a file readable by its owner only.
 
     Args:
         path: the data file itself, not a link to it. The file and the files beside it may be missing.
@@ -289,6 +290,8 @@ def keep_private(path: Path) -> None:
         )
     if path.is_dir():
         raise StartError(f"storage.path: {path} is a folder.", f"Name a file in it, such as {path / name}.")
+    if path.exists() and not path.is_file():
+        raise StartError(f"storage.path: {path} is not a regular file.", "Name another file.")
     files = [path, *(path.with_name(path.name + suffix) for suffix in BESIDE)]
     trouble = first_trouble([path.parent, *files])
     if trouble is not None:

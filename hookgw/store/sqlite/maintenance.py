@@ -229,7 +229,7 @@ def compact_file(path: Path) -> Compacted:
     Raises:
         StartError: a program uses the file; or the disk has no room for a second copy of its content.
     """
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     with start_errors(path):
         with closing(open_existing(path)) as connection:
             read_schema(connection, path)
@@ -286,8 +286,8 @@ def restore_file(
         Conflict: there is a data file, and ``force`` is false.
         StartError: a program uses the data file, or the backup cannot be used. Nothing was changed.
     """
-    path = path.resolve()
-    if backup.resolve() == path:
+    path = Path(os.path.realpath(path))
+    if Path(os.path.realpath(backup)) == path:
         raise Conflict.of(
             "backup.is_data_file", "The backup {backup} is the data file itself.", backup=backup
         )

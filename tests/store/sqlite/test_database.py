@@ -151,6 +151,20 @@ def test_a_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
+def test_a_device_and_a_pipe_are_refused_and_left_as_they_are(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o644)
+    for path in (tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(StartError, match=f"storage.path: {path} is not a regular file"):
+            open_database(path).__enter__()
+    assert stat.S_IMODE((tmp_path / "pipe").stat().st_mode) == 0o644
+
+
+def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "hookgw.db").symlink_to("hookgw.db")
+    with pytest.raises(StartError, match="cannot be opened: Too many levels of symbolic links"):
+        open_database(tmp_path / "hookgw.db").__enter__()
+
+
 def test_a_disk_without_space_for_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_space(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
