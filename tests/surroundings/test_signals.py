@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,9 @@ def test_a_second_signal_ends_the_first_process_of_a_container(
 
 
 def test_a_stop_reaches_it_although_its_parent_has_blocked_the_signal(tmp_path: Path) -> None:
-    block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, [signal.SIGTERM])
+    def block() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
     with surrounded(tmp_path, before=block) as gateway:
         gateway.wait_ready()
         assert gateway.stop() == 0
