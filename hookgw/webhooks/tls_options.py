@@ -20,6 +20,8 @@ def _read_pem(_ctx: click.Context, _param: click.Parameter, value: str | None) -
         content = sys.stdin.buffer.read() if value == "-" else Path(value).read_bytes()
     except OSError as error:
         raise click.BadParameter(f"cannot read {value}: {error.strerror}.") from error
+    if not content.strip():  # sent, it would remove what is stored
+        raise click.BadParameter(f"{'standard input' if value == '-' else value} is empty.")
     return content.decode("utf-8", "replace")
 
 

@@ -434,6 +434,13 @@ async def test_a_file_that_cannot_be_read_is_a_usage_error(invoke: Invoke) -> No
     assert "cannot read /nowhere/ca.pem: No such file or directory." in result.output
 
 
+async def test_an_empty_file_removes_no_part_of_tls(invoke: Invoke, server: Receiver) -> None:
+    for name in ("/dev/null", "-"):
+        result = await invoke("webhook", "update", "loja1", "--tls-ca", name)
+        assert (result.exit_code, server.requests) == (2, [])
+        assert "is empty." in result.stderr
+
+
 async def test_certificates_are_shown_in_one_word(invoke: Invoke, server: Receiver) -> None:
     server.default = says(STORED | {"tls": TLS | {"serverName": "receiver.internal"}})
     shown = (await invoke("webhook", "find", "loja1")).stdout
