@@ -222,6 +222,8 @@ def main(ctx: click.Context, profile: str | None) -> None:
     Start with `hookgw demo`.
     """
     ctx.meta[PROFILE] = profile
+    if sys.stdin is None:  # closed, as by `<&-`: commands read it and ask as if it were empty
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123
     if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(raw := sys.stdout.buffer, io.FileIO):
         # With PYTHONUNBUFFERED, Python drops what a full disk did not take of a text, without an error.
         encoding, errors = sys.stdout.encoding, sys.stdout.errors

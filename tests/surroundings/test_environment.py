@@ -1,6 +1,7 @@
 """What the environment says: secrets in files, and variables that mean nothing."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,9 @@ def test_an_unknown_variable_gets_a_warning_with_the_nearest_name(tmp_path: Path
         _, errors = gateway.popen.communicate(timeout=30)
     assert b"unknown environment variable" in errors
     assert b"Did you mean HOOKGW_GLOBAL_KEY?" in errors
+
+
+def test_a_closed_standard_input_is_an_empty_one() -> None:
+    command = ["sh", "-c", '"$0" -m hookgw lane list --key - <&-', sys.executable]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "Error: There is no key on standard input.\n")
