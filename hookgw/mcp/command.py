@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -10,7 +13,7 @@ import click
 import trio
 
 from hookgw.command.client import Client, server_options
-from hookgw.command.failure import Failed
+from hookgw.command.failure import Failed, ReaderGone
 from hookgw.kernel.errors import NotSupported
 from hookgw.mcp.loading import load_server
 from hookgw.mcp.tools import Refused
@@ -31,7 +34,14 @@ def mcp(client: Client) -> None:
         server = load_server()
     except NotSupported as error:
         raise Failed(*error.messages) from error
-    trio.run(server.serve_stdio, ClientApi(client))
+    # By default, Ctrl-C would wait for the thread that reads standard input, and show a traceback then.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        trio.run(server.serve_stdio, ClientApi(client))
+    except BaseExceptionGroup as error:
+        if error.split(BrokenPipeError)[1] is None:
+            raise ReaderGone(errno.EPIPE, os.strerror(errno.EPIPE)) from None
+        raise
 
 
 class ClientApi:

@@ -1,0 +1,45 @@
+"""``hookgw mcp`` as a process: how it ends."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.processes import PATIENCE
+
+pytestmark = pytest.mark.process
+
+CLIENT = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+HELLO = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": CLIENT}).encode() + b"\n"
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """The command, which has answered once."""
+    pytest.importorskip("mcp")
+    command = [sys.executable, "-m", "hookgw", "mcp"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(HELLO)
+        assert b'"serverInfo"' in process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_an_interrupt_ends_it_although_standard_input_is_open(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == -signal.SIGINT
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+
+
+def test_it_ends_without_a_word_if_nobody_reads_any_more(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.communicate(HELLO, PATIENCE)[1] == b""
+    assert process.returncode == 1
