@@ -82,7 +82,7 @@ async def test_the_age_is_short(invoke: Invoke, server: Receiver, age: float, sh
 async def test_in_a_fleet_a_lane_has_a_node_and_silent_ones_are_named(
     invoke: Invoke, server: Receiver
 ) -> None:
-    headers = {"content-type": "application/json", "hookgw-silent-nodes": "b, c"}
+    headers = {"x-hookgw-version": "1.0", "hookgw-silent-nodes": "b, c"}
     server.default = answer(200, json.dumps([WAITING | {"node": "a"}]), headers=headers)
     result = await invoke("lane", "list")
     head, waiting = (line.split() for line in result.stdout.splitlines())

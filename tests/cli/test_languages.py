@@ -64,7 +64,7 @@ async def test_an_error_of_the_server_is_translated_by_its_id(
     monkeypatch.setenv("HOOKGW_LANG", language)
     error = Invalid(Sentence("field.missing", "{where} is missing.", where="data").at("events[1]."), "Own.")
     body = response_to(error, "POST", "/").body
-    async with open_receiver(default=answer(400, body=body)) as receiver:
+    async with open_receiver(default=answer(400, body, headers={"x-hookgw-version": "1.0"})) as receiver:
 
         def call() -> None:
             with Client(receiver.url, None) as client:
