@@ -269,8 +269,6 @@ class Clients:
                 self._note(Refused, what="emit", why=world.without_paths(refusal)[:120])
         elif not await self.attempt("emit", call):
             return
-        after = self.wanting(instance, kind)
-        same = {key for key, found in before.items() if after.get(key) == found}
         new = [number for number, is_new in enumerate(stored) if is_new]
         self._stored |= {ids[number]: (instance, kind) for number in new}
         if new:
@@ -280,8 +278,7 @@ class Clients:
                 events=tuple(ids[number] for number in new),
                 instance=instance,
                 chats=tuple(chats[number] for number in new),
-                wanted=tuple(sorted(same)),
-                maybe=tuple(sorted((before.keys() | after.keys()) - same)),
+                **self.wanted_since(before, instance, kind),
             )
 
     def _choose_api(self) -> Api | None:
@@ -292,6 +289,13 @@ class Clients:
     def _key_of(self, instance: str) -> str:
         key = self._keys.get(instance)
         return key if key is not None and self._chance.random() < 0.5 else GLOBAL_KEY
+
+    def wanted_since(self, before: dict[str, object], instance: str, kind: str) -> dict[str, tuple[str, ...]]:
+        """Return ``wanted`` and ``maybe`` of :class:`Accepted`, for :meth:`wanting` before the call."""
+        after = self.wanting(instance, kind)
+        same = {key for key, found in before.items() if after.get(key) == found}
+        maybe = (before.keys() | after.keys()) - same
+        return {"wanted": tuple(sorted(same)), "maybe": tuple(sorted(maybe))}
 
     def wanting(self, instance: str, kind: str) -> dict[str, object]:
         """Return the registrations that an event goes to now, and what changes with each change of them."""

@@ -61,7 +61,6 @@ class SimulatedConnector:
                 raise RuntimeError("the network's own fault")
             if world.is_over:
                 return
-            after = world.clients.wanting(INSTANCE, events[0].kind)
             world.note(
                 Accepted(
                     at=world.now,
@@ -70,7 +69,7 @@ class SimulatedConnector:
                     events=tuple(str(event.event_id) for event in events),
                     instance=INSTANCE,
                     chats=(CHAT,) * count,
-                    wanted=tuple(sorted(key for key, found in before.items() if after.get(key) == found)),
+                    **world.clients.wanted_since(before, INSTANCE, events[0].kind),
                 )
             )
             following += count
