@@ -179,7 +179,7 @@ class Client:
         return value
 
     def _advice(self, response: httpx.Response) -> list[str]:
-        """Return which key was sent, if the gateway refuses the key: users do not set headers themselves."""
+        """Return what to check: the address if another server responded, or the key that was refused."""
         if VERSION not in response.headers:
             where = "Check that --server or HOOKGW_URL is the address of hookgw."
             return [f"The response of {self._server} is not hookgw's: it has no {VERSION}. {where}"]

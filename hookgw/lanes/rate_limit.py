@@ -5,9 +5,9 @@ would come if all came at a steady pace. All lanes of a registration share it. A
 of an attempt, with the connection in hand, so that a lane that stops waiting loses none.
 
 Lanes that wait are spread over the tokens to come, in the order in which they began to wait: they do not wake
-up for the same token. A lane that has waited comes before all that have not, and behind those that wait
-again like itself. If one leaves the line before its time (its registration is paused, say), those behind it
-move up.
+up for the same token. Lanes that wait again, because something else held them up when their token came, are
+the front of the line. If a lane leaves the line before its time (its registration is paused, say), those
+behind it move up.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class RateLimit:
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate
-        self._again: dict[Waiting, None] = {}  # those that have waited: the front of the line
-        self._line: dict[Waiting, None] = {}
+        self._again: dict[Waiting, None] = {}  # the front of the line
+        self._line: dict[Waiting, None] = {}  # the rest of it
         self._interval = rate.interval
         self._tolerance = (rate.burst - 1) * self._interval
         self._pace = 0.0
