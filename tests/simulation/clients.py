@@ -570,8 +570,10 @@ class Clients:
         if instance is None:
             return
         began, requeuing = self._world.now, +self._requeuing
-        # It may end between the skip and its answer (seed 70908), or not have begun yet (85352).
-        is_replayed = gateway.jobs.running(JobKind.REPLAY, instance) is not None or instance in requeuing
+        # It may end between the skip and its answer (seed 70908), not have begun yet (85352), or be of the
+        # process before (90732).
+        kinds = (JobKind.REPLAY, JobKind.BACKFILL)
+        is_replayed = instance in requeuing or any(gateway.jobs.running(kind, instance) for kind in kinds)
         # Before the call, too: a delivery may end so although the call is not answered.
         self._note(Cancelled, instance=instance)
 
