@@ -13,7 +13,6 @@ STATES = (
     *(N_("open"), N_("close"), N_("connecting")),  # connections
     *(N_("active"), N_("failing"), N_("disabled")),  # webhooks
     N_("cancelled"),  # jobs
-    N_("starts or stops"),  # nodes
     *(N_("events"), N_("account"), N_("time"), N_("unknown")),  # what a problem costs
 )
 """Those of no enum that marks its own."""
