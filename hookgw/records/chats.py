@@ -49,7 +49,8 @@ class ChatFields(msgspec.Struct):
 
     Attributes:
         remoteJid: the chat.
-        remoteJidAlt, remoteJidLid: other names of it.
+        remoteJidAlt, remoteJidLid: other names of it, if it is a person; beside a broadcast, such as a status
+            post, of who wrote it.
         senderPn, senderLid, previousRemoteJid: other names of it, if it is a person who wrote to the account:
             in events of Baileys 6 and Evolution API 2.3.
         participant: who wrote it in a group.
@@ -94,14 +95,15 @@ def jids_of(key: Mapping[str, Any], field: str = "remoteJid") -> tuple[str, ...]
             wrote to the account.
     """
     fields = (field, *_OTHER_NAMES.get(field, (f"{field}Alt",)))
-    jid = key.get(field)
-    if (
-        field == "remoteJid"
-        and isinstance(jid, str)
-        and jid.endswith(_PEOPLE)
-        and key.get("fromMe") is not True
-    ):
-        fields += _NAMES_OF_WRITER
+    chat = key.get("remoteJid")
+    if field == "participant" and isinstance(chat, str) and chat.endswith("@broadcast"):
+        # Baileys 7 has the number behind the writer's "@lid" there, which is no name of the broadcast.
+        fields += _OTHER_NAMES["remoteJid"]
+    elif field == "remoteJid" and isinstance(chat, str) and chat:
+        if not chat.endswith(_PEOPLE):
+            fields = (field,)
+        elif key.get("fromMe") is not True:
+            fields += _NAMES_OF_WRITER
     given = [jid for jid in map(key.get, fields) if jid and isinstance(jid, str)]
     plain = [plain_jid(jid) for jid in given]
     if plain and plain[0].endswith(HIDDEN):

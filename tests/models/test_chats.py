@@ -12,6 +12,7 @@ ANA = "5516988887777@s.whatsapp.net"
 BOB = "5516988886666@s.whatsapp.net"
 LID = "187654321098765@lid"
 GROUP = "120363040000000000@g.us"
+STATUS = "status@broadcast"
 
 
 @pytest.mark.parametrize(
@@ -180,6 +181,7 @@ def test_a_list_about_very_many_chats_stays_whole(chats: int, parts: int) -> Non
         ({"key": {"remoteJid": GROUP, "participant": LID, "participantPn": BOB}}, [GROUP], [BOB], []),
         ({"key": {"remoteJid": GROUP, "participant": BOB, "participantLid": LID}}, [GROUP], [BOB], []),
         ({"keyId": "M", "remoteJid": GROUP, "participant": LID, "participantPn": BOB}, [GROUP], [BOB], ["M"]),
+        ({"key": {"remoteJid": STATUS, "remoteJidAlt": BOB, "participant": LID}}, [STATUS], [BOB], []),
         ({"key": {"remoteJid": LID}}, [LID], [LID], []),
         ({"key": {"remoteJid": GROUP}, "participant": BOB, "keyId": "M"}, [GROUP], [GROUP], []),
         ({"key": {"remoteJid": GROUP, "id": "a@b"}}, [GROUP], [GROUP], ["a@b"]),

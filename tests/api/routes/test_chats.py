@@ -153,6 +153,24 @@ async def test_messages_with_a_hidden_id_alone_are_those_of_the_number(
     assert {page["messages"]["total"] for page in found} == {5}
 
 
+@pytest.mark.parametrize(("chat", "ids"), [("status@broadcast", "DB"), (ANA, "CA"), ("1@lid", "CA")])
+async def test_a_status_post_with_its_writers_number_is_no_message_of_their_chat(
+    client: httpx.AsyncClient, chat: str, ids: str
+) -> None:
+    client.event_hooks = {}
+    posted = {"participant": "1@lid", "remoteJidAlt": ANA}  # as Baileys 7 has it
+    await tell(
+        client,
+        ("MESSAGES_UPSERT", message("A", ANA, at=1000)),
+        ("MESSAGES_UPSERT", message("B", "status@broadcast", key=posted, at=2000)),
+        ("MESSAGES_UPSERT", message("C", "1@lid", at=3000)),
+        ("MESSAGES_UPSERT", message("D", "status@broadcast", key={"participant": "2@lid"}, at=4000)),
+    )
+    body = {"where": {"key": {"remoteJid": chat}}}
+    found = (await client.post("/chat/findMessages/loja1", json=body)).json()["messages"]["records"]
+    assert [one["id"] for one in found] == list(ids)
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
