@@ -370,6 +370,8 @@ HOOK = {"url": "https://crm.example/hook", "enabled": True, "events": ["MESSAGES
         ({"url": "vazio"}, {"enabled": False}, "cannot call its URL"),
         ({"headers": {"Host": "a", "x-n": 5}}, {"headers": {"x-n": "5"}}, "Host cannot be set"),
         ({"headers": {"X-Attempt": "a", "x-n": "5"}}, {"headers": {"x-n": "5"}}, "X-Attempt cannot be set"),
+        ({"headers": {"x-n": None, "x-f": False, "x-t": True}}, {"headers": {"x-t": "true"}}, "1 headers"),
+        ({"headers": {"X-N": "a", "x-n": "b"}}, {"headers": {"x-n": "b"}}, "1 headers"),
         ({"headers": None}, {"headers": {}}, "0 headers"),
     ],
 )

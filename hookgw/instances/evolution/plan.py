@@ -285,7 +285,11 @@ def _canonical(kind: str) -> str:
 
 def _headers(found: Any, *, envelope: bool, notes: list[str]) -> dict[str, str]:
     headers = {}
-    for name, value in found.items() if isinstance(found, dict) else ():
+    # Of names that differ in capitals only, axios sends the last one, and nothing for null and false.
+    sent = {name.lower(): (name, value) for name, value in (found if isinstance(found, dict) else {}).items()}
+    for name, value in sent.values():
+        if value is None or value is False:
+            continue
         if name.lower() == _JWT_KEY and not envelope:
             notes.append(f"webhook: {_JWT_KEY} left out: only the plugin {ENVELOPE} signs with it.")
             continue
