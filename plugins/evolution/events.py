@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import trio
 
-from hookgw import Session, event_id_of
+from hookgw import Session, event_id_of, jids_of
 from hookgw.connectors import NetworkEvents, decode_json, mapping, seconds, text
 
 STATES = {"open": "open", "connecting": "connecting", "close": "close", "refused": "close"}
@@ -80,6 +80,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         data = mapping(self.data)
         key = mapping(data.get("key", data if kind == "MESSAGES_DELETE" else None))
         chat, id_ = text(key.get("remoteJid")), text(key.get("id"))
+        if chat and kind != "MESSAGES_DELETE":
+            # Evolution API 2.3.7 has the number in webhooks, and in its database "@lid" beside the number.
+            chat = jids_of(key)[0]
         if chat and id_ and kind in ("SEND_MESSAGE", "MESSAGES_DELETE"):
             return event_id_of(kind, chat, id_)
         if chat and id_ and kind == "MESSAGES_UPSERT" and (not self.sent or self.sent > since):

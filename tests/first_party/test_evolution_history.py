@@ -134,6 +134,30 @@ async def test_a_message_has_the_same_id_in_a_webhook_and_in_the_history(
     assert len(stored) == len(session.repeated) == 4
 
 
+@pytest.mark.parametrize(("from_me", "source"), [(False, "android"), (True, "android"), (True, "web")])
+async def test_a_webhook_with_the_number_and_a_history_with_the_hidden_id_are_of_one_message(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    from_me: bool,
+    source: str,
+) -> None:
+    now = time.time()
+    data = kept(evolution, "told", now - 50, "1@lid", from_me=from_me, source=source)
+    data["key"]["remoteJidAlt"] = ANA
+    async with connected(connector, session):
+        # As Evolution API 2.3.7 does, after it has stored the message.
+        evolution.emit("shop", "messages.upsert", {**data, "key": {**data["key"], "remoteJid": ANA}})
+        await evolution.settled()
+    session.covered_until = now - HOUR
+    session.begin_run()
+    async with connected(connector, session):
+        pass
+    assert texts(session) == ["told"]
+    assert len(session.repeated) == 1
+
+
 async def test_a_missed_message_of_the_account_is_of_the_kind_of_its_sender(
     connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
