@@ -496,7 +496,8 @@ def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:
         if not isinstance(status, str) or data.get("pollUpdates"):
             return None
         parts.append(status)
-    elif kind in _EDITS:
+    # Evolution API 2.3.7 tells an edit as a status, with the new content beside it.
+    if kind in _EDITS or (kind == "MESSAGES_UPDATE" and data.get("message")):
         parts.append(data_json.decode())
     if not message or not isinstance(message, str):
         return None

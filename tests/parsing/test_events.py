@@ -451,6 +451,8 @@ def test_other_messages_have_other_ids() -> None:
                 {"participant": "553"},
                 {"keyId": "B"},
                 {"remoteJid": "552"},
+                {"message": {"editedMessage": {"message": {"conversation": "Oi"}}}},
+                {"message": {"editedMessage": {"message": {"conversation": "Olá"}}}},
             )
         ],
         ("MESSAGES_EDITED", MESSAGE),
