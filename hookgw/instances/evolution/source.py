@@ -17,6 +17,7 @@ from hookgw.kernel.masking import repr_without, with_masked_user
 
 _TIMEOUT = 30.0
 _CONNECT_TIMEOUT = 5.0
+_FORM = '{"evolution": [{"instance": {"name": …, "token": …}, "webhook": {…}, "settings": {…}}]}'
 
 
 class SourceInstance(msgspec.Struct, frozen=True):
@@ -73,7 +74,7 @@ def read_server(url: str, key: str) -> list[SourceInstance]:
             if any(not one.name for one in found):
                 raise Failed(
                     f"{shown} is not an Evolution API 2: its instances have no name. "
-                    "Update Evolution API first, or write a file as docs/migrating.md describes it."
+                    f"Update Evolution API first, or import a file that you write: {_FORM}."
                 )
             return [_with_parts(http, shown, one) for one in found]
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -123,10 +124,7 @@ def read_file(file: Path) -> list[SourceInstance]:
     except OSError as error:
         raise Failed(f"{file} cannot be read: {error.strerror}.") from error
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Failed(
-            f"{file} is no export: {error}. "
-            'It must be {"evolution": [{"instance": {…}, "webhook": {…}, "settings": {…}}]}.'
-        ) from error
+        raise Failed(f"{file} is no export: {error}. It must be {_FORM}.") from error
 
 
 def write_file(file: Path, found: list[SourceInstance]) -> None:
