@@ -19,7 +19,11 @@ from hookgw.connectors import BODY_NOT_OBJECT, is_signature, items, mapping, raw
 SIGNATURE = "x-hub-signature-256"
 EVENTS = [
     f"/entry/#/changes/#/value/{part}/#"
-    for part in ("messages", "message_echoes", "statuses", "calls", "groups", "state_sync")
+    for part in (
+        *("messages", "message_echoes", "statuses", "calls", "groups", "state_sync"),
+        # It is passed on as a whole. But in one step, its tens of thousands of values are too many.
+        "history/#/threads/#/messages",
+    )
 ]
 """Where events are in a notification; see ``Session.decode_json``."""
 

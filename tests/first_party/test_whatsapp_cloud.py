@@ -710,6 +710,17 @@ async def test_a_field_without_a_kind_is_passed_on_byte_for_byte_and_once(sessio
     assert found == expected
 
 
+async def test_a_part_of_a_long_history_is_passed_on_and_nobody_is_told_that_it_was_left_out(
+    session: FakeSession,
+) -> None:
+    said = [text_message("hi", history_context={"status": "READ"}) for _ in range(3000)]
+    whole = value(history=[{"metadata": {"phase": 1}, "threads": [{"id": CUSTOMER, "messages": said}]}])
+    async with connected(session) as cloud:
+        await cloud.ingest(session, posted(notification(whole, field="history")))
+    assert [data["value"] for data in session.data_of("NETWORK_EVENT")] == [whole]
+    assert session.left_out == []
+
+
 async def test_a_wrong_secret_is_found(session: FakeSession) -> None:
     with structlog.testing.capture_logs() as logs:
         async with connected(session) as cloud:
