@@ -39,6 +39,12 @@ WRAPPERS = (
     "viewOnceMessageV2",
     "viewOnceMessageV2Extension",
     "documentWithCaptionMessage",
+    "associatedChildMessage",
+    "groupMentionedMessage",
+    "groupStatusMessage",
+    "groupStatusMessageV2",
+    "botInvokeMessage",
+    "lottieStickerMessage",
 )
 
 

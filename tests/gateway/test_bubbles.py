@@ -18,6 +18,8 @@ IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
         (IMAGE, Words("imageMessage", "Look", 122880)),
         ({"ephemeralMessage": {"message": IMAGE}}, Words("imageMessage", "Look", 122880)),
         ({"viewOnceMessageV2": {"message": {"conversation": "hi"}}}, Words("", "hi")),
+        ({"associatedChildMessage": {"message": IMAGE}}, Words("imageMessage", "Look", 122880)),
+        ({"groupMentionedMessage": {"message": {"conversation": "hi"}}}, Words("", "hi")),
         (
             {"documentMessage": {"fileName": "a.pdf", "fileLength": {"low": -1, "high": 1}}},
             Words("documentMessage", "a.pdf", 2**33 - 1),
