@@ -30,7 +30,9 @@ _TEXTS = {
     "pollCreationMessage": ("name",),
     "pollCreationMessageV2": ("name",),
     "pollCreationMessageV3": ("name",),
+    "buttonsMessage": ("contentText",),
     "buttonsResponseMessage": ("selectedDisplayText",),
+    "listMessage": ("description", "title"),
     "listResponseMessage": ("title",),
     "templateButtonReplyMessage": ("selectedDisplayText",),
     "interactiveMessage": ("body",),
@@ -106,7 +108,7 @@ def words_of(message: bytes, message_type: Any = None) -> Words:
         return _cut("", text)
     for kind, places in _TEXTS.items():
         if isinstance(inner.get(kind), dict):
-            is_plain = kind in ("extendedTextMessage", "interactiveMessage")
+            is_plain = kind in ("extendedTextMessage", "interactiveMessage", "buttonsMessage", "listMessage")
             return _cut("" if is_plain else kind, _first(inner[kind], places))
     return Words(named[:64] if named != "conversation" else "", is_cut=is_cut)
 

@@ -18,6 +18,8 @@ IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
         (IMAGE, Words("imageMessage", "Look", 122880)),
         ({"ephemeralMessage": {"message": IMAGE}}, Words("imageMessage", "Look", 122880)),
         ({"viewOnceMessageV2": {"message": {"conversation": "hi"}}}, Words("", "hi")),
+        ({"buttonsMessage": {"contentText": "Which?", "buttons": []}}, Words("", "Which?")),
+        ({"listMessage": {"title": "Menu", "description": "Which?", "sections": []}}, Words("", "Which?")),
         ({"associatedChildMessage": {"message": IMAGE}}, Words("imageMessage", "Look", 122880)),
         ({"groupMentionedMessage": {"message": {"conversation": "hi"}}}, Words("", "hi")),
         (
