@@ -61,8 +61,12 @@ def _check_name(_context: click.Context, _parameter: click.Parameter, value: str
             f"{value!r} is not a name for a package: use up to {_LONGEST_NAME} lower-case letters, digits "
             "and single hyphens, beginning with a letter, such as acme-crm."
         )
+    # Importing the plugins takes a second, and their names are those of files.
+    from hookgw.plugins.discovery import first_party_folder
+
+    folder = first_party_folder()
     # Two plugins with one name stop the start.
-    if name.replace("-", "_") in _names_of_first_party():
+    if folder and name.replace("-", "_") in {one.stem for one in folder.iterdir() if one.name[0] not in "_."}:
         raise click.BadParameter(f"hookgw itself has a plugin {name.replace('-', '_')}: choose another name.")
     return name
 
@@ -136,11 +140,3 @@ def _filled(text: str, values: dict[str, str]) -> str:
     for name, value in values.items():
         text = text.replace("{{" + name + "}}", value)
     return text
-
-
-def _names_of_first_party() -> set[str]:
-    # Importing the plugins takes a second, and their names are those of files.
-    from hookgw.plugins.discovery import first_party_folder
-
-    folder = first_party_folder()
-    return {path.stem for path in folder.iterdir() if path.name[0] not in "_."} if folder else set()

@@ -4,8 +4,6 @@ I/O.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-
 from hookgw.config.settings import Settings
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.instances.connectors.runner import Connectors
@@ -39,7 +37,15 @@ def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[Pars
             break
     # An optional plugin that failed has taken its connector away: that does not stop the start.
     if not any(plugin.error for plugin in hooks.plugins()):
-        _check_integrations(settings.instances.integrations, hooks.connectors())
+        connectors = hooks.connectors()
+        known = ", ".join(sorted(connectors)) or "none"
+        problems = [
+            f"instances.integrations.{name}: there is no connector {connector!r}. Known connectors: {known}."
+            for name, connector in settings.instances.integrations.items()
+            if connector not in connectors
+        ]
+        if problems:
+            raise ConfigError(*problems)
     return catalog, webhooks
 
 
@@ -57,14 +63,3 @@ def remove_switched_off(hooks: Hooks, catalog: Catalog, connectors: Connectors) 
     for kind in [kind for kind in catalog if kind.plugin and kind not in kept]:
         catalog.remove(kind)
     connectors.keep(hooks.connectors())
-
-
-def _check_integrations(integrations: Mapping[str, str], connectors: Collection[str]) -> None:
-    known = ", ".join(sorted(connectors)) or "none"
-    problems = [
-        f"instances.integrations.{name}: there is no connector {connector!r}. Known connectors: {known}."
-        for name, connector in integrations.items()
-        if connector not in connectors
-    ]
-    if problems:
-        raise ConfigError(*problems)

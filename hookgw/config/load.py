@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -49,7 +49,9 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
             message for each: ``path (file, line N): what is wrong, what to write instead``.
     """
     mistakes = _Mistakes(str(path))
-    environ = with_files(environ, _secret_variables(), partial(_report_variable, mistakes))
+    environ = with_files(
+        environ, _secret_variables(), lambda variable, sentence: mistakes.report("", sentence, variable)
+    )
     raw = _read_file(path, environ, mistakes) if path is not None else None
     raw = {} if raw is None else raw
     if isinstance(raw, dict):
@@ -210,10 +212,6 @@ def _secret_variables() -> dict[str, Any]:
     """Return the types of secrets that may be in a file, by their variables."""
     keys = {variable: key.kind for variable, key in _variables().items() if may_be_in_file(key)}
     return {GLOBAL_KEY_VARIABLE: str, MASTER_KEY_VARIABLE: str, **keys}
-
-
-def _report_variable(mistakes: _Mistakes, variable: str, sentence: str) -> None:
-    mistakes.report("", sentence, variable)
 
 
 # Those of commands. Kubernetes and Docker set the others for a service, or a container, of that name.

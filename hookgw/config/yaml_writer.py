@@ -24,17 +24,15 @@ class _Plain(str):
     """A text that is written without quotes."""
 
 
-def _write_plain(dumper: Any, value: _Plain) -> Any:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", str(value), style="")
-
-
 def _write_text(dumper: Any, value: str) -> Any:
     # What the reader takes for text may be a number, null or true without quotes, and the reverse.
     is_plain = read_scalar(value) == value and "${" not in value and value.isprintable()
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if is_plain else '"')
 
 
-_Dumper.add_representer(_Plain, _write_plain)
+_Dumper.add_representer(
+    _Plain, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:str", str(value), style="")
+)
 _Dumper.add_representer(str, _write_text)
 
 

@@ -226,7 +226,12 @@ def background_output() -> Iterator[None]:
     Descriptors 0 to 2 are filled first: otherwise the next file, such as the data file, would get a free one,
     and a library would write its errors into that file.
     """
-    _fill_standard_descriptors()
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest free descriptor is the one that is missing.
+            os.open(os.devnull, os.O_RDWR)
     former = sys.stdout, sys.stderr
     made: list[BackgroundOutput] = []
 
@@ -253,12 +258,3 @@ def _is_over(stream: TextIO, descriptor: int) -> bool:
         return stream.fileno() == descriptor
     except (OSError, ValueError, AttributeError):  # a stream in memory
         return False
-
-
-def _fill_standard_descriptors() -> None:
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            # The lowest free descriptor is the one that is missing.
-            os.open(os.devnull, os.O_RDWR)

@@ -144,7 +144,12 @@ class Erasures:
         running.pauses.close()
         await self._walk(running, pending=False)
         if running.job.erase is not None:  # it was not cut off just before its end
-            await self._check_exists(running.job)
+            # If the instance was deleted, its events have another name, and were not found. A deletion that
+            # is under way may still be refused by the disk.
+            async with self._registry.changing(running.job.instance):
+                found = self._registry.find_instance(running.job.instance)
+            if found is None or found.id != running.job.instance_id:
+                raise NotFound(THE_INSTANCE_DELETED)
         # Before the log is emptied, because it has the record, too.
         running.job = msgspec.structs.replace(running.job, erase=None)
         await retry_until_readable(partial(self._store.put_job, running.job), _log_refusal)
@@ -179,14 +184,6 @@ class Erasures:
                         if met:
                             flights = [*(flights or ()), *met]
                 cursor = page.cursor
-
-    async def _check_exists(self, job: Job) -> None:
-        """Raise ``NotFound`` if the instance was deleted: its events have another name, and are not found."""
-        # A deletion that is under way may still be refused by the disk.
-        async with self._registry.changing(job.instance):
-            found = self._registry.find_instance(job.instance)
-        if found is None or found.id != job.instance_id:
-            raise NotFound(THE_INSTANCE_DELETED)
 
     async def _erase(self, running: RunningJob, events: list[int], value: str) -> list[trio.Event]:
         """Erase events in one commit; return the ends of attempts that were in the way."""

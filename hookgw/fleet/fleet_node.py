@@ -109,7 +109,14 @@ class FleetNode(ThisNode):
                 await self.shared.connect()
                 await stack.enter_async_context(self._members.starting())
                 await self.join()
-                await self._check_reachable()
+                unreachable = [found.name for found in self.view.nodes if not found.url]
+                if len(self.view.nodes) > 1 and unreachable:
+                    await self._members.leave()
+                    raise StartError(
+                        f"Other nodes cannot reach {', '.join(unreachable)}, and the database has "
+                        f"{len(self.view.nodes)} nodes with this one.",
+                        "Set fleet.url and fleet.secret on every node, or stop the others.",
+                    )
             except Conflict as error:
                 raise StartError(
                     str(error), "Give this node another fleet.node, or stop the other one."
@@ -121,16 +128,6 @@ class FleetNode(ThisNode):
             # What is read in the block is as new as this.
             self._members.known_version = self.view.version
             yield
-
-    async def _check_reachable(self) -> None:
-        unreachable = [found.name for found in self.view.nodes if not found.url]
-        if len(self.view.nodes) > 1 and unreachable:
-            await self._members.leave()
-            raise StartError(
-                f"Other nodes cannot reach {', '.join(unreachable)}, and the database has "
-                f"{len(self.view.nodes)} nodes with this one.",
-                "Set fleet.url and fleet.secret on every node, or stop the others.",
-            )
 
     def refresh_of(self, records: KnownRecords) -> Refresh:
         return RecordRefresh(self._members, records, self.holds)

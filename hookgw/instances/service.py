@@ -555,22 +555,20 @@ class InstanceService:
         while True:
             for name in await self._states.take_unstored():
                 try:
-                    await self._store_disconnection(name)
+                    async with self._registry.changing(name):
+                        instance = self._registry.find_instance(name)
+                        ended = self._states.disconnection(name)
+                        if instance is None or ended is None or ended == instance.disconnection:
+                            continue
+                        changed = msgspec.structs.replace(instance, disconnection=ended)
+                        await self._registry.put_instance(changed)
+                        self._connectors.changed(changed)
                 except StorageUnavailable as error:
                     # Or the instance moves to another node, which gets this node's report.
                     logger.debug("disconnection not stored yet", instance=name, reason=str(error))
                     if self._states.closing(name) is not None:
                         self._states.changed(name)
             await trio.sleep(STORE_EVERY)
-
-    async def _store_disconnection(self, name: str) -> None:
-        async with self._registry.changing(name):
-            instance, ended = self._registry.find_instance(name), self._states.disconnection(name)
-            if instance is None or ended is None or ended == instance.disconnection:
-                return
-            changed = msgspec.structs.replace(instance, disconnection=ended)
-            await self._registry.put_instance(changed)
-            self._connectors.changed(changed)
 
     async def _put(self, instance: Instance) -> None:
         await self._registry.put_instance(msgspec.structs.replace(instance, updated_at=self._clock.wall()))

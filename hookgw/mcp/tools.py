@@ -101,10 +101,6 @@ def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
     }
 
 
-async def _why(api: Api, given: dict[str, Any]) -> Any:
-    return await api.call("GET", "diagnosis", given.get("instance"))
-
-
 async def _problems(api: Api, _given: dict[str, Any]) -> Any:
     found = await api.call("GET", "problem", "list")
     for one in found["problems"]:
@@ -202,10 +198,6 @@ async def _cancel(api: Api, given: dict[str, Any]) -> Any:
     return await api.call("POST", "delivery", "cancel", given["instance"], body=_body(given))
 
 
-async def _resend(api: Api, given: dict[str, Any]) -> Any:
-    return await api.call("POST", "delivery", "resend", given["instance"], given["id"])
-
-
 async def _send_text(api: Api, given: dict[str, Any]) -> Any:
     body = {"number": given["number"], "text": given["text"]}
     return await api.call("POST", "message", "sendText", given["instance"], body=body)
@@ -231,7 +223,7 @@ TOOLS = (
         "lane with the receiver's last answer, DNS, address, certificate; each with what to do. Call this "
         "first. Without an instance: the problems of all instances that the key reaches.",
         _object(instance=_INSTANCE),
-        _why,
+        lambda api, given: api.call("GET", "diagnosis", given.get("instance")),
     ),
     Tool(
         "list_problems",
@@ -353,7 +345,7 @@ TOOLS = (
         "resend_delivery",
         "Send one finished delivery again, at the end of its lane, with the same webhook-id.",
         _DELIVERY,
-        _resend,
+        lambda api, given: api.call("POST", "delivery", "resend", given["instance"], given["id"]),
         reads=False,
     ),
     Tool(

@@ -71,7 +71,11 @@ class FigureService:
             await trio.sleep(FOLD_EVERY)
             if self._is_responsible():
                 await self.fold()
-                await self._prune()
+                try:
+                    await self._store.prune_figures(now=self._clock.steady(), limit=self._limit)
+                except StorageUnavailable as error:
+                    reason = str(error)
+                    logger.warning("old figures stay for now; removing them is repeated later", reason=reason)
 
     async def fold(self) -> None:
         """Bring the figures up to date, with the ages of what is pending, unless the storage refuses."""
@@ -99,12 +103,6 @@ class FigureService:
                     for holder in _holders_of(registration, tags):
                         ages[holder] = max(ages.get(holder, 0.0), now - since)
         return ages
-
-    async def _prune(self) -> None:
-        try:
-            await self._store.prune_figures(now=self._clock.steady(), limit=self._limit)
-        except StorageUnavailable as error:
-            logger.warning("old figures stay for now; removing them is repeated later", reason=str(error))
 
     async def within(
         self, principal: Principal, tags: Collection[tuple[str, str]], span: Span

@@ -12,7 +12,7 @@ from hookgw.operations import responses
 from hookgw.records.audit import ActorKind, AuditEntry, who
 from hookgw.records.figures import Figures, FigureSeries, Percentiles
 from hookgw.records.jobs import Job, JobKind, JobState
-from hookgw.records.problems import Problem, ProblemGroup
+from hookgw.records.problems import ProblemGroup
 
 
 def present_job(job: Job) -> responses.Job:
@@ -82,25 +82,24 @@ def present_group(group: ProblemGroup) -> responses.ProblemGroup:
         pending=group.pending,
         webhooks=group.webhooks,
         instances=group.instances,
-        problems=[_present_problem(one) for one in group.problems],
+        problems=[
+            responses.Problem(
+                why=one.why,
+                since=write_time(one.since),
+                pending=one.pending,
+                instance=one.instance or UNSET,
+                label=one.label or UNSET,
+                url=one.detail or UNSET,
+                delivery=one.delivery.partition("/")[2] or UNSET,
+                plugin=one.plugin or UNSET,
+                node=one.node or UNSET,
+            )
+            for one in group.problems
+        ],
         repairs=list(group.repairs),
         mute=None
         if mute is None
         else responses.Mute(reason=mute.reason, until=rfc3339(mute.until), by=mute.by or None),
-    )
-
-
-def _present_problem(problem: Problem) -> responses.Problem:
-    return responses.Problem(
-        why=problem.why,
-        since=write_time(problem.since),
-        pending=problem.pending,
-        instance=problem.instance or UNSET,
-        label=problem.label or UNSET,
-        url=problem.detail or UNSET,
-        delivery=problem.delivery.partition("/")[2] or UNSET,
-        plugin=problem.plugin or UNSET,
-        node=problem.node or UNSET,
     )
 
 

@@ -173,7 +173,9 @@ class Boundary:
         if _is_ctrl_c(error):
             return KeyboardInterrupt()
         # A plugin's own nursery wraps what it raises.
-        single = _single(error)
+        single = error
+        while _is_group(single) and len(_members(single)) == 1:
+            single = _members(single)[0]
         if issubclass(type(single), passes):
             return single
         failure = self._failure(function, arguments, error)
@@ -283,12 +285,6 @@ _members: Callable[[BaseException], tuple[BaseException, ...]] = BaseExceptionGr
 
 def _is_group(error: BaseException) -> bool:
     return issubclass(type(error), BaseExceptionGroup)
-
-
-def _single(error: BaseException) -> BaseException:
-    while _is_group(error) and len(_members(error)) == 1:
-        error = _members(error)[0]
-    return error
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

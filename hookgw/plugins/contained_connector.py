@@ -41,10 +41,6 @@ _LEAST_STATUS, _MOST_STATUS = 200, 599
 _T = TypeVar("_T")
 
 
-def _unchecked(answer: Any) -> Any:
-    return answer
-
-
 class ContainedConnector:
     """Satisfies :class:`~hookgw.records.connectors.Connector`, whatever the plugin's connector does.
 
@@ -179,7 +175,7 @@ class ContainedConnector:
         self,
         method: str,
         *arguments: Any,
-        check: Callable[[Any], _T] = _unchecked,
+        check: Callable[[Any], _T] = lambda answer: answer,
         passes: tuple[type[HookgwError], ...] = _REFUSALS,
         **named: Any,
     ) -> _T:

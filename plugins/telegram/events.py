@@ -110,15 +110,12 @@ def unknown(update: Mapping[str, Any], bot: Bot, raw: bytes) -> list[NewEvent]:
     update_id = str(number(update.get("update_id")) or 0)
     found = []
     for name, value in update.items():
-        if name == "update_id" or _is_ignored(_chat_in(value), bot):
+        chat = mapping(found_at(value, "chat")) or mapping(found_at(value, "message", "chat"))
+        if name == "update_id" or _is_ignored(chat, bot):
             continue
         written = as_written(raw_at(raw, name), value)
         found.append(network_event("telegram", text(name), written, bot.id, update_id))
     return found
-
-
-def _chat_in(value: Any) -> dict[str, Any]:
-    return mapping(found_at(value, "chat")) or mapping(found_at(value, "message", "chat"))
 
 
 def chat_of(chat: Mapping[str, Any], business_connection: Any = None) -> str:

@@ -198,7 +198,8 @@ def _protobuf_of(engine: Mapping[str, Any]) -> dict[str, Any]:
     message = mapping(engine.get("message"))
     if not message:
         for name in ("Message", "RawMessage"):
-            message = _named_by_go(mapping(engine.get(name)))
+            found = mapping(engine.get(name))
+            message = {_baileys_name(name): _renamed_by_go(value) for name, value in found.items()}
             if _kind_of(message):
                 break
     is_once = any(engine.get(name) is True for name in _VIEW_ONCE)
@@ -252,10 +253,6 @@ def _of_protobuf(
     elif link:
         message = {**message, "mediaUrl": link}
     return Content(kind, message, context)
-
-
-def _named_by_go(message: Mapping[str, Any]) -> dict[str, Any]:
-    return {_baileys_name(name): _renamed_by_go(value) for name, value in message.items()}
 
 
 def _renamed_by_go(value: Any) -> Any:

@@ -35,7 +35,8 @@ def group_of(given: dict[str, Any], *, with_participants: bool) -> dict[str, Any
     id_ = id_text(given.get("id")) or text(given.get("JID"))
     if not id_:
         return None
-    people = [_participant(one) for one in _first_list(given, web)]
+    lists = (given.get("participants"), given.get("Participants"), web.get("participants"))
+    people = [_participant(one) for one in items(next((one for one in lists if isinstance(one, list)), []))]
     size = given.get("size", web.get("size"))
     created = seconds(given.get("creation", web.get("creation", given.get("GroupCreated"))))
     group: dict[str, Any] = {
@@ -47,7 +48,10 @@ def group_of(given: dict[str, Any], *, with_participants: bool) -> dict[str, Any
         # Clients of Evolution API need all of these.
         "creation": created,
         "subjectTime": seconds(given.get("subjectTime", given.get("NameSetAt"))) or created,
-        **{name: _is_true(given, web, name, of_gows) for name, of_gows in _FLAGS.items()},
+        **{
+            name: any(one.get(key) is True for one in (given, web) for key in (name, of_gows))
+            for name, of_gows in _FLAGS.items()
+        },
     }
     if with_participants:
         group["participants"] = [one for one in people if one["id"]]
@@ -65,17 +69,6 @@ def _participant(given: dict[str, Any]) -> dict[str, Any]:
     id_ = jid_of(id_text(given.get("id")) or text(given.get("JID")))
     shown: dict[str, Any] = {"id": id_, "admin": admin or None}
     return {**shown, "phoneNumber": jid_of(number)} if number else shown
-
-
-def _is_true(given: dict[str, Any], web: dict[str, Any], *names: str) -> bool:
-    return any(one.get(name) is True for one in (given, web) for name in names)
-
-
-def _first_list(given: dict[str, Any], web: dict[str, Any]) -> list[dict[str, Any]]:
-    for found in (given.get("participants"), given.get("Participants"), web.get("participants")):
-        if isinstance(found, list):
-            return items(found)
-    return []
 
 
 def _first_text(given: dict[str, Any], web: dict[str, Any], *names: str) -> str:

@@ -66,10 +66,6 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _read_kinds(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(fold_kind, values))
-
-
 @click.command()
 @instance_argument("instances", nargs=-1)
 @click.option(
@@ -87,7 +83,7 @@ def _read_kinds(_ctx: click.Context, _param: click.Parameter, values: tuple[str,
     "--kind",
     "kinds",
     multiple=True,
-    callback=_read_kinds,
+    callback=lambda _ctx, _param, values: tuple(map(fold_kind, values)),
     shell_complete=complete_kinds,
     help="Only events of this kind; repeatable.",
 )

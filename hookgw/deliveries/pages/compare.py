@@ -47,7 +47,9 @@ class ComparePage:
         await reserve(LIST)
         asked, error = request.args.get("with", "").strip()[:LONGEST], None
         report = await self._find(instance, name)
-        left = self._as_accepted(report)
+        registration = self._gateway.registrations.by_id(report.summary.registration)
+        content = envelope_of(self._gateway, registration, report)
+        left = Payload(_("The event as it was accepted"), path_of(report.summary), content)
         right = Payload(_("The body as it was sent"), left.path, report.body or left.content)
         if asked:
             try:
@@ -89,11 +91,6 @@ class ComparePage:
         check_reach(self._gateway.registry, principal, instance)
         self._gateway.instances.get(instance)
         return not principal.is_global
-
-    def _as_accepted(self, report: DeliveryReport) -> Payload:
-        registration = self._gateway.registrations.by_id(report.summary.registration)
-        content = envelope_of(self._gateway, registration, report)
-        return Payload(_("The event as it was accepted"), path_of(report.summary), content)
 
 
 def _event_of(report: DeliveryReport) -> Payload:

@@ -288,7 +288,10 @@ async def open_tls(
         cause = error.__cause__ or error
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = f"The certificate of {target.place} was refused: {cause.verify_message.rstrip('.')}."
-            reason += _trust_hint(cause.verify_code)
+            if cause.verify_code in _UNKNOWN_AUTHORITY:
+                reason += " To trust a private authority, set tls.ca of the registration."
+            elif cause.verify_code in _OTHER_NAME:
+                reason += " If its certificate is for another name, set tls.serverName of the registration."
         elif isinstance(cause, ssl.SSLEOFError | OSError) and not isinstance(cause, ssl.SSLError):
             # ssl.SSLError is an OSError too; only the others say that the connection itself broke.
             reason = f"{target.place} broke the connection during the TLS handshake: {_stream_broken(cause)}."
@@ -337,15 +340,6 @@ def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
     if reason.endswith(_ASKS):
         return f" {NEEDS_CERTIFICATE}"
     return f" If it requires a client certificate, {_HOW}." if reason.endswith(_MAY_ASK) else ""
-
-
-def _trust_hint(verify_code: int) -> str:
-    """Return a sentence that says how to trust a receiver with its own authority or name; else empty."""
-    if verify_code in _UNKNOWN_AUTHORITY:
-        return " To trust a private authority, set tls.ca of the registration."
-    if verify_code in _OTHER_NAME:
-        return " If its certificate is for another name, set tls.serverName of the registration."
-    return ""
 
 
 def _reason(error: BaseException) -> str:

@@ -50,10 +50,6 @@ class _Product(NamedTuple):
     options: tuple[str, ...]
 
 
-def _recognise_waha(_: httpx.Response, answer: Any) -> tuple[bool, str | None]:
-    return answer == {"message": "pong"}, None
-
-
 def _recognise_gowa(response: httpx.Response, answer: Any) -> tuple[bool, str | None]:
     # Its framework's challenge, before anything that says more.
     challenge = response.headers.get("www-authenticate", "").lower()
@@ -76,7 +72,9 @@ def _text(value: Any) -> str | None:
 
 
 _PRODUCTS = {
-    "waha": _Product("/ping", _recognise_waha, ('api_key: "${WAHA_API_KEY}"',)),
+    "waha": _Product(
+        "/ping", lambda _, answer: (answer == {"message": "pong"}, None), ('api_key: "${WAHA_API_KEY}"',)
+    ),
     "gowa": _Product("/app/info", _recognise_gowa, ("user: hookgw", 'password: "${GOWA_PASSWORD}"')),
     "evolution": _Product("/", _recognise_evolution, ('api_key: "${AUTHENTICATION_API_KEY}"',)),
 }

@@ -108,12 +108,13 @@ def evolution(
         )
         return
     kinds = {kind["name"] for kind in client.call("GET", "event", "kinds")}
+    connectors = client.call("GET", "connector", "list")
     planned = plan_import(
         found,
         _existing(client, found, names),
         kinds,
         names=names,
-        staying=_staying(client),
+        staying={name for one in connectors if one["name"] == "evolution" for name in one["integrations"]},
         envelope=envelope,
         replace=replace,
         global_key=key,
@@ -132,12 +133,6 @@ def evolution(
         if as_json:
             show_json([result.as_json() for result in results])
     _finish(results, apply=apply)
-
-
-def _staying(client: Client) -> set[str]:
-    """Return the integrations of Evolution API whose accounts stay there."""
-    connectors = client.call("GET", "connector", "list")
-    return {name for one in connectors if one["name"] == "evolution" for name in one["integrations"]}
 
 
 def _evolution_key(file: Path | None, given: str | None) -> str:

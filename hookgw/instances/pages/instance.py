@@ -132,7 +132,14 @@ class InstancePage:
             query = "" if tab is OVERVIEW else "?" + urlencode({"tab": tab.name})
             values["live"] = None if cursor else f"/live/instance/{quote(instance)}{query}"
         if tab is OVERVIEW:
-            values |= self._overview(instance)
+            pages = self._gateway.hooks.dashboard_pages()
+            values |= {
+                "may_send": "sendText" in self._gateway.instances.capabilities(instance),
+                "kinds": self._kinds(),
+                "usual_kind": _USUAL_KIND,
+                "once": new_token(),
+                "plugin_pages": [page for page in pages if page.of_instance],
+            }
             values["charts"] = await figure_part(
                 self._site,
                 await self._gateway.figures.of_instance(instance, asked_span()),
@@ -152,16 +159,6 @@ class InstancePage:
 
     def _kinds(self) -> list[Any]:
         return [kind for kind in self._gateway.catalog if not kind.operational]
-
-    def _overview(self, instance: str) -> dict[str, Any]:
-        gateway = self._gateway
-        return {
-            "may_send": "sendText" in gateway.instances.capabilities(instance),
-            "kinds": self._kinds(),
-            "usual_kind": _USUAL_KIND,
-            "once": new_token(),
-            "plugin_pages": [page for page in gateway.hooks.dashboard_pages() if page.of_instance],
-        }
 
     async def live(self, instance: str) -> Response:
         found = self._gateway.instances.get(instance)

@@ -267,7 +267,9 @@ class DatabaseSession:
                 connection = self._connection
                 if connection is not None and self._deadline == deadline:
                     self.gave_up = True
-                    _shut_down(connection)
+                    # The thread that waits on the connection gets an error at once.
+                    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+                        duplicate.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection; the next call opens another one."""
@@ -482,9 +484,3 @@ def _pid(connection: Connection) -> int:
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     assert row is not None  # noqa: S101
     return int(row[0])
-
-
-def _shut_down(connection: Connection) -> None:
-    """End a connection that another thread waits on: it gets an error at once."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
-        duplicate.shutdown(socket.SHUT_RDWR)

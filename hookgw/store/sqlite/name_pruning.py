@@ -102,7 +102,9 @@ class NamePruning:
         await self._commits.call(lambda transaction: transaction.names.begin_walk())
         try:
             # After the commit above: a name that is new by now is in the memory of the names.
-            unused = await self._reader.run(_candidates)
+            unused = await self._reader.run(
+                lambda connection: _numbers_of(connection.execute(_CANDIDATES).fetchone()[0])
+            )
             walks = (walk_unheard, walk_remembered, walk_attempts, walk_figures, _walk_news)
             for walk in (_walk_deliveries, *walks):
                 last: tuple[int, ...] | None = ()
@@ -124,10 +126,6 @@ class NamePruning:
 
 def _count(connection: sqlite3.Connection) -> int:
     return int(connection.execute(_COUNT).fetchone()[0])
-
-
-def _candidates(connection: sqlite3.Connection) -> set[int]:
-    return _numbers_of(connection.execute(_CANDIDATES).fetchone()[0])
 
 
 def _walk(statement: str, width: int, connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:

@@ -61,7 +61,10 @@ class ConnectionLimits:
         source = None if peer is None or self._proxies.trusts(peer) else rate_limit_key(peer)
         if not (self._has_room_for(source) and self._has_room()):
             self._crowded_out += 1
-            self._warn(peer)
+            now = trio.current_time()
+            if now >= self._warn_from:  # a flood of connections must not become a flood of log lines
+                self._warn_from = now + _LOG_INTERVAL
+                logger.warning("connection refused, limit reached", client=peer, connections=len(self._taken))
             return False
         self._taken[connection] = source
         if source is not None:
@@ -106,9 +109,3 @@ class ConnectionLimits:
         self.remove(chosen)  # now, not when its task ends: the new connection needs the room at once
         chosen.abort()
         return True
-
-    def _warn(self, peer: str | None) -> None:
-        now = trio.current_time()
-        if now >= self._warn_from:  # a flood of connections must not become a flood of log lines
-            self._warn_from = now + _LOG_INTERVAL
-            logger.warning("connection refused, limit reached", client=peer, connections=len(self._taken))

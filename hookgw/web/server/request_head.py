@@ -197,14 +197,10 @@ def _read_fields(head: bytes, at: int) -> list[tuple[bytes, bytes]]:
     except httptools.HttpParserUpgrade:
         pass  # it has read all headers, and found an offer to upgrade
     except httptools.HttpParserError as error:
-        raise Refused(400, _refusal_of(head)) from error
+        # Each line is valid, so only the combination of headers can be at fault: lengths and codings.
+        reason = _BAD_CODING if b"\ntransfer-encoding:" in head.lower() else _BAD_LENGTH
+        raise Refused(400, reason) from error
     return fields.found
-
-
-def _refusal_of(head: bytes) -> Sentence:
-    """Return the sentence for a head that llhttp refuses although each of its lines is valid."""
-    # Only the combination of headers can be at fault: lengths and codings.
-    return _BAD_CODING if b"\ntransfer-encoding:" in head.lower() else _BAD_LENGTH
 
 
 def _length(lengths: list[bytes], codings: list[bytes], version: str) -> int:

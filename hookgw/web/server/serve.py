@@ -134,16 +134,13 @@ class Server:
             connections.cancel_scope.shield = True  # open requests may finish after the listeners are gone
             await self._stopping.wait()
             self._timeouts.close()
-            await self._wait_empty()
+            with trio.move_on_after(self._settings.shutdown_grace):
+                while self._limits:
+                    self._emptied = trio.Event()
+                    await self._emptied.wait()
             for connection in self._limits:
                 connection.abort()
             connections.cancel_scope.cancel()
-
-    async def _wait_empty(self) -> None:
-        with trio.move_on_after(self._settings.shutdown_grace):
-            while self._limits:
-                self._emptied = trio.Event()
-                await self._emptied.wait()
 
     def count(self) -> tuple[int, int]:
         return self._limits.count()
