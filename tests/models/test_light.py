@@ -262,52 +262,23 @@ async def test_go_within_go_is_one_coroutine() -> None:
 # A wait that needs a task.
 
 
-async def _wait_for_event(event: trio.Event) -> None:
-    await event.wait()
-
-
-async def _sleep(_: trio.Event) -> None:
-    await trio.sleep(1)
-
-
-async def _sleep_forever(_: trio.Event) -> None:
-    await trio.sleep_forever()
-
-
 _send, _receive = trio.open_memory_channel[int](0)
-
-
-async def _send_to_channel(_: trio.Event) -> None:
-    await _send.send(1)
-
-
-async def _receive_from_channel(_: trio.Event) -> None:
-    await _receive.receive()
-
-
 _taken = trio.Semaphore(0)
 _lock = trio.Lock()
-
-
-async def _wait_for_semaphore(_: trio.Event) -> None:
-    await _taken.acquire()
-
-
-async def _wait_for_lock(_: trio.Event) -> None:
-    await _lock.acquire()
 
 
 @pytest.mark.parametrize(
     "wait",
     [
-        _wait_for_event,
-        _sleep,
-        _sleep_forever,
-        _send_to_channel,
-        _receive_from_channel,
-        _wait_for_semaphore,
-        _wait_for_lock,
+        lambda event: event.wait(),
+        lambda _: trio.sleep(1),  # noqa: ASYNC105 -- awaited by the test
+        lambda _: trio.sleep_forever(),  # noqa: ASYNC105
+        lambda _: _send.send(1),
+        lambda _: _receive.receive(),
+        lambda _: _taken.acquire(),
+        lambda _: _lock.acquire(),
     ],
+    ids=["event", "sleep", "sleep_forever", "send", "receive", "semaphore", "lock"],
 )
 async def test_a_wait_that_needs_a_task_fails_and_leaves_nothing_behind(
     wait: Callable[[trio.Event], Awaitable[None]],

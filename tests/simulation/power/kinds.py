@@ -32,10 +32,6 @@ def _migration(name: Name, seed: int, plant: str) -> Recording:
     return record_opening(f"a migration, {name}", files, keys=keys, plant=plant, version=2)
 
 
-def _recovery(seed: int, plant: str) -> Recording:
-    return record_opening(f"a recovery {seed}", cut_state(seed), plant=plant)
-
-
 def _encryption(seed: int, plant: str) -> Recording:
     files = cut_state(seed)
     return record_opening(f"an encryption {seed}", files, keys=MasterKeys(A), plant=plant, forbidden=URL)
@@ -46,37 +42,21 @@ def _another_key(seed: int, plant: str) -> Recording:
     return record_opening(f"another key {seed}", files, keys=MasterKeys(B, (A,)), plant=plant)
 
 
-def _compaction(seed: int, plant: str) -> Recording:
-    return record_maintenance(Action.COMPACT, cut_state(seed), plant=plant)
-
-
 def _restore(seed: int, plant: str) -> Recording:
     files, backup = cut_state(seed), closed(cut_state(seed + 1), MasterKeys())
     return record_maintenance(Action.RESTORE, files | {"backup.db": backup["hookgw.db"]}, plant=plant)
 
 
-def _work(seed: int, plant: str) -> Recording:
-    return record_work(seed, plant=plant)
-
-
-def _server(seed: int, plant: str) -> Recording:
-    return record_server(seed, plant=plant)
-
-
-def _erasure(seed: int, plant: str) -> Recording:
-    return record_work(seed, rounds=4, often="erase", plant=plant)
-
-
 KINDS: dict[str, Callable[[int, str], Recording]] = {
-    "work": _work,
-    "server": _server,
-    "erasure": _erasure,
+    "work": lambda seed, plant: record_work(seed, plant=plant),
+    "server": lambda seed, plant: record_server(seed, plant=plant),
+    "erasure": lambda seed, plant: record_work(seed, rounds=4, often="erase", plant=plant),
     "migration": partial(_migration, "plain"),
     "migration, encrypted": partial(_migration, "encrypted"),
-    "recovery": _recovery,
+    "recovery": lambda seed, plant: record_opening(f"a recovery {seed}", cut_state(seed), plant=plant),
     "encryption": _encryption,
     "another key": _another_key,
-    "compaction": _compaction,
+    "compaction": lambda seed, plant: record_maintenance(Action.COMPACT, cut_state(seed), plant=plant),
     "restore": _restore,
 }
 

@@ -61,21 +61,6 @@ def _checkpoint_unsynced() -> None:
     checkpoints.fold = unsynced
 
 
-def _folder_unsynced() -> None:
-    """Create the folder of the data file without a sync of its name."""
-    _replace(database, "make_folder", lambda folder: folder.mkdir(mode=0o700, exist_ok=True))
-
-
-def _log_unsynced() -> None:
-    """Cut off the log without a sync of it."""
-    _replace(checkpoints, "sync_log", lambda connection: None)
-
-
-def _reencrypted_log_unsynced() -> None:
-    """Leave the records that were in the clear in a log that is cut off without a sync."""
-    _replace(reencrypt, "sync_log", lambda connection: None)
-
-
 def _restored_beside_the_log() -> None:
     """Give a backup the name of the data file without a sync of what was moved aside before."""
     done = [0]
@@ -99,18 +84,13 @@ class _WithoutFileSync:
             os.fsync(descriptor)
 
 
-def _replace_os(module: object, system: object) -> Callable[[], None]:
-    return lambda: _replace(module, "os", system)
+def _replacing(where: object, name: str, by: object) -> Callable[[], None]:
+    return lambda: _replace(where, name, by)
 
 
 def _replace(where: object, name: str, by: object) -> None:
     assert hasattr(where, name)
     setattr(where, name, by)
-
-
-def _backup_name_unsynced() -> None:
-    """Give a backup its name without a sync of the folder."""
-    _replace(new_file, "sync_folder", lambda folder: None)
 
 
 def _answer_early() -> None:
@@ -162,12 +142,16 @@ PLANTS: dict[str, Callable[[], None]] = {
     "checkpoints without a sync": _checkpoint_unsynced,
     "an answer before the commit": _answer_early,
     "a job's progress apart from its step": _job_apart,
-    "a new folder without a sync of its name": _folder_unsynced,
-    "an emptied log without a sync": _log_unsynced,
-    "a backup without a sync of its file": _replace_os(new_file, _WithoutFileSync()),
-    "a backup without a sync of its folder": _backup_name_unsynced,
+    "a new folder without a sync of its name": _replacing(
+        database, "make_folder", lambda folder: folder.mkdir(mode=0o700, exist_ok=True)
+    ),
+    "an emptied log without a sync": _replacing(checkpoints, "sync_log", lambda connection: None),
+    "a backup without a sync of its file": _replacing(new_file, "os", _WithoutFileSync()),
+    "a backup without a sync of its folder": _replacing(new_file, "sync_folder", lambda folder: None),
     "a backup that has its name at once": _backup_in_place,
-    "a copy before a migration without a sync of its file": _replace_os(schema, _WithoutFileSync()),
-    "records that are encrypted, in a log that is not synchronized": _reencrypted_log_unsynced,
+    "a copy before a migration without a sync of its file": _replacing(schema, "os", _WithoutFileSync()),
+    "records that are encrypted, in a log that is not synchronized": _replacing(
+        reencrypt, "sync_log", lambda connection: None
+    ),
     "a restore without a sync of what moved aside": _restored_beside_the_log,
 }
