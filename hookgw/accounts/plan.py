@@ -326,7 +326,11 @@ def _plan_webhook(
         new = change.apply(old, instance=instance, label=label, now=now)
         if new.enabled:
             check_destination(new.url, "url")  # the stored one of a disabled registration may be anything
-        changed = [] if old is None else changed_fields(old, new)
+        changed = [
+            one.spellings[0]
+            for one in FIELDS
+            if old is not None and not _same(getattr(old, one.attribute), getattr(new, one.attribute))
+        ]
         if old is None or changed:
             rules.check_registration(new, old)
     except Invalid as error:
@@ -338,15 +342,6 @@ def _plan_webhook(
         plan.webhooks.append(WebhookPlan(planned=planned, change=change))
     else:
         plan.same += 1
-
-
-def changed_fields(old: Registration, new: Registration) -> list[str]:
-    """Return the fields of clients in which two registrations differ."""
-    return [
-        one.spellings[0]
-        for one in FIELDS
-        if not _same(getattr(old, one.attribute), getattr(new, one.attribute))
-    ]
 
 
 def place_of(path: str, layers: Layers, message: Sentence) -> Sentence:

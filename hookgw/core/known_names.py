@@ -53,7 +53,12 @@ class KnownNames:
                 await self._keep()
 
     async def _keep(self) -> None:
-        registered = await self._registered()
+        registered: set[str] = set()
+        for number, registration in enumerate(self._registry.registrations()):
+            with suppress(ValueError):  # the URL of a disabled registration may be any text
+                registered.add(parse_destination(registration.url).host)
+            if number % _PARSED_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
         try:
             stored = await self._stored()
             speeds = self._resolver.was_fast
@@ -71,12 +76,3 @@ class KnownNames:
         with suppress(msgspec.ValidationError):  # of another version: the names are new once more
             return msgspec.convert(await self._store.get_value(KEY) or [], list[str])
         return []
-
-    async def _registered(self) -> set[str]:
-        hosts: set[str] = set()
-        for number, registration in enumerate(self._registry.registrations()):
-            with suppress(ValueError):  # the URL of a disabled registration may be any text
-                hosts.add(parse_destination(registration.url).host)
-            if number % _PARSED_AT_ONCE == 0:
-                await trio.lowlevel.checkpoint()
-        return hosts

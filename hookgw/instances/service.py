@@ -244,7 +244,7 @@ class InstanceService:
     @completes
     async def _delete(self, name: str, instance_id: str) -> RunningJob:
         async with self._registry.changing_existing(name, instance_id=instance_id) as instance:
-            await self._set_connected(instance, False)  # a disk that refuses says so before anything ends
+            await self._store_disconnected(instance)  # a disk that refuses says so before anything ends
             await self._connectors.stop(name)
             registrations = self._registry.of_instance(name)
             job = self._jobs.new(
@@ -351,7 +351,7 @@ class InstanceService:
                 ended = Disconnection(at=self._clock.wall(), code=LOGGED_OUT, reason=LOGGED_OUT_HERE)
             elif ended is not None:
                 ended = msgspec.structs.replace(ended, reason=LOGGED_OUT_HERE)
-            await self._set_connected(instance, False, ended)
+            await self._store_disconnected(instance, ended)
             await self._connectors.stop(name)
             self._states.logged_out_here(name)
 
@@ -541,12 +541,9 @@ class InstanceService:
             self._connectors.changed(connected)
         return connected
 
-    async def _set_connected(
-        self, instance: Instance, connected: bool, disconnection: Disconnection | None = None
-    ) -> None:
-        changed = msgspec.structs.replace(
-            instance, connected=connected, disconnection=disconnection or instance.disconnection
-        )
+    async def _store_disconnected(self, instance: Instance, ended: Disconnection | None = None) -> None:
+        ended = ended or instance.disconnection
+        changed = msgspec.structs.replace(instance, connected=False, disconnection=ended)
         if changed != instance:
             await self._put(changed)
 
@@ -580,6 +577,6 @@ class InstanceService:
             if instance is None or instance.id != instance_id or self._connectors.is_running(name):
                 return  # deleted, or connected again, while this waited for the lock
             try:
-                await self._set_connected(instance, False, self._states.disconnection(name))
+                await self._store_disconnected(instance, self._states.disconnection(name))
             except StorageUnavailable as error:
                 logger.warning("logout not kept", instance=name, reason=str(error))

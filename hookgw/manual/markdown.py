@@ -147,8 +147,10 @@ class Renderer:
             "link_close": self._link_close,
             "fence": self._fence,
             "code_block": self._fence,
-            "table_open": self._table_open,
-            "table_close": self._table_close,
+            "table_open": lambda *_: (
+                '<div class="table" role="group" aria-label="Table" tabindex="0"><table>\n'
+            ),
+            "table_close": lambda *_: "</table></div>\n",
             "th_open": self._cell_open,
             "td_open": self._cell_open,
             "html_block": self._comment,
@@ -213,12 +215,6 @@ class Renderer:
         language, text = (words[0] if words else ""), tokens[at].content
         shown = example(text, code) if language == "sh" else None
         return shown or f'<div class="code">{code(text, language)}</div>\n'
-
-    def _table_open(self, *_: Any) -> str:
-        return '<div class="table" role="group" aria-label="Table" tabindex="0"><table>\n'
-
-    def _table_close(self, *_: Any) -> str:
-        return "</table></div>\n"
 
     def _cell_open(self, tokens: Sequence[Token], at: int, *_: Any) -> str:
         side = str(tokens[at].attrGet("style") or "").removeprefix("text-align:")

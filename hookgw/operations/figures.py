@@ -113,7 +113,8 @@ class FigureService:
             Invalid: they are more than :data:`MOST_ADDED`, and not all of those with one tag.
         """
         if principal.is_global and not tags:
-            return await self.of_gateway(span)
+            waiting = [name for name, _ in self._backlog.registrations() if name != OPERATIONS_ID]
+            return await self._series([GATEWAY], span, waiting)
         # All instances with the tag are within reach, those of former times, too.
         is_of_tag = principal.instance is None and principal.reach.instances is None
         if is_of_tag and len({*tags, *principal.reach.tags}) == 1:
@@ -129,10 +130,6 @@ class FigureService:
                 most=MOST_ADDED,
             )
         return await self.of_instances(names, span)
-
-    async def of_gateway(self, span: Span) -> FigureSeries:
-        waiting = [name for name, _ in self._backlog.registrations() if name != OPERATIONS_ID]
-        return await self._series([GATEWAY], span, waiting)
 
     async def of_tag(self, name: str, value: str, span: Span) -> FigureSeries:
         """Return what instances had while they carried a tag, and their own webhooks."""

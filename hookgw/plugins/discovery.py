@@ -120,13 +120,6 @@ def _import_from(package: str, name: str, file_name: str) -> Any:
     return import_module(f"{package}.{name}")
 
 
-def find_by_name(names: Iterable[str]) -> list[Candidate]:
-    return [
-        Candidate(name=name, source=f"module {name}", load=partial(import_module, name), module=name)
-        for name in names
-    ]
-
-
 def find_entry_points() -> list[Candidate]:
     """Return the plugins of installed distributions (entry point group ``hookgw``), sorted by name."""
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,9 @@ def _find(settings: PluginsSettings, base: Path) -> Iterator[Candidate]:
             raise StartError(
                 f"plugins.folders: {path} is not a folder. Create it, or remove {folder} from the list."
             )
-    yield from discovery.find_by_name(settings.names)
+    for name in settings.names:
+        load = partial(import_module, name)
+        yield Candidate(name=name, source=f"module {name}", load=load, module=name)
     yield from discovery.find_entry_points()
 
 

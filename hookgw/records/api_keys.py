@@ -218,9 +218,6 @@ class Principal(msgspec.Struct, frozen=True):
         return is_inside and self.reach.covers(other.reach) and self.rights.covers(other.rights)
 
 
-GLOBAL = Principal()
-
-
 class Limits(msgspec.Struct, frozen=True):
     """What a key that another one makes has of it, so that it can do no more: fields of a :class:`Key`."""
 

@@ -141,7 +141,7 @@ def message_data(message: Mapping[str, Any], bot: Bot) -> dict[str, Any] | None:
         return None
     name, body = content
     data: dict[str, Any] = {"key": key}
-    if push_name := _sender_name(message):
+    if push_name := text(found_at(message, "sender_chat", "title")) or _name(message.get("from")):
         data["pushName"] = push_name
     data["message"] = body
     data["messageType"] = name
@@ -375,10 +375,6 @@ def _key(message: Mapping[str, Any], bot: Bot) -> dict[str, Any] | None:
 def _author(message: Mapping[str, Any]) -> str:
     # Anonymous administrators and channels write as a chat; "from" is then a placeholder.
     return identifier(found_at(message, "sender_chat", "id")) or _user(message.get("from"))
-
-
-def _sender_name(message: Mapping[str, Any]) -> str:
-    return text(found_at(message, "sender_chat", "title")) or _name(message.get("from"))
 
 
 def _user(user: Any) -> str:

@@ -17,7 +17,7 @@ from hookgw import Gateway, Right, describes
 from hookgw.app import Dashboard, create_app
 from hookgw.auth import new_key
 from hookgw.core import OUT_OF_REACH
-from hookgw.records import Key, Reach
+from hookgw.records import NO_INSTANCE, Key, Reach
 from hookgw.web import PLACES, VERIFY_PATH, CallPlace, Need, NotJson, Scope, need_of_view, place_of
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
@@ -312,6 +312,17 @@ async def test_an_instance_key_accesses_its_own_instance(app: Application, clien
             response = await client.request(method, path)
             needs_more = rule.startswith("/group/findGroupInfos/")  # the group, in the query
             assert response.status_code in (200, 404, 409, *[400] * needs_more), (method, rule)
+
+
+async def test_an_unknown_instance_is_not_found(app: Application, client: httpx.AsyncClient) -> None:
+    """Before any mistake in the body. Of an instance that was deleted, the audit stays."""
+    client.headers["apikey"] = KEY
+    for method, path, rule, _ in scoped(walk(app, "nobody")):
+        creates = method == "POST" and rule.startswith("/webhook/set/")
+        if method != "OPTIONS" and not creates and not rule.startswith(("/audit/", "/crm/")):
+            response = await client.request(method, path)
+            assert response.status_code == 404, (method, path)
+            assert method == "HEAD" or shape_of(response) == [NO_INSTANCE(name="nobody")]
 
 
 @pytest.mark.parametrize(

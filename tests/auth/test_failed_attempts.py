@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from hookgw.auth import MAX_FAILING_SOURCES as MAX_SOURCES
 from hookgw.auth import MAX_SOURCES_PER_KEY, FailedKeyLimiter, KeyHolder
 from hookgw.kernel import TooManyRequests
-from hookgw.records import GLOBAL, Key
+from hookgw.records import Key, Principal
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 LIMIT, WINDOW = 3, 60.0
@@ -42,7 +42,7 @@ def attempts() -> Attempts:
 
 
 def holder() -> KeyHolder:
-    return KeyHolder(GLOBAL, Key(name="a", hash="aa"), None)
+    return KeyHolder(Principal(), Key(name="a", hash="aa"), None)
 
 
 def test_an_address_with_too_many_failures_has_to_wait(attempts: Attempts) -> None:

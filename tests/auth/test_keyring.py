@@ -4,7 +4,7 @@ import pytest
 
 from hookgw.auth import Keyring, RateLimits, new_key
 from hookgw.kernel import Forbidden
-from hookgw.records import GLOBAL, Key, Principal, Right, Rights
+from hookgw.records import Key, Principal, Right, Rights
 
 NOW = 1_000.0
 
@@ -35,7 +35,7 @@ def ring() -> Ring:
 @pytest.mark.parametrize(
     ("key", "owner"),
     [
-        ("the-global-key", GLOBAL),
+        ("the-global-key", Principal()),
         ("shop-key-1", Principal("shop")),
         ("shop-key-2", Principal("shop")),
         ("the-global-key ", None),
@@ -51,8 +51,8 @@ def test_the_owner_of_a_key(ring: Ring, key: str | None, owner: Principal | None
 
 
 def test_the_reach_of_a_principal() -> None:
-    assert GLOBAL.is_global
-    assert GLOBAL.reaches("shop", None)
+    assert Principal().is_global
+    assert Principal().reaches("shop", None)
     assert not Principal("shop").is_global
     assert Principal("shop").reaches("shop", None)
     assert not Principal("shop").reaches("Shop", None)
@@ -123,14 +123,14 @@ def test_a_global_key_is_not_lost_to_an_instance(ring: Ring) -> None:
     key = ring.key("the-global-key")
     ring.add_instance("cheeky", [key])
     ring.remove("cheeky", [key])
-    assert ring.owner("the-global-key") == GLOBAL
+    assert ring.owner("the-global-key") == Principal()
     ring.remove(None, [key])
     assert ring.owner("the-global-key") is None
 
 
 def test_a_global_key_wins_over_an_instances_key(ring: Ring) -> None:
     ring.add_global(ring.key("shop-key-1"))
-    assert ring.owner("shop-key-1") == GLOBAL
+    assert ring.owner("shop-key-1") == Principal()
 
 
 def test_one_instance_neither_gets_nor_removes_the_key_of_another(ring: Ring) -> None:

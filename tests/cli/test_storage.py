@@ -118,7 +118,7 @@ def test_a_terminal_gets_a_progress_bar(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with backup_command.progress_bar("Copying") as show:
+    with backup_command.progress_bar() as show:
         show(5, 10)
     assert "Copying" in capsys.readouterr().err
 

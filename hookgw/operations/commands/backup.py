@@ -37,7 +37,7 @@ def backup(file: Path, check: bool, config: Path | None) -> None:
     settings, __ = read_settings(config)
     data = data_file(settings.storage)
     try:
-        with progress_bar("Copying") as show:
+        with progress_bar() as show:
             size = back_up_file(data, file, show, min_free=settings.storage.min_free)
     except KeyboardInterrupt:
         raise Failed(_("Stopped. Nothing of {file} remains.", file=file)) from None
@@ -70,7 +70,7 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
     settings, __ = read_settings(config)
     data = data_file(settings.storage)
     try:
-        with progress_bar("Copying") as show:
+        with progress_bar() as show:
             aside = restore_file(file, data, force=force, on_progress=show)
     except KeyboardInterrupt:
         raise Failed(_("Stopped. If a data file was there, it is still there.")) from None
@@ -80,8 +80,8 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Progress]:
-    """Show a progress bar on standard error, if that is a terminal.
+def progress_bar() -> Iterator[Progress]:
+    """Show a progress bar of a copy on standard error, if that is a terminal.
 
     Yield a function that takes the amount done, and the whole as far as known.
     """
@@ -93,5 +93,5 @@ def progress_bar(what: str) -> Iterator[Progress]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task("Copying", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

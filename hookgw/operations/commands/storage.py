@@ -141,7 +141,7 @@ def copy(source: str, target: str, schema: str, as_json: bool) -> None:
         with (
             _open_source(source, schema) as rows,
             _open_target(target, schema, rows.place) as others,
-            progress_bar("Copying") as show,
+            progress_bar() as show,
         ):
             copied = copy_rows(rows, others, lambda _what, done, total: show(done, total))
             where = (rows.place, others.place)

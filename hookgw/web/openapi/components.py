@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
 from functools import lru_cache
 from inspect import cleandoc
 from typing import Any
@@ -31,7 +30,7 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[list[dict[str, Any]], dict[str, 
     Calls share the result: do not change it.
     """
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
-    for enum in enums_in(types):
+    for enum in {node.cls for node in _nodes_in(types) if isinstance(node, inspect.EnumType)}:
         text, _, members = cleandoc(enum.__doc__ or "").partition(_ATTRIBUTES)
         for names, meaning in _FIELD.findall(members):
             # A plugin's enum may have other attributes, too.
@@ -100,10 +99,6 @@ def plain(schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: C901 -- one key
 def structs_in(types: Sequence[Any]) -> set[type[msgspec.Struct]]:
     """Return every Struct in the types, at any depth."""
     return {node.cls for node in _nodes_in(types) if isinstance(node, inspect.StructType)}
-
-
-def enums_in(types: Sequence[Any]) -> set[type[Enum]]:
-    return {node.cls for node in _nodes_in(types) if isinstance(node, inspect.EnumType)}
 
 
 def _nodes_in(types: Sequence[Any]) -> Iterator[inspect.Type | inspect.Field]:

@@ -105,19 +105,10 @@ def describes(
 ) -> Callable[[View], View]:
     """Declare a route: what it needs of its caller, and what ``/openapi.json`` shows of it.
 
-    The first paragraph of the handler's docstring is the summary, the others are the description.
+    The other arguments are those of :func:`hookgw.web.openapi.plugin_describe.describes`.
 
     Args:
-        tag: the group that shows the route.
         needs: what the route needs of its caller; ``None`` only for a route of a plugin.
-        responses: the successful responses by status: a type that msgspec supports, a JSON Schema as a
-            ``dict``, a :class:`NotJson`, or ``None`` for a response without a body.
-        body: the body of the request.
-        query: parameters in the query and headers.
-        errors: the statuses of its errors, besides the errors implied by the path and the body (400, 401,
-            403 and 404 for instances, 413, 415, 503, and those of HTTP itself).
-        other: the response with a status that a connector chooses, as in ``responses``; ``None`` for none.
-        headers: headers that a successful response may have, each with a sentence.
     """
 
     def declare(view: View) -> View:

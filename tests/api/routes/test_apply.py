@@ -17,7 +17,7 @@ from hookgw.config import Settings
 from hookgw.core import OUT_OF_REACH
 from hookgw.kernel import Unauthorized, finish
 from hookgw.plugins import ConnectorOptions
-from hookgw.records import GLOBAL, HOOKGW, Key, Limits, Reach, Right, new_secret
+from hookgw.records import HOOKGW, Key, Limits, Principal, Reach, Right, new_secret
 from hookgw.store import AuditQuery
 from hookgw.webhooks import MOST_REGISTRATIONS
 from tests.api.conftest import KEY, open_whole_gateway
@@ -25,7 +25,7 @@ from tests.api.conftest import KEY, open_whole_gateway
 HOOK = "https://crm.example/hook"
 
 
-HOLDER = KeyHolder(GLOBAL, Key(name="test", hash=""), None)
+HOLDER = KeyHolder(Principal(), Key(name="test", hash=""), None)
 
 
 class Api:
@@ -202,13 +202,13 @@ async def test_what_was_made_before_keeps_its_maker_after_a_restart(
         document, _ = parse_document(
             {"name": "acme", "instances": {"loja1": {"webhooks": {"a": {"url": HOOK}}}}}
         )
-        plan = finish(gateway.accounts.plan_all(document, [], GLOBAL, prunes=False))
+        plan = finish(gateway.accounts.plan_all(document, [], Principal(), prunes=False))
         await change_instances(
             gateway.views.nodes, document, plan, prunes=False, holder=HOLDER, check_key=lambda: None
         )
     async with open_whole_gateway(settings, base=tmp_path) as gateway:
         document, _ = parse_document({"name": "acme"})
-        plan = finish(gateway.accounts.plan_all(document, [], GLOBAL, prunes=True))
+        plan = finish(gateway.accounts.plan_all(document, [], Principal(), prunes=True))
         assert [(one.action, one.name) for one in plan.changes] == [("delete", "loja1")]
         assert gateway.registrations.get("loja1", "a").declared_by == "acme"
 
@@ -531,7 +531,7 @@ async def test_a_document_that_was_applied_in_part_is_completed(api: Api, gatewa
 def test_what_nodes_ask_each_other_can_be_sent() -> None:
     document, _ = parse_document({"name": "acme", "instances": {"loja1": HOOKS}, "x-base": 1})
     limits = Limits(Reach(tags=(("a", "b"),)), ("read",), 5.0)
-    asked = ApplyAsked(document.part({"loja1"}), ["gone"], True, GLOBAL, limits, HOOKGW)
+    asked = ApplyAsked(document.part({"loja1"}), ["gone"], True, Principal(), limits, HOOKGW)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(asked), type=ApplyAsked) == asked
     again, mistakes = parse_document(asked.body)
     assert (again.name, list(again.instances), mistakes) == ("acme", ["loja1"], [])

@@ -269,7 +269,6 @@ async def test_messages_beyond_a_mebibyte_are_empty(client: httpx.AsyncClient) -
 )
 async def test_a_bad_query_of_messages(client: httpx.AsyncClient, body: Any) -> None:
     assert (await client.post("/chat/findMessages/loja1", json=body)).status_code == 400
-    assert (await client.post("/chat/findMessages/nobody", json=body)).status_code == 404
 
 
 class TestOfANetworkThatKeepsMessages:
@@ -524,4 +523,3 @@ async def test_groups_of_an_instance_that_is_not_connected(
     await gateway.instances.logout("loja1")
     for path in ("fetchAllGroups/loja1", "findGroupInfos/loja1?groupJid=1@g.us"):
         assert (await client.get(f"/group/{path}")).status_code == 409
-    assert (await client.get("/group/fetchAllGroups/nobody")).status_code == 404

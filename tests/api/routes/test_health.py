@@ -55,11 +55,6 @@ async def test_it_is_not_ready_if_the_disk_hangs(
     assert shape_of(response)
 
 
-async def test_the_secret_of_operational_events_needs_the_global_key(stranger: httpx.AsyncClient) -> None:
-    response = await stranger.get("/operations/secret")
-    assert response.status_code == 401
-
-
 async def test_without_a_url_there_is_no_secret_of_operational_events(client: httpx.AsyncClient) -> None:
     response = await client.get("/operations/secret", headers={"apikey": KEY})
     assert response.status_code == 404

@@ -7,7 +7,6 @@ import pytest
 
 from hookgw import Gateway, Unavailable
 from hookgw.config import InstancesSettings, Settings
-from hookgw.records import NO_INSTANCE
 from tests.api.test_app import shape_of
 
 URL = "https://example.com/hook"
@@ -178,25 +177,6 @@ async def test_delete(client: httpx.AsyncClient, gateway: Gateway) -> None:
     assert response.json()["response"] == {"message": "Instance deleted"}
     assert (await client.get("/webhook/find/loja1", headers={"apikey": key})).status_code == 401
     assert (await client.delete("/instance/delete/loja1")).status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/instance/connectionState/nobody"),
-        ("GET", "/instance/connect/nobody"),
-        ("DELETE", "/instance/logout/nobody"),
-        ("DELETE", "/instance/delete/nobody"),
-        ("POST", "/message/sendText/nobody"),
-        ("POST", "/event/emit/nobody"),
-        ("GET", "/delivery/list/nobody"),
-        ("GET", "/delivery/find/nobody/dlv_1"),
-    ],
-)
-async def test_unknown_instances(method: str, path: str, client: httpx.AsyncClient) -> None:
-    response = await client.request(method, path)
-    assert response.status_code == 404
-    assert shape_of(response) == [NO_INSTANCE(name="nobody")]
 
 
 # What clients of Evolution API read.

@@ -7,7 +7,6 @@ import pytest
 
 from hookgw import Gateway
 from hookgw.kernel import parse_rfc3339
-from hookgw.records import NO_INSTANCE
 from tests.api.test_app import shape_of
 
 
@@ -95,16 +94,6 @@ async def test_what_is_ignored_is_named(client: httpx.AsyncClient) -> None:
     answer = (await client.post("/key/create/loja1", json={"name": "a", "key": "own"})).json()
     assert answer["warnings"] == ["key is an unknown field; it was ignored."]
     assert answer["key"] != "own"
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", "/key/create/nobody"), ("GET", "/key/list/nobody"), ("DELETE", "/key/delete/nobody/default")],
-)
-async def test_unknown_instances(method: str, path: str, client: httpx.AsyncClient) -> None:
-    response = await client.request(method, path)
-    assert response.status_code == 404
-    assert shape_of(response) == [NO_INSTANCE(name="nobody")]
 
 
 @pytest.mark.parametrize("path", ["/key/delete/loja1/a%20b", "/key/delete/a%20b"])

@@ -7,7 +7,6 @@ import pytest
 from hookgw import Gateway
 from hookgw.config import InstancesSettings, Settings
 from hookgw.kernel import MASK
-from hookgw.records import NO_INSTANCE
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
 
@@ -233,25 +232,6 @@ async def test_find_without_a_registration_is_null(client: httpx.AsyncClient, ga
     await gateway.instances.create("loja1")
     response = await client.get("/webhook/find/loja1")
     assert (response.status_code, response.text) == (200, "null")
-
-
-@pytest.mark.parametrize(
-    ("method", "call"),
-    [
-        *(
-            ("GET", "find"),
-            ("DELETE", "delete"),
-            ("GET", "secret"),
-            ("POST", "rotateSecret"),
-            ("POST", "test"),
-        ),
-        *(("POST", "resume"), ("PATCH", "set"), ("GET", "list")),
-    ],
-)
-async def test_unknown_instances(method: str, call: str, client: httpx.AsyncClient) -> None:
-    response = await client.request(method, f"/webhook/{call}/nobody")
-    assert response.status_code == 404
-    assert shape_of(response) == [NO_INSTANCE(name="nobody")]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hookgw.app import create_app
 from hookgw.auth import KeyHolder
 from hookgw.config import ServerSettings
 from hookgw.kernel import Duration, Size
-from hookgw.records import GLOBAL, Key, Principal
+from hookgw.records import Key, Principal
 from hookgw.web import LIST, ResponseMemory, current_exchange, holder_of, reserve
 from hookgw.web import RESPONSE_MEMORY_SMALL as SMALL
 from hookgw.web import AppApplication as Application
@@ -121,7 +121,7 @@ async def test_a_client_that_leaves_while_it_waits_holds_nothing(is_granted: boo
 def test_who_holds_a_response(instance: str | None, address: str | None, holder: str) -> None:
     key = None
     if instance is not None:
-        principal = GLOBAL if instance == "*" else Principal(instance)
+        principal = Principal() if instance == "*" else Principal(instance)
         key = KeyHolder(principal, Key(name="crm", hash=""), None)
     assert holder_of(key, (address, 1) if address else None) == holder
 
