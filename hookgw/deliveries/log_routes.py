@@ -13,7 +13,7 @@ from quart import Blueprint, Response, request
 from hookgw.core.access import check_right
 from hookgw.deliveries import responses
 from hookgw.deliveries.present import present_delivery, present_logged_event
-from hookgw.deliveries.requests import INSTANCES, OF_DELIVERY, filter_of, parse_list
+from hookgw.deliveries.requests import INSTANCES, OF_DELIVERY, parse_list
 from hookgw.deliveries.selection import all_receivers, check_label, instances_of, limited, receivers
 from hookgw.events import responses as event_responses
 from hookgw.kernel.errors import Invalid
@@ -26,16 +26,14 @@ from hookgw.store import EventQuery
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import ShownList, first_of
 from hookgw.web.needs import within_reach
-from hookgw.web.openapi.describe import describes
-from hookgw.web.query import TAGS, read_limit
+from hookgw.web.openapi.describe import describes, filter_of
+from hookgw.web.query import TAGS, page_of, read_limit
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
-DEFAULT_LIMIT = 100
-MAX_LIMIT = 1000
 _MOST_TEXT = 256
 """Characters of a text that is looked for."""
 ORDERS = ("newest", "oldest")
@@ -64,12 +62,7 @@ _QUERY = (
     filter_of("id", "Only events about the message with this id of the network.", _TEXT),
     filter_of("text", "Only events with this text anywhere in their `data`; case counts.", _TEXT),
     filter_of("order", "Which events come first.", {"enum": [*ORDERS], "default": ORDERS[0]}),
-    filter_of("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
-    filter_of(
-        "limit",
-        "The most events on a page.",
-        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-    ),
+    *page_of("events", format="cursor"),
 )
 
 
@@ -183,7 +176,7 @@ class EventLogRoutes:
             until=selection.until,
             is_oldest_first=order == "oldest",
             cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
-            limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
+            limit=read_limit(given),
         )
 
     @describes(_TAG, Right.READ, {200: responses.EventReport})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,7 +35,7 @@ from hookgw.records.events import Catalog, Event
 from hookgw.records.instances import check_name
 from hookgw.records.selection import DeliverySelection
 from hookgw.records.tags import check_tags, parse_tags
-from hookgw.web.openapi.describe import Parameter
+from hookgw.web.openapi.describe import filter_of
 
 MAX_TEXT = 255
 """The most characters of a text that is searched, and of a person's name."""
@@ -49,16 +48,11 @@ _STATUSES = "a status such as 503, or 5xx for all that begin so"
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
 
 
-INSTANCES = Parameter(
+INSTANCES = filter_of(
     "instances",
     "Only these instances, separated by commas: names, or beginnings of names followed by `*`.",
     {"type": "string"},
-    "query",
-    may_be_empty=True,
 )
-
-
-filter_of = partial(Parameter, place="query", may_be_empty=True)
 OF_DELIVERY = (
     filter_of("state", "Only deliveries in this state.", {"enum": [*DeliveryState]}),
     filter_of("label", "Only deliveries to the registration with this label.", {"type": "string"}),

@@ -18,7 +18,6 @@ from hookgw.deliveries.requests import (
     MAX_TEXT,
     OF_DELIVERY,
     Asked,
-    filter_of,
     parse_cancellation,
     parse_list,
     parse_replay,
@@ -43,8 +42,8 @@ from hookgw.web.auth import current_principal
 from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
 from hookgw.web.needs import within_reach
-from hookgw.web.openapi.describe import describes, json_body
-from hookgw.web.query import TAGS, read_limit, read_tags
+from hookgw.web.openapi.describe import describes, filter_of, json_body
+from hookgw.web.query import TAGS, page_of, read_limit, read_tags
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -54,8 +53,6 @@ from hookgw.webhooks.lane_responses import present_attempt, present_lane
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
-DEFAULT_LIMIT = 100
-MAX_LIMIT = 1000
 _READ_AT_ONCE = 100
 """Deliveries that are read at once: a thousand may have 25 MB, most of which a page has no room for."""
 
@@ -74,12 +71,7 @@ _SELECTION = (
     ),
     filter_of("since", "Only deliveries accepted at this time or later.", MOMENT_SCHEMA),
     filter_of("until", "Only deliveries accepted before this time.", MOMENT_SCHEMA),
-    filter_of("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
-    filter_of(
-        "limit",
-        "The most deliveries on a page.",
-        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-    ),
+    *page_of("deliveries", format="cursor"),
 )
 _REPLAY_BODY = json_body(
     "ReplayRequest",
@@ -250,7 +242,7 @@ class DeliveryRoutes:
         """
         without_global = not current_principal().is_global
         asked = parse_resend(await read_optional_json(self._limit))
-        if asked.url is not None:  # whoever has that server sees the payload
+        if asked.url is not None:  # its owner sees the payload
             check_right(current_principal(), Right.PAYLOADS)
         if asked.data_json is not None:
             check_right(current_principal(), Right.SEND)
@@ -451,7 +443,7 @@ def check_search(selection: DeliverySelection) -> None:
 def _page() -> dict[str, Any]:
     given = {name: value for name, value in request.args.items() if value}  # empty means left out
     # The cursor is opaque: the store refuses one that it did not issue.
-    return {"limit": read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), "cursor": given.get("cursor")}
+    return {"limit": read_limit(given), "cursor": given.get("cursor")}
 
 
 def _replayed(job: Job) -> Response:

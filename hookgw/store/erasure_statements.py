@@ -9,6 +9,12 @@ from hookgw.store.persons import Person
 from hookgw.store.reader import C_contra
 from hookgw.store.records import Concerned
 
+# A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
+ROWS = 500
+SEARCH_BYTES = 8 * 2**20
+# Or at so many times as many events without deliveries, of all instances.
+UNWANTED_ROWS = 10
+
 Now_contra = TypeVar("Now_contra", contravariant=True)
 """What an engine calls a moment."""
 

@@ -17,7 +17,7 @@ from quart import Response, request
 
 from hookgw.kernel.errors import Invalid
 from hookgw.records.sentences import CURSOR_OF_PAGE
-from hookgw.web.openapi.describe import Parameter
+from hookgw.web.openapi.describe import filter_of
 from hookgw.web.request_body import json_response
 from hookgw.web.server.response_memory import LIST
 
@@ -25,9 +25,7 @@ T = TypeVar("T")
 
 CURSOR = "hookgw-cursor"
 """The header with the cursor of a list whose body is an array, as clients of other gateways expect it."""
-CURSOR_QUERY = Parameter(
-    "cursor", f"The `{CURSOR}` of the previous page.", {"type": "string"}, "query", may_be_empty=True
-)
+CURSOR_QUERY = filter_of("cursor", f"The `{CURSOR}` of the previous page.", {"type": "string"})
 CURSOR_HEADER = {CURSOR: "The cursor of the next page, if the list ended early."}
 _AROUND = 1024
 """Bytes of a page beside its entries."""

@@ -12,18 +12,27 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.sentences import Sentence
 from hookgw.kernel.times import parse_rfc3339, time_of_query
 from hookgw.records.tags import TAG_PART, parse_tags
-from hookgw.web.openapi.describe import Parameter, operation_of
+from hookgw.web.openapi.describe import Parameter, filter_of, operation_of
 
 _LISTS = ("/list", "/list/<instance>")
 """How the routes of lists end."""
 _MOST_PROBLEMS = 10
-TAGS = Parameter(
+DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
+"""Entries on a page of a list."""
+TAGS = filter_of(
     "tag",
     "Only instances that carry this tag, as `name=value`. Repeat it for more: all must match.",
     {"type": "array", "items": {"type": "string", "pattern": f"^({TAG_PART}={TAG_PART})?$"}},
-    "query",
-    may_be_empty=True,
 )
+
+
+def page_of(entries: str, **cursor: str) -> tuple[Parameter, Parameter]:
+    """Return the parameters of a list of such entries, in pages; ``cursor`` adds to the schema of one."""
+    limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
+    return (
+        filter_of("cursor", "The `cursor` of the previous page.", {"type": "string", **cursor}),
+        filter_of("limit", f"The most {entries} on a page.", limit),
+    )
 
 
 def install_query_check(app: QuartTrio) -> None:
@@ -85,12 +94,12 @@ def _unknown(name: str, known: list[str]) -> Sentence:
     )
 
 
-def read_limit(given: Mapping[str, str], default: int, most: int) -> int:
-    limit = given.get("limit", str(default))
+def read_limit(given: Mapping[str, str]) -> int:
+    limit = given.get("limit", str(DEFAULT_LIMIT))
     # Six digits are enough, and int() raises another error beyond 4,300.
     number = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 6 else 0
-    if not 1 <= number <= most:
-        raise Invalid.of("query.limit", "limit must be a whole number from 1 to {most}.", most=most)
+    if not 1 <= number <= MAX_LIMIT:
+        raise Invalid.of("query.limit", "limit must be a whole number from 1 to {most}.", most=MAX_LIMIT)
     return number
 
 

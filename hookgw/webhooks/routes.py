@@ -19,9 +19,9 @@ from hookgw.web import responses as common
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import first_of, make_cursor, read_cursor, wrong_cursor
 from hookgw.web.needs import within_reach
-from hookgw.web.openapi.describe import Parameter, describes, json_body
+from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_done, present_started
-from hookgw.web.query import TAGS, read_limit, read_tags
+from hookgw.web.query import TAGS, page_of, read_limit, read_tags
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import LIST, ONE
 from hookgw.webhooks import lane_responses, responses
@@ -73,19 +73,7 @@ _BACKFILL_BODY = json_body(
     with_dead_letters={"since": "2026-11-20T12:00:00Z", "dead": True},
 )
 _ROTATE_BODY = json_body("RotateRequest", required=False, an_hour={"grace": "1h"})
-
-DEFAULT_LIMIT = 100
-MAX_LIMIT = 1000
-_LIST_QUERY = (
-    Parameter("cursor", "The `cursor` of the previous page.", {"type": "string"}, "query", may_be_empty=True),
-    Parameter(
-        "limit",
-        "The most registrations on a page.",
-        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-        "query",
-        may_be_empty=True,
-    ),
-)
+_LIST_QUERY = page_of("registrations")
 
 
 class WebhookRoutes:
@@ -226,7 +214,7 @@ class WebhookRoutes:
         instance is `*`. With a `tag`, these are missing: they belong to no instance.
         """
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
-        limit, after = read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), _after()
+        limit, after = read_limit(given), _after()
         await reserve(LIST)
         names = names_within(self._gateway.registry, current_principal(), read_tags())
         return await self._page(self._gateway.registrations.page(after, limit + 1, names), limit)

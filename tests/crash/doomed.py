@@ -116,7 +116,7 @@ def backfill_call() -> None:
 
 def erasure() -> None:
     """One step of an erasure is on disk, the second one is in the middle of its transaction."""
-    erase.ROWS = postgresql_erase.ROWS = 100
+    erase.ROWS = postgresql_erase.ROWS = 100  # type: ignore[attr-defined]
     for module in (pending_changes, postgresql_pending_changes):
         _make_deadly(module, "remove_events", after=1)
 

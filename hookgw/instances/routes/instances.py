@@ -31,7 +31,7 @@ from hookgw.web import responses as common
 from hookgw.web.auth import current_holder, current_principal, shown_key
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.needs import within_reach
-from hookgw.web.openapi.describe import Parameter, describes, json_body
+from hookgw.web.openapi.describe import Parameter, describes, filter_of, json_body
 from hookgw.web.present import present_done, present_started
 from hookgw.web.query import TAGS, read_tags
 from hookgw.web.request_body import current_exchange, json_response, read_json, reserve
@@ -55,18 +55,16 @@ _CREATE_BODY = json_body(
 )
 _ID_QUERY = Parameter("instanceId", "Only the instance with this id.", {"type": "string"})
 _NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"type": "string"})
-_NUMBER_QUERY = Parameter(
+_NUMBER_QUERY = filter_of(
     "number",
     "Only instances with this number: the option `number`, or the number of the account.",
     {"type": "string"},
-    may_be_empty=True,
 )
-_SEARCH_QUERY = Parameter(
+_SEARCH_QUERY = filter_of(
     "search",
     "Only instances whose name, number, profile, connector, reason or a tag (`name=value`) has this text; "
     "case is ignored.",
     {"type": "string"},
-    may_be_empty=True,
 )
 _PAIRING_QUERY = Parameter(
     "number",

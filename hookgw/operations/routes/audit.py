@@ -18,35 +18,26 @@ from hookgw.store import AuditQuery
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import first_of
 from hookgw.web.needs import within_reach
-from hookgw.web.openapi.describe import Parameter, describes
-from hookgw.web.query import read_limit, read_times
+from hookgw.web.openapi.describe import describes, filter_of
+from hookgw.web.query import page_of, read_limit, read_times
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
-DEFAULT_LIMIT = 100
-MAX_LIMIT = 1000
-
 _RESOURCES = dict.fromkeys(action.partition(".")[0] for action in AuditAction)
 _ACTIONS = (*_RESOURCES, *AuditAction)
 
-_filter = partial(Parameter, place="query", may_be_empty=True)
 _QUERY = (
-    _filter(
+    filter_of(
         "action",
         "Only this action, such as `key.create`, or all actions of a resource, such as `key`.",
         {"enum": list(_ACTIONS)},
     ),
-    _filter("since", "Only changes of this time or later.", TIME_SCHEMA),
-    _filter("until", "Only changes of before this time.", TIME_SCHEMA),
-    _filter("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
-    _filter(
-        "limit",
-        "The most entries on a page.",
-        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-    ),
+    filter_of("since", "Only changes of this time or later.", TIME_SCHEMA),
+    filter_of("until", "Only changes of before this time.", TIME_SCHEMA),
+    *page_of("entries", format="cursor"),
 )
 
 
@@ -104,7 +95,7 @@ class AuditRoutes:
             since=times.get("since"),
             until=times.get("until"),
             cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
-            limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
+            limit=read_limit(given),
         )
         await reserve(min(LIST, query.limit * ENTRY))
         page = await self._gateway.audit.list(query)

@@ -16,28 +16,24 @@ from hookgw.records.registrations import Registration
 from hookgw.records.tags import TAG_PART, parse_tags
 from hookgw.web.auth import current_principal
 from hookgw.web.needs import within_reach
-from hookgw.web.openapi.describe import Parameter, describes
+from hookgw.web.openapi.describe import Parameter, describes, filter_of
 from hookgw.web.request_body import json_response
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
-_SPAN = Parameter(
+_SPAN = filter_of(
     "span",
     "How far back the figures go: `1h`, `24h`, `7d` or `30d`.",
     # No enum: clients' generators make names of its values, and these begin with digits.
     {"type": "string", "pattern": f"^({'|'.join(Span)})?$", "default": Span.DAY},
-    place="query",
-    may_be_empty=True,
 )
-_TAG = Parameter(
+_TAG = filter_of(
     "tag",
     "Only of instances while they carried this tag, as `name=value`.",
     {"type": "string", "pattern": f"^({TAG_PART}={TAG_PART})?$"},
-    place="query",
-    may_be_empty=True,
 )
-_WEBHOOK = Parameter("webhook", "Only of the webhook with this label.", {"type": "string"}, place="query")
+_WEBHOOK = Parameter("webhook", "Only of the webhook with this label.", {"type": "string"})
 
 
 class FigureRoutes:

@@ -15,7 +15,7 @@ from hookgw.web.auth import current_principal
 from hookgw.web.forwarding import forward_call
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.needs import within_reach
-from hookgw.web.openapi.describe import Parameter, describes
+from hookgw.web.openapi.describe import describes, filter_of
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
 
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 _TAG = "Jobs"
-_PARENT = Parameter(
-    "parent", "Only the parts of this job.", {"type": "string"}, place="query", may_be_empty=True
-)
+_PARENT = filter_of("parent", "Only the parts of this job.", {"type": "string"})
 
 
 class JobRoutes:

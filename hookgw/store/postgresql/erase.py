@@ -18,7 +18,7 @@ import structlog
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable, QueryCanceled
 
-from hookgw.store.erasure_statements import ErasedDelivery
+from hookgw.store.erasure_statements import ROWS, SEARCH_BYTES, UNWANTED_ROWS, ErasedDelivery
 from hookgw.store.persons import Person, names_person, person
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.event_ids import forget_ids_with
@@ -28,12 +28,6 @@ from hookgw.store.postgresql.removal import remove
 from hookgw.store.records import Concerned
 
 logger = structlog.get_logger("hookgw.store")
-
-# A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
-ROWS = 500
-SEARCH_BYTES = 8 * 2**20
-# Or at so many times as many events without deliveries, of all instances.
-UNWANTED_ROWS = 10
 
 # Seconds for each table, and for what may still read erased rows.
 SCRUB_PATIENCE = 20.0

@@ -14,19 +14,13 @@ from typing import Any
 
 import msgspec
 
-from hookgw.store.erasure_statements import ErasedDelivery
+from hookgw.store.erasure_statements import ROWS, SEARCH_BYTES, UNWANTED_ROWS, ErasedDelivery
 from hookgw.store.persons import Person, person
 from hookgw.store.records import Concerned
 from hookgw.store.sqlite.bulk import as_json
 from hookgw.store.sqlite.event_ids import forget_ids_with
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.settle import remove
-
-# A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
-ROWS = 500
-SEARCH_BYTES = 8 * 2**20
-# Or at so many times as many events without deliveries, of all instances.
-UNWANTED_ROWS = 10
 
 _SOURCES = {
     # Written out, because SQLite uses the partial index only if its condition is in the statement.

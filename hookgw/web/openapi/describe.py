@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -35,6 +36,10 @@ class Parameter(msgspec.Struct, frozen=True):
     place: str = "query"
     may_be_empty: bool = False
     is_required: bool = False
+
+
+filter_of = partial(Parameter, may_be_empty=True)
+"""A parameter by which a list is filtered."""
 
 
 class Body(msgspec.Struct, frozen=True):
