@@ -77,6 +77,14 @@ def show_json(value: Any) -> None:
     _write(_json_text(value, indent=2))
 
 
+def show_result(value: Any, *lines: object, as_json: bool) -> None:
+    """Print a result: the value for programs, or the lines for people."""
+    if as_json:
+        show_json(value)
+    else:
+        say(*lines)
+
+
 def data_text(event: Mapping[str, Any]) -> str:
     """Return the data of an event as JSON on one line; without the right to see it, why there is none."""
     if "data" not in event:

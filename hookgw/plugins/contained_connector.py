@@ -25,6 +25,7 @@ from hookgw.plugins.boundary import Boundary, WrongResult, sentence_from
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.provided import CheckedConnector
+from hookgw.plugins.results import wrong_type
 from hookgw.plugins.servers import Server
 from hookgw.records.connectors import IngestRequest, IngestResponse, MediaSink, Session
 from hookgw.records.events import Event
@@ -236,28 +237,26 @@ def _plain_texts(found: Any, mask: Callable[[str], str]) -> dict[str, str]:
 
 def _check_payload(message: Any) -> dict[str, Any]:
     if not isinstance(message, dict):
-        raise WrongResult(
-            f"it returned a value of type {type(message).__name__}; return the message as a dict"
-        )
+        raise wrong_type(message, "the message as a dict")
     Event.encode(message)
     return message
 
 
 def _check_reference(answer: Any) -> str | None:
     if answer is not None and type(answer) is not str:
-        raise WrongResult(f"it returned a value of type {type(answer).__name__}; return a text or None")
+        raise wrong_type(answer, "a text or None")
     return answer
 
 
 def _check_list(answer: Any) -> list[dict[str, Any]]:
     if not isinstance(answer, list):
-        raise WrongResult(f"it returned a value of type {type(answer).__name__}; return a list of dicts")
+        raise wrong_type(answer, "a list of dicts")
     return [_check_payload(item) for item in answer]
 
 
 def _check_response(answer: Any) -> IngestResponse:
     if not isinstance(answer, IngestResponse):
-        raise WrongResult(f"it returned a value of type {type(answer).__name__}; return an IngestResponse")
+        raise wrong_type(answer, "an IngestResponse")
     if not isinstance(answer.body, bytes):  # msgspec would take a text for base64
         raise WrongResult(f"it returned a body of type {type(answer.body).__name__}; return bytes")
     plain = msgspec.convert(msgspec.structs.asdict(answer), IngestResponse)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from hookgw.kernel.errors import Invalid, NotFound
-from hookgw.plugins.boundary import Boundary, WrongResult
+from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.plugins.results import wrong_type
 from hookgw.records.api_keys import Right
 from hookgw.records.dashboard_pages import DashboardPage
 
@@ -78,7 +79,7 @@ def _check_notice(answer: object) -> str | None:
 
 def _check_content(answer: object) -> str:
     if not isinstance(answer, str):
-        raise WrongResult(f"it returned a value of type {type(answer).__name__}; return a str or a Markup")
+        raise wrong_type(answer, "a str or a Markup")
     # Exact types: a subclass could run the plugin's code outside of the boundary when the template asks for
     # its text.
     text = str.__str__(answer)

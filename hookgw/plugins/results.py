@@ -34,7 +34,7 @@ store refuses would end hookgw, again at every start.
 def check_verdict(answer: Any) -> bool:
     # By identity: 0 or "" is a mistake of the plugin, and must not drop an event.
     if answer is not None and answer is not True and answer is not False:
-        raise _wrong(answer, "True, False or None")
+        raise wrong_type(answer, "True, False or None")
     return answer is not False
 
 
@@ -42,7 +42,7 @@ def check_transformed(event: Event, answer: Any) -> Event:
     if answer is None or answer is event:
         return event
     if not isinstance(answer, Event):
-        raise _wrong(answer, "event.replace(data=…) or None")
+        raise wrong_type(answer, "event.replace(data=…) or None")
     try:
         checked = plain_event(answer, known_data=event.data_json)
     except ValueError as error:
@@ -67,7 +67,7 @@ def check_body(answer: Any) -> bytes | None:
         return None
     # A bytearray could still change after it was signed.
     if not isinstance(answer, bytes):
-        raise _wrong(answer, "bytes or None")
+        raise wrong_type(answer, "bytes or None")
     size = memoryview(answer).nbytes  # a subclass may claim another length
     if size > MAX_BODY:
         raise WrongResult(f"it returned a body of {size:,} bytes; the limit is {MAX_BODY}")
@@ -76,7 +76,7 @@ def check_body(answer: Any) -> bytes | None:
 
 def check_response(answer: Any) -> Response:
     if not isinstance(answer, Response):
-        raise _wrong(answer, "hookgw.Response(status, body)")
+        raise wrong_type(answer, "hookgw.Response(status, body)")
     status, body = answer.status, answer.body
     # A bool is an int, too.
     if type(status) is not int or not 200 <= status <= 599:
@@ -150,5 +150,5 @@ def copy_for_observer(record: Any) -> Any:
     return record
 
 
-def _wrong(answer: object, wanted: str) -> WrongResult:
+def wrong_type(answer: object, wanted: str) -> WrongResult:
     return WrongResult(f"it returned a value of type {type(answer).__name__}; return {wanted}")

@@ -21,6 +21,7 @@ from hookgw.command.output import (
     show_fields,
     show_json,
     show_next_page,
+    show_result,
     show_table,
     show_warnings,
     table_options,
@@ -476,15 +477,8 @@ def backfill(
         if since or until or events or conditions or dead or dry_run:
             raise click.UsageError(_("With --cancel, the options that select events have no meaning."))
         ended = client.call("DELETE", "webhook", "backfill", instance, label)
-        if as_json:
-            show_json(ended)
-        else:
-            say(
-                _(
-                    "Ended. {things} had been backfilled.",
-                    things=ngettext("{n} event", "{n} events", ended["backfilled"]),
-                )
-            )
+        things = ngettext("{n} event", "{n} events", ended["backfilled"])
+        show_result(ended, _("Ended. {things} had been backfilled.", things=things), as_json=as_json)
         return
     if since is None:
         raise click.UsageError(_("Say since when, for example --since 2h."))
@@ -505,11 +499,8 @@ def backfill(
 
 
 def _show_secret(response: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        show_json(response)
-    else:
-        # Nothing else on the line: scripts write $(hookgw webhook secret loja1).
-        say(response.get("secret") or response["publicKey"])
+    # Nothing else on the line: scripts write $(hookgw webhook secret loja1).
+    show_result(response, response.get("secret") or response["publicKey"], as_json=as_json)
 
 
 def _label_suffix(label: str | None) -> str:

@@ -22,6 +22,7 @@ from hookgw.command.output import (
     show_fields,
     show_json,
     show_next_page,
+    show_result,
     show_table,
     table_options,
 )
@@ -231,17 +232,9 @@ def resend(
         return
     content = None if data is None else msgspec.json.encode({"data": data})
     queued = client.call("POST", "delivery", "resend", instance, delivery_id, content=content)
-    if as_json:
-        show_json(queued)
-    else:
-        # With data, it is a new event, which has a delivery for each registration that wants it.
-        say(
-            _(
-                "{id} will be sent again to {url}",
-                id=queued.get("id", delivery_id),
-                url=printable(queued["url"]),
-            )
-        )
+    # With data, it is a new event, which has a delivery for each registration that wants it.
+    id_, url = queued.get("id", delivery_id), printable(queued["url"])
+    show_result(queued, _("{id} will be sent again to {url}", id=id_, url=url), as_json=as_json)
 
 
 @delivery.command()
@@ -284,10 +277,8 @@ def cancel(
         if body or dry_run:
             raise click.UsageError(_("With an ID, the options that select deliveries have no meaning."))
         found = client.call("POST", "delivery", "cancel", instance, delivery_id)
-        if as_json:
-            show_json(found)
-        else:
-            say(_("Cancelled {state}. To send it after all, use resend.", state=found["id"]))
+        text = _("Cancelled {state}. To send it after all, use resend.", state=found["id"])
+        show_result(found, text, as_json=as_json)
         return
     if dry_run or not yes:
         asked = client.call("POST", "delivery", "cancel", instance, body=body | {"dryRun": True})
@@ -313,7 +304,5 @@ def cancel(
     cancelled = response["cancelled"]
     if "job" in response:
         cancelled = follow_aloud(client, response["job"], "Cancelled")["done"]
-    if as_json:
-        show_json({"cancelled": cancelled})
-    else:
-        say(_("Cancelled {things}.", things=ngettext("{n} delivery", "{n} deliveries", cancelled)))
+    things = ngettext("{n} delivery", "{n} deliveries", cancelled)
+    show_result({"cancelled": cancelled}, _("Cancelled {things}.", things=things), as_json=as_json)

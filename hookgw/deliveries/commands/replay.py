@@ -19,7 +19,7 @@ import click
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
 from hookgw.command.job import follow, follow_aloud
-from hookgw.command.output import json_option, say, show_json
+from hookgw.command.output import json_option, show_json, show_result
 from hookgw.command.selection import selection_options, time_options
 from hookgw.deliveries.commands.selection import body_of, kinds_option, show_counts
 from hookgw.kernel.language import gettext as _
@@ -90,10 +90,8 @@ def replay(
         windows = split_into_windows(since, until, time.time())
         with _progress_bar(len(windows)) as show_progress:
             replayed = replay_windows(client, instance, windows, body, show_progress)
-    if as_json:
-        show_json({"replayed": replayed})
-    else:
-        say(_("Replayed {things}.", things=ngettext("{n} delivery", "{n} deliveries", replayed)))
+    things = ngettext("{n} delivery", "{n} deliveries", replayed)
+    show_result({"replayed": replayed}, _("Replayed {things}.", things=things), as_json=as_json)
 
 
 def split_into_windows(since: str, until: str | None, now: float) -> list[dict[str, str]]:

@@ -20,6 +20,7 @@ from hookgw.command.output import (
     say,
     show_fields,
     show_json,
+    show_result,
     show_silent_nodes,
     show_table,
     show_warnings,
@@ -308,10 +309,7 @@ def tags(client: Client, name: str, tags: tuple[str, ...], removes: bool, as_jso
 def logout(client: Client, name: str, as_json: bool) -> None:
     """End the instance's connection. It stays ended until `hookgw instance connect`."""
     done = client.call("DELETE", "instance", "logout", name)
-    if as_json:
-        show_json(done)
-    else:
-        say(_("Logged out {name!r}.", name=name))
+    show_result(done, _("Logged out {name!r}.", name=name), as_json=as_json)
 
 
 @instance.command()
@@ -349,10 +347,7 @@ def settings(client: Client, name: str, settings: dict[str, Any], as_json: bool)
 def restart(client: Client, name: str, as_json: bool) -> None:
     """Restart the instance's connection; print its state."""
     found = client.call("POST", "instance", "restart", name)
-    if as_json:
-        show_json(found)
-    else:
-        say(found["instance"]["state"])
+    show_result(found, found["instance"]["state"], as_json=as_json)
 
 
 @instance.command()
