@@ -31,7 +31,7 @@ ENGLISH = "en"
 LANGUAGES = {ENGLISH: "English", "pt_BR": "Português", "es": "Español"}
 """The languages by the name of their catalogue, as they call themselves."""
 VARIABLE = "HOOKGW_LANG"
-"""The environment variable with the language of whoever does not say theirs."""
+"""The environment variable with the default language."""
 _current: ContextVar[str | None] = ContextVar("hookgw_language", default=None)
 _PART = re.compile(r"\s*([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*)\s*(?:;\s*q=([01](?:\.\d{1,3})?)\s*)?", re.ASCII)
 _MOST_ASKED = 50

@@ -66,7 +66,7 @@ class Bubble(NamedTuple):
 
     Attributes:
         id: the network's.
-        author: what whoever wrote it is called; empty for the account itself, or if it is unknown.
+        author: the name of its author; empty for the account itself, or if it is unknown.
         at: when, in seconds since the epoch.
         names: all names of its chat.
     """

@@ -38,7 +38,7 @@ MOST_ADDED = 200
 AT_ONCE = 500
 """Registrations whose oldest pending deliveries are looked up in one query."""
 FRESH = 10.0
-"""Seconds for which a fold is new enough for whoever looks."""
+"""Seconds for which a fold is new enough for a reader."""
 
 
 class FigureService:

@@ -109,7 +109,7 @@ class FigureStatements(Protocol[C_contra, Tx_contra]):
     def read_rows(self, connection: C_contra, places: Collection[Place]) -> list[FigureRow]: ...
 
     def write_rows(self, transaction: Tx_contra, rows: Sequence[FigureRow]) -> None:
-        """Write rows in the place of those that are there."""
+        """Write rows, and replace those that are there."""
 
     def take_oldest(self, transaction: Tx_contra, step: int, before: int, limit: int) -> list[FigureRow]:
         """Remove the oldest rows with a length of steps, of before a time, and return them."""

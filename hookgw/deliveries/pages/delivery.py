@@ -185,7 +185,7 @@ class DeliveryPage:
         data, url = form.get("data"), form.get("url")
         try:
             if url:
-                check_right(visitor().principal, Right.PAYLOADS)  # whoever has that server sees the data
+                check_right(visitor().principal, Right.PAYLOADS)  # its owner sees the data
                 attempt = await deliveries.send_elsewhere(
                     instance, name, check_url(url, "The URL"), without_global=without_global
                 )

@@ -235,7 +235,7 @@ class EventsPage:
     async def send(self, instance: str, event_id: str) -> Response:
         """Send the event again: to a webhook of its instance, or once to a URL."""
         form = await self._site.form()
-        check_right(visitor().principal, Right.PAYLOADS)  # whoever has that receiver sees the data
+        check_right(visitor().principal, Right.PAYLOADS)  # its owner sees the data
         deliveries, without_global = self._gateway.deliveries, not visitor().principal.is_global
         url = form.get("url")
         try:

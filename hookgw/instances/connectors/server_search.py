@@ -143,7 +143,7 @@ class ServerSearch:
     async def _ask(self, host: str, port: int, connector: str) -> FoundServer | None:
         product, url = _PRODUCTS[connector], f"http://{host}:{port}"
         try:
-            # Without credentials: whoever listens there may be anybody.
+            # Without credentials: anybody may listen there.
             response = await self._http.get(url + product.path, follow_redirects=False)
         except httpx.HTTPError:
             return None

@@ -223,7 +223,7 @@ class Writer:
             if not is_careful:
                 prepared = prepare(connection, _news_of(_appends_of(groups[:lead])))
             pending = find_unsettled(connection, _settlements_of(groups[:lead]))
-            # Here, not with the COMMIT: from now on, whoever asks for the mark waits for this transaction.
+            # Here, not with the COMMIT: from now on, a question for the mark waits for this transaction.
             connection.execute(_MARK, (self._marks, mark))
         row = begun.fetchone()
         assert row is not None  # noqa: S101

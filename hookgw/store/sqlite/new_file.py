@@ -1,4 +1,4 @@
-"""A file that appears whole or not at all, and never in the place of another one."""
+"""A file that appears whole or not at all, and never replaces another one."""
 
 from __future__ import annotations
 
