@@ -71,15 +71,8 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
     for _, reported in (await gateway.views.lanes(among=(name,))).lanes:
         lanes[reported.lane.registration].append(reported.lane)
     if not registrations:
-        checks.append(
-            Check(
-                check=CheckName.WEBHOOK,
-                state=CheckState.FAILED,
-                found="No URL is registered.",
-                advice=f"hookgw webhook set {shlex.quote(name)} URL",
-                instance=name,
-            )
-        )
+        advice = f"hookgw webhook set {shlex.quote(name)} URL"
+        checks.append(_check(CheckName.WEBHOOK, CheckState.FAILED, "No URL is registered.", advice, name))
     running = {plugin.name for plugin in gateway.hooks.plugins() if plugin.enabled}
     for registration in registrations:
         checks.append(_webhook(registration, running))
@@ -116,15 +109,11 @@ async def diagnose_all(gateway: Gateway, among: tuple[str, ...] | None) -> Diagn
         )
     checks += _of_system(gateway, None, is_operator=among is None)
     for node in overview.silent if among is None else ():
-        checks.append(
-            Check(
-                check=CheckName.NODE,
-                state=CheckState.FAILED,
-                found=f"The node {node} does not answer."
-                + (" It refuses to: its clock may be wrong." if node in overview.refusing else ""),
-                advice="Look at its log, and at its clock: hookgw node list",
-            )
-        )
+        found = f"The node {node} does not answer."
+        if node in overview.refusing:
+            found += " It refuses to: its clock may be wrong."
+        advice = "Look at its log, and at its clock: hookgw node list"
+        checks.append(_check(CheckName.NODE, CheckState.FAILED, found, advice))
     return _as_of_now(gateway, checks)
 
 
@@ -135,54 +124,36 @@ def _as_of_now(gateway: Gateway, checks: list[Check]) -> Diagnosis:
 def _connection(gateway: Gateway, instance: Instance) -> Check:
     name = instance.name
     state, reason = gateway.instances.connection_state(name), gateway.instances.close_reason(name)
-    place = shlex.quote(name)
     if not instance.integration and (state is ConnectionState.OPEN or reason is None):
         found = f"No connector: events come by POST /event/emit/{name}."
-        return Check(check=CheckName.CONNECTION, state=CheckState.OK, found=found, instance=name)
+        return _check(CheckName.CONNECTION, CheckState.OK, found, instance=name)
     if state is ConnectionState.OPEN:
         account = gateway.instances.account(name)
         who = account.jid or account.profile_name
         found = f"Connected as {who}." if who else "Connected."
-        return Check(check=CheckName.CONNECTION, state=CheckState.OK, found=found, instance=name)
+        return _check(CheckName.CONNECTION, CheckState.OK, found, instance=name)
+    advice = f"hookgw instance connect {shlex.quote(name)}"
     if state is ConnectionState.CONNECTING:
-        return Check(
-            check=CheckName.CONNECTION,
-            state=CheckState.WARNING,
-            found=f"Connecting. {reason or 'The network may wait for a code to be scanned.'}",
-            advice=f"hookgw instance connect {place}",
-            instance=name,
-        )
-    return Check(
-        check=CheckName.CONNECTION,
-        state=CheckState.FAILED,
-        found=f"Not connected. {reason or ''}".rstrip(),
-        advice=f"hookgw instance connect {place}",
-        instance=name,
-    )
+        found = f"Connecting. {reason or 'The network may wait for a code to be scanned.'}"
+        return _check(CheckName.CONNECTION, CheckState.WARNING, found, advice, name)
+    found = f"Not connected. {reason or ''}".rstrip()
+    return _check(CheckName.CONNECTION, CheckState.FAILED, found, advice, name)
 
 
 async def _last_event(gateway: Gateway, instance: Instance) -> Check:
     name, now = instance.name, gateway.clock.wall()
     newest = (await gateway.history.newest([name])).get(name)
     if newest is None:
-        return Check(
-            check=CheckName.EVENTS,
-            state=CheckState.WARNING,
-            found="No event is stored: none has come that a webhook wanted.",
-            advice="Send the account a message, or emit one: "
-            f"hookgw emit {shlex.quote(name)} MESSAGES_UPSERT --data '{{}}'",
-            instance=name,
-        )
+        found = "No event is stored: none has come that a webhook wanted."
+        emit = f"hookgw emit {shlex.quote(name)} MESSAGES_UPSERT --data '{{}}'"
+        advice = f"Send the account a message, or emit one: {emit}"
+        return _check(CheckName.EVENTS, CheckState.WARNING, found, advice, name)
     found = f"The last stored event came {_ago(now - newest)} ago."
     if gateway.quiet.quiet_since(name) is None:
-        return Check(check=CheckName.EVENTS, state=CheckState.OK, found=found, instance=name)
-    return Check(
-        check=CheckName.EVENTS,
-        state=CheckState.WARNING,
-        found=f"{found} The connection is open, and the account is quieter than usual.",
-        advice=f"If messages are missing: hookgw instance restart {shlex.quote(name)}",
-        instance=name,
-    )
+        return _check(CheckName.EVENTS, CheckState.OK, found, instance=name)
+    found += " The connection is open, and the account is quieter than usual."
+    advice = f"If messages are missing: hookgw instance restart {shlex.quote(name)}"
+    return _check(CheckName.EVENTS, CheckState.WARNING, found, advice, name)
 
 
 def _webhook(registration: Registration, running: set[str]) -> Check:
@@ -276,69 +247,59 @@ async def _dead_letters(gateway: Gateway, name: str) -> Check:
     tally = await gateway.history.tally(name, since=gateway.clock.wall() - DAY, without_global=True)
     dead = sum(minute.dead for minute in tally.minutes)
     if not dead:
-        return Check(
-            check=CheckName.DEAD_LETTERS, state=CheckState.OK, found="None in the last day.", instance=name
-        )
+        return _check(CheckName.DEAD_LETTERS, CheckState.OK, "None in the last day.", instance=name)
+    found = f"{dead:,}{'' if tally.is_complete else ' or more'} of the events of the last day."
     place = shlex.quote(name)
-    return Check(
-        check=CheckName.DEAD_LETTERS,
-        state=CheckState.WARNING,
-        found=f"{dead:,}{'' if tally.is_complete else ' or more'} of the events of the last day.",
-        advice=f"hookgw delivery dead {place}; then hookgw delivery replay {place} --since 1d",
-        instance=name,
-    )
+    advice = f"hookgw delivery dead {place}; then hookgw delivery replay {place} --since 1d"
+    return _check(CheckName.DEAD_LETTERS, CheckState.WARNING, found, advice, name)
 
 
 def _of_system(gateway: Gateway, name: str | None, *, is_operator: bool) -> Iterator[Check]:
     for task in gateway.restarts.failing():
         if is_operator or task.instance == name:
-            yield Check(
-                check=CheckName.PLUGIN,
-                state=CheckState.FAILED,
-                found=f"{task.plugin} failed {task.failures} times, and starts again: {task.reason}",
-                advice="Look at the log; correct the plugin or its options.",
-                instance=task.instance or UNSET,
-            )
+            found = f"{task.plugin} failed {task.failures} times, and starts again: {task.reason}"
+            advice = "Look at the log; correct the plugin or its options."
+            yield _check(CheckName.PLUGIN, CheckState.FAILED, found, advice, task.instance)
     if is_operator:
         for plugin in gateway.hooks.plugins():
             if plugin.error is not None:
-                yield Check(
-                    check=CheckName.PLUGIN,
-                    state=CheckState.FAILED,
-                    found=f"{plugin.name} does not run: {plugin.error}",
-                    advice="Correct the plugin or its options, and restart hookgw: hookgw check-config",
-                )
+                advice = "Correct the plugin or its options, and restart hookgw: hookgw check-config"
+                found = f"{plugin.name} does not run: {plugin.error}"
+                yield _check(CheckName.PLUGIN, CheckState.FAILED, found, advice)
     if (shortage := gateway.disk.shortage) is not None:
-        yield Check(
-            check=CheckName.STORAGE,
-            state=CheckState.FAILED,
-            found=f"{shortage} Events are refused."
-            if is_operator
-            else "Events are refused: no room is left.",
-            advice="Make room on the disk." if is_operator else "Tell the operator.",
-        )
+        found, advice = "Events are refused: no room is left.", "Tell the operator."
+        if is_operator:
+            found, advice = f"{shortage} Events are refused.", "Make room on the disk."
+        yield _check(CheckName.STORAGE, CheckState.FAILED, found, advice)
         return
     free = gateway.disk.found
     found = "Events are stored."
     if is_operator and free is not None:
         found = f"Events are stored; {free.free / 2**30:,.1f} GiB of the disk are free."
-    yield Check(check=CheckName.STORAGE, state=CheckState.OK, found=found)
+    yield _check(CheckName.STORAGE, CheckState.OK, found)
 
 
 def _of(
-    registration: Registration,
+    registration: Registration, check: CheckName, state: CheckState, found: str, advice: str | None = None
+) -> Check:
+    return _check(check, state, found, advice, registration.instance, registration.label)
+
+
+def _check(
     check: CheckName,
     state: CheckState,
     found: str,
     advice: str | None = None,
+    instance: str | None = None,
+    label: str | None = None,
 ) -> Check:
     return Check(
         check=check,
         state=state,
         found=found,
         advice=advice or UNSET,
-        instance=registration.instance,
-        label=registration.label,
+        instance=instance or UNSET,
+        label=label or UNSET,
     )
 
 

@@ -20,13 +20,12 @@ from hookgw.instances.present import (
     shown_number,
 )
 from hookgw.instances.requests import parse_creation
-from hookgw.instances.search import has_text
 from hookgw.kernel.errors import HookgwError, NotFound, Unavailable
 from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
 from hookgw.records.api_keys import Right
 from hookgw.records.connectors import QRCode
 from hookgw.records.instances import Instance
-from hookgw.records.tags import has_tags
+from hookgw.records.tags import has_tags, tag_texts
 from hookgw.web import responses as common
 from hookgw.web.auth import current_holder, current_principal, shown_key
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
@@ -231,7 +230,9 @@ class InstanceRoutes:
 
     def _has_text(self, wanted: str, instance: Instance, account: Account, reason: str | None) -> bool:
         number = shown_number(self._instances.masked_options(instance))
-        return has_text(wanted, instance, number, account, reason)
+        texts = (instance.name, number, account.jid, account.profile_name, instance.integration, reason)
+        shown = (text for text in (*texts, *tag_texts(instance.tags)) if text)
+        return any(wanted.casefold() in text.casefold() for text in shown)
 
     @describes(_TAG, Right.READ, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
+from hookgw.kernel.json_fields import Fields, as_object, as_text
 from hookgw.operations import responses
-from hookgw.operations.storage_request import parse_backup
 from hookgw.records.api_keys import Right
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import json_response, read_optional_json
@@ -41,7 +41,10 @@ class StorageRoutes:
         The gateway goes on meanwhile. If it takes more than 2 s, the response has its job, whose `done` and
         `total` are pages of the file.
         """
-        name, _ = parse_backup(await read_optional_json(self._limit))
+        body = await read_optional_json(self._limit)
+        fields = Fields(("", as_object({} if body is None else body, "The body")))
+        name = fields.pick(as_text, "name")  # the gateway checks it
+        fields.finish()
         made = await self._gateway.backups.create(name)
         if made.job.is_running:
             return json_response(responses.Backup(name=made.name, job=made.job.id), 202)
