@@ -6,6 +6,8 @@ import errno
 import gc
 import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,6 +27,8 @@ ONE_SIGNAL = 0.5
 RECOMMENDED_OPEN_FILES = 16_384
 """Enough for 10,000 lanes with connections, and for the requests of a busy server."""
 MAX_OPEN_FILES = 2**20
+THREADS_WITHIN = 3.0
+"""Seconds in which threads of plugins may end."""
 
 logger = structlog.get_logger("hookgw")
 
@@ -92,6 +96,26 @@ async def cancel_on_signal(
     for stop in STOP_SIGNALS:
         signal.signal(stop, end_process)
     scope.cancel()
+
+
+def end_without_threads() -> None:
+    """Let the process end with its exit code within some seconds, although threads of plugins go on.
+
+    Call this in the ``finally`` of the program. Python waits for such threads without end and says nothing:
+    systemd would kill the process half a minute later, and never restart it after a crash.
+    """
+    ends = time.monotonic() + THREADS_WITHIN
+    left = {thread for thread in threading.enumerate() if not thread.daemon} - {threading.main_thread()}
+    for thread in left:
+        thread.join(max(0.0, ends - time.monotonic()))
+    if names := [thread.name for thread in left if thread.is_alive()]:
+        logger.warning("threads of plugins did not end", threads=names)
+        error = sys.exception()
+        code = error.code if isinstance(error, SystemExit) else int(error is not None)
+        # Until then, the message of the error is shown.
+        last = threading.Timer(1.0, os._exit, (code,))
+        last.daemon = True
+        last.start()
 
 
 def raise_file_limit() -> int:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,16 @@ def slow(host, *arguments, **options):
         time.sleep(60)
     return lookup(host, *arguments, **options)
 socket.getaddrinfo = slow
+"""
+
+
+# A library that polls a server may start such a thread.
+WORKER = """
+import threading, time
+def work():
+    while True:
+        time.sleep(60)
+threading.Thread(target=work, name="worker").start()
 """
 
 
@@ -52,6 +63,27 @@ def receiver() -> Iterator[tuple[str, list[str]]]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["stop", "refused start"])
+def test_a_thread_of_a_plugin_does_not_keep_the_process_alive(tmp_path: Path, is_refused: bool) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "polls.py").write_text(WORKER)
+    storage = {"path": "plugins"} if is_refused else {}
+    with (
+        (tmp_path / "errors").open("w+") as errors,
+        surrounded(tmp_path, stderr=errors, storage=storage) as gateway,
+    ):
+        if is_refused:
+            assert gateway.popen.wait(timeout=PATIENCE) == 1
+        else:
+            gateway.wait_ready()
+            assert gateway.stop() == 0
+        errors.seek(0)
+        log = errors.read()
+    assert "threads of plugins did not end" in log
+    assert "worker" in log
+    assert ("Error: " in log) is is_refused
 
 
 @pytest.mark.parametrize("limit", [20, 40])
