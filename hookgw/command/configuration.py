@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import msgspec
 import structlog
 
 from hookgw.command.logging_setup import configure_logging
-from hookgw.config.file_permissions import exposed_secrets
+from hookgw.config.file_permissions import exposed_secrets, way_to_hide
 from hookgw.config.load import load_settings, unknown_variables
 from hookgw.config.settings import Settings
 from hookgw.plugins.hooks import Hooks
@@ -63,7 +62,7 @@ def warn_of_exposed_secrets(given: Path | None) -> None:
             "other users can read secrets in the configuration file",
             file=str(path),
             keys=exposed,
-            fix=f"chmod o-r {shlex.quote(str(path))}",
+            fix=way_to_hide(path),
         )
 
 

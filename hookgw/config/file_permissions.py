@@ -187,6 +187,18 @@ def _name_of_user(uid: int) -> str:
         return str(uid)
 
 
+def way_to_hide(path: Path) -> str:
+    """Return how to keep other users from reading a file that this process must still be able to read."""
+    status, quoted = path.stat(), shlex.quote(str(path))
+    is_ours = os.geteuid() in (0, status.st_uid)
+    if is_ours or (status.st_mode & stat.S_IRGRP and status.st_gid in {os.getegid(), *os.getgroups()}):
+        return f"chmod o-r {quoted}"
+    return (
+        "This process reads it as one of the others: give the file a group of this process, with chgrp and "
+        f"(under systemd) SupplementaryGroups=, and run: chmod g+r,o-r {quoted}"
+    )
+
+
 def exposed_secrets(path: Path) -> list[str]:
     """Return the paths of the secrets in a configuration file that other users can read.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from hookgw.config.file_permissions import way_to_hide
 from hookgw.config.settings import StorageSettings
 from hookgw.kernel.errors import StartError
 from hookgw.kernel.masking import repr_without
@@ -52,7 +53,7 @@ def read_master_keys(settings: StorageSettings) -> MasterKeys:
         setting = f"storage.master_key_file: {file}"
         try:
             if file.stat().st_mode & stat.S_IROTH:
-                logger.warning("others can read the master key", file=str(file), fix=f"chmod o-r {file}")
+                logger.warning("others can read the master key", file=str(file), fix=way_to_hide(file))
             return MasterKeys(parse_master_key(file.read_text("ascii")), old)
         except OSError as error:
             raise StartError(f"{setting} cannot be read: {error.strerror}.") from error

@@ -17,6 +17,7 @@ from hookgw.config import (
     is_own_group,
     replaceable_by_others,
     trusted_users,
+    way_to_hide,
     writable_by_others,
 )
 from hookgw.kernel import StartError
@@ -269,6 +270,30 @@ def test_secrets_that_others_can_read(tmp_path: Path, mode: int, found: list[str
     file.write_text(TEXT)
     file.chmod(mode)
     assert exposed_secrets(file) == found
+
+
+@pytest.mark.parametrize(
+    ("is_owner", "in_group", "mode", "way"),
+    [
+        (True, False, 0o644, "chmod o-r "),
+        (False, True, 0o644, "chmod o-r "),
+        (False, True, 0o604, "give the file a group of this process, with chgrp and (under systemd)"),
+        (False, False, 0o644, "give the file a group of this process, with chgrp and (under systemd)"),
+    ],
+)
+def test_a_file_is_hidden_from_others_and_not_from_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_owner: bool, in_group: bool, mode: int, way: str
+) -> None:
+    file = tmp_path / "a config.yaml"
+    file.touch()
+    file.chmod(mode)
+    group = file.stat().st_gid
+    monkeypatch.setattr(os, "geteuid", lambda: US if is_owner else US + 1)
+    monkeypatch.setattr(os, "getegid", lambda: group if in_group else group + 1)
+    monkeypatch.setattr(os, "getgroups", list)
+    found = way_to_hide(file)
+    assert way in found
+    assert found.endswith(f"o-r '{file}'")
 
 
 def test_the_example_exposes_no_secret() -> None:
