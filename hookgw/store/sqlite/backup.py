@@ -19,7 +19,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +28,7 @@ import trio
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.kernel.sentences import Sentence
+from hookgw.store.sqlite.database import start_errors
 from hookgw.store.sqlite.file_lock import log_of, refuse_foreign_log
 from hookgw.store.sqlite.new_file import new_file
 from hookgw.store.sqlite.open_file import is_disk_error
@@ -114,12 +115,7 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
         on_progress: see :data:`Progress`. What it raises ends the copy.
         min_free: as for :meth:`hookgw.store.Backups.back_up`.
     """
-    with (
-        _errors(file),
-        closing(open_existing(path)) as source,
-        new_file(file) as partial_file,
-        closing(Target(partial_file, path, min_free)) as target,
-    ):
+    with start_errors(path), closing(open_existing(path)) as source, ExitStack() as copy:
         # The first read begins the transaction: until its end, SQLite shows the file as it is now.
         source.execute("BEGIN")
         application, pages = source.execute(
@@ -131,6 +127,9 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
                     "storage.not_a_data_file", "The file {path} is not a data file of hookgw.", path=path
                 )
             )
+        copy.enter_context(_errors(file))
+        partial_file = copy.enter_context(new_file(file))
+        target = copy.enter_context(closing(Target(partial_file, path, min_free)))
         target.check_space(pages)
         log, most = path.resolve().with_name(f"{path.resolve().name}-wal"), max(pages * PAGE_BYTES, MOST_LOG)
         begun = time.perf_counter()

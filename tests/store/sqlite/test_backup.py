@@ -10,7 +10,7 @@ import trio
 
 from hookgw import Conflict
 from hookgw.config import MasterKeys
-from hookgw.kernel import StorageUnavailable
+from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.records import Instance
 from hookgw.store import Store
 from hookgw.store.sqlite import back_up_file, backup
@@ -231,6 +231,20 @@ async def test_a_copy_from_beside_is_the_file_at_the_beginning(
     assert seen == sorted(seen)
     assert len(await restored(tmp_path / "copy.db")) == 200
     assert len(await ids_of(store)) == 201
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("x" * 300, "cannot be opened: File name too long"),
+        ("text.db", "cannot be used: file is not a database"),
+    ],
+)
+def test_a_data_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / "text.db").write_text("Not a database. " * 100)
+    with pytest.raises(StartError, match=f"The data file {tmp_path / name} {sentence}"):
+        back_up_file(tmp_path / name, tmp_path / "copy.db", ignore, min_free=0)
+    assert remains(tmp_path) == []
 
 
 async def test_a_copy_from_beside_does_not_let_the_log_outgrow_the_file(
