@@ -128,7 +128,7 @@ def new(name: str, connector: bool, destination: bool, folder: Path) -> None:
     say(
         f"{target} has a {what} and its tests. Next:",
         "",
-        f"  cd {target}",
+        f"  cd {shlex.quote(str(target))}",
         f"  {nox}    # the tests, types and form (pip install nox)",
         f"  {install}; then `hookgw plugins` lists {plugin_name}",
         "",

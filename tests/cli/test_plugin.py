@@ -132,6 +132,13 @@ def test_a_folder_that_exists_is_not_touched(tmp_path: Path) -> None:
     assert list((tmp_path / "hookgw-acme").iterdir()) == []
 
 
+def test_its_commands_work_in_a_folder_with_a_space(tmp_path: Path) -> None:
+    folder = tmp_path / "my plugins"
+    folder.mkdir()
+    shown = CliRunner().invoke(main, ["plugin", "new", "acme", "--folder", str(folder)]).output
+    assert f"  cd '{folder}/hookgw-acme'\n" in shown
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path))
