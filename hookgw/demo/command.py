@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from hookgw.app.server import open_server
+from hookgw.command.failure import Failed
 from hookgw.command.logging_setup import configure_logging
 from hookgw.command.output import available_width, say
 from hookgw.command.process import run_to_end
@@ -44,7 +45,13 @@ def demo(once: bool) -> None:
     order. The demo shows a link to its dashboard. Ctrl-C stops the demo and prints the result.
     """
     # A demo leaves nothing behind and never touches the data of a gateway in this folder.
-    with tempfile.TemporaryDirectory(prefix="hookgw-demo-") as folder:
+    try:
+        temporary = tempfile.TemporaryDirectory(prefix="hookgw-demo-")
+    except OSError as error:
+        raise Failed(
+            f"The demo has no folder for its data: {error.strerror}. Set TMPDIR to one that it can write to."
+        ) from error
+    with temporary as folder:
         settings = demo_settings(Path(folder))
         configure_logging(settings.log, sys.stderr)
         is_flawless = run_to_end(run, settings, once)

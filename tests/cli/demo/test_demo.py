@@ -5,12 +5,15 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+from click.testing import CliRunner
 
+from hookgw.command import main
 from hookgw.demo import EVENTS, Outage, Trouble, command, stage
 from tests.cli.conftest import Echoes
 
@@ -39,6 +42,13 @@ def test_once_ends_and_every_event_arrived(tmp_path: Path) -> None:
     assert all(int(arrived) == int(accepted) >= EVENTS for _, arrived, accepted, _ in judged)
     assert [bool(rest) for *_, rest in judged] == [False, True, True]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_folder_for_its_data_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))  # as without /tmp
+    done = CliRunner().invoke(main, ["demo", "--once"])
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: The demo has no folder for its data: No such file or directory.")
 
 
 FORGETFUL = """
