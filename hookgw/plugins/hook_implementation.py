@@ -100,7 +100,8 @@ def check_plugin(plugin: object, manager: pluggy.PluginManager) -> tuple[str, ..
 
     Raises:
         ValueError: a hook does not exist, has a wrong argument, is not marked with ``@hookimpl``, is a
-            wrapper, or is async where it must be plain. The message names it and what would be right.
+            wrapper or a generator, or is async where it must be plain. The message names it and what would
+            be right.
     """
     found = set()
     for attribute in dir(plugin):
@@ -123,6 +124,8 @@ def check_plugin(plugin: object, manager: pluggy.PluginManager) -> tuple[str, ..
         if marks.get("wrapper") or marks.get("hookwrapper"):
             raise ValueError(f"{hook} is marked as a wrapper; hookgw does not support hook wrappers")
         function = getattr(plugin, attribute)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ValueError(f"{hook} has a yield, so a call of it would do nothing: return instead")
         if hook in PLAIN_HOOKS and inspect.iscoroutinefunction(function):
             raise ValueError(f"{hook} must be a plain function: write def, not async def")
         arguments = ", ".join(HOOKS[hook]) or "none"

@@ -96,6 +96,18 @@ def test_wrappers_are_refused(mark: Callable[..., Any]) -> None:
         check(subject)
 
 
+def test_functions_that_yield_are_refused() -> None:
+    def plain(event: Any) -> Any:
+        yield event
+
+    async def background(gateway: Any) -> Any:
+        yield gateway
+
+    for hook, function in (("hookgw_filter", plain), ("hookgw_run", background)):
+        with pytest.raises(ValueError, match=f"{hook} has a yield, so a call of it would do nothing"):
+            check(plugin(**{hook: function}))
+
+
 @pytest.mark.parametrize("hook", sorted(PLAIN_HOOKS))
 def test_an_async_function_for_a_plain_hook_is_refused(hook: str) -> None:
     async def implementation() -> None: ...

@@ -242,7 +242,10 @@ PAGES = {
     ),
 }
 LISTS = {
-    "a generator of kinds": ("def hookgw_event_kinds(): yield", "it returned a value of type generator"),
+    "a generator of kinds": (
+        "def hookgw_event_kinds(): return (kind for kind in ())",
+        "it returned a value of type generator",
+    ),
     "a dict of kinds": ("def hookgw_event_kinds(): return {}", "it returned a value of type dict"),
     "a text for kinds": ("def hookgw_event_kinds(): return 'PAID'", "it returned a value of type str"),
     "a connector that is not in a list": (
