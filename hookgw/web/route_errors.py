@@ -44,7 +44,7 @@ def install_error_handlers(app: QuartTrio, *, is_evolution: bool) -> None:
 async def _handle_routing_error(error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 -- registered for this type only
     status = error.code or 500
-    if isinstance(error, NotFound):
+    if isinstance(error, NotFound) and request.url_rule is None:  # a plugin's route may raise it, too
         return error_response(
             status, [Sentence("route.unknown", "No such route: {path}.", path=_asked_path())]
         )

@@ -203,15 +203,14 @@ async def test_a_networks_code_reaches_the_caller(app: Application, client: http
     }
 
 
-@pytest.mark.parametrize("status", [400, 409, 418, 429, 503])
+@pytest.mark.parametrize("status", [400, 404, 409, 418, 429, 503])
 async def test_errors_of_plugins_routes(app: Application, client: httpx.AsyncClient, status: int) -> None:
     @app.routing.get("/fails")
     async def fails() -> str:
-        abort(status)
+        abort(status, "The note is old.")
 
     response = await client.get("/fails")
-    assert response.status_code == status
-    assert shape_of(response)
+    assert (response.status_code, shape_of(response)) == (status, ["The note is old."])
 
 
 async def test_an_error_in_a_group_keeps_its_status(app: Application, client: httpx.AsyncClient) -> None:
