@@ -17,12 +17,11 @@ are checked:
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from types import CodeType, FrameType
@@ -88,7 +87,6 @@ class Boundary:
             PluginFailed: the function or the check raised, or the function returned an awaitable.
             KeyboardInterrupt: the user pressed Ctrl-C.
         """
-        folder = _working_directory()
         try:
             with nullcontext() if KeyboardInterrupt in passes else _ctrl_c():
                 answer = _call(function, arguments)
@@ -100,11 +98,6 @@ class Boundary:
                 return answer if check is None else check(answer)
         except BaseException as error:
             raise self._judged(function, arguments, error, passes, reports)  # noqa: B904, ASYNC104 -- judged above
-        finally:
-            # At the start, paths of the configuration are still to be opened, and some are relative to it.
-            if folder is not None and _working_directory() != folder:
-                with suppress(OSError):
-                    os.chdir(folder)
 
     async def run(
         self,
@@ -271,13 +264,6 @@ def _call(function: HookImplementation, arguments: tuple[object, ...]) -> Any:
         scope = trio.CancelScope()
     with scope:
         return copy_context().run(function.call, *arguments)
-
-
-def _working_directory() -> str | None:
-    try:
-        return os.getcwd()  # noqa: PTH109 -- each call of a plugin asks twice
-    except OSError:  # it was removed
-        return None
 
 
 def _is_awaitable(answer: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -185,7 +186,8 @@ def _load(
 
     boundary = Boundary()
     try:
-        plugin, hooks, version = boundary.call(load, check=check, reports=False)
+        with _same_working_directory():
+            plugin, hooks, version = boundary.call(load, check=check, reports=False)
     except PluginFailed as failure:
         cause = failure.__cause__
         location = "" if cause is None else discovery.location_of(cause, candidate.path)
@@ -200,3 +202,15 @@ def _load(
     if not hooks:
         _log.warning("plugin has no hooks", plugin=candidate.name, source=candidate.source)
     return msgspec.structs.replace(info, hooks=hooks, version=info.version or version), plugin
+
+
+@contextmanager
+def _same_working_directory() -> Iterator[None]:
+    """Go back to the working directory: paths of the configuration are relative to it, and opened later."""
+    try:
+        here = Path.cwd()
+    except OSError:  # it was removed
+        yield
+        return
+    with chdir(here):
+        yield

@@ -1,14 +1,11 @@
 """The boundary around plugins, against everything that a plugin's code can raise and return."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from contextvars import ContextVar
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -189,24 +186,6 @@ async def test_what_is_raised_during_cancellation_is_reported_and_does_not_repla
     assert scope.cancelled_caught
     assert not after
     assert [failure.plugin for failure in failures] == ["mine"]
-
-
-@pytest.mark.parametrize("ends", [True, False], ids=["it returns", "it raises"])
-def test_the_working_directory_stays(
-    boundary: Boundary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plugins").mkdir()
-
-    def change() -> None:
-        os.chdir("plugins")
-        (tmp_path / "plugins").rmdir()  # of such a folder, the system says no name
-        if not ends:
-            raise OSError
-
-    with nullcontext() if ends else pytest.raises(PluginFailed):
-        boundary.call(function(change, "its import"))
-    assert Path.cwd() == tmp_path
 
 
 async def test_a_cancelled_of_another_scope_does_not_leave_with_the_real_one(boundary: Boundary) -> None:

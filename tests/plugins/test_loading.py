@@ -320,6 +320,18 @@ def test_whatever_an_import_raises_is_the_plugins_failure(
     assert load(tmp_path, optional=("crm",)).plugins[0].error
 
 
+@pytest.mark.parametrize("end", ["", "raise OSError"])
+def test_the_working_directory_stays(
+    tmp_path: Path, write_plugin: Write, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # Of a folder that is gone, the system tells no name.
+    leave = "import os\nos.mkdir('gone')\nos.chdir('gone')\nos.rmdir('../gone')\n"
+    write_plugin("leaves.py", leave + end)
+    load(tmp_path, optional=["leaves"])
+    assert Path.cwd() == tmp_path
+
+
 def test_an_object_with_an_attribute_that_raises_is_refused(tmp_path: Path) -> None:
     class Odd:
         @property
