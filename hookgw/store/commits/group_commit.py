@@ -2,6 +2,10 @@
 
 While the disk refuses, appends and functions fail at once with the reason. Settlements are kept, because the
 attempts they report have happened already; they are tried again after waits that grow.
+
+On a full disk, a commit that has little to write may succeed, and the next event is refused. So after a
+relapse, appends and functions are tried again once a commit succeeds, but the disk counts as failing until it
+has taken an append, or has refused nothing for :data:`PROOF`.
 """
 
 from __future__ import annotations
@@ -41,6 +45,10 @@ logger = structlog.get_logger("hookgw.store")
 # The wait, in seconds, before the disk is tried again: doubled from the first up to the last.
 FIRST_RETRY = 0.1
 LAST_RETRY = 5.0
+# The seconds after a recovery in which a refusal is a relapse.
+RELAPSE = 60.0
+# Longer than the last retry waits: nothing is refused meanwhile, because nothing is tried.
+PROOF = 2 * LAST_RETRY
 
 # The most groups in one commit, so that no waiter waits long for the others of its commit.
 COMMIT_GROUPS = 4
@@ -137,7 +145,11 @@ class GroupCommit(Generic[Tx]):
         self._settle_limit = settle_limit
         self._inline = inline
         self._unusable = unusable
+        self._refusal: StorageUnavailable | None = None  # what writes are answered with, untried
         self._failing_since = 0.0
+        self._recovered_at = float("-inf")
+        # For how many seconds it must refuse nothing until any commit shows that it works, and when that is.
+        self._proof = self._proven_at = 0.0
         self._threads = threads
         self._hub = hub
         self._groups: deque[CommitGroup[Tx]] = deque()
@@ -195,9 +207,10 @@ class GroupCommit(Generic[Tx]):
         delay = SETTLE_DELAY if _clock_runs() else 0.0
         while True:
             is_delayed = False
-            while not self._has_work() or (delay and not self._is_urgent):
+            while not self._has_work() or (not self._is_urgent and (delay or self.failing is not None)):
                 if self._has_work():
-                    self._delay.deadline = trio.current_time() + delay
+                    due = trio.current_time() + delay if self._groups else self._proven_at
+                    self._delay.deadline = due
                     is_delayed = True
                 await self._woken
             if is_delayed:
@@ -208,7 +221,8 @@ class GroupCommit(Generic[Tx]):
                 for _ in range(GATHERING):
                     await trio.lowlevel.checkpoint()
             if await self._commit(thread):
-                wait = FIRST_RETRY
+                if self.failing is None:
+                    wait = FIRST_RETRY
                 continue
             await in_task()
             await trio.sleep(wait)
@@ -238,7 +252,7 @@ class GroupCommit(Generic[Tx]):
 
     def check_open(self) -> None:
         """Check that a write would be accepted now."""
-        refusal = self._closed or self.failing or self._unusable()
+        refusal = self._closed or self._refusal or self._unusable()
         if refusal is not None:
             raise _copy(refusal)
 
@@ -374,10 +388,14 @@ class GroupCommit(Generic[Tx]):
         except StorageUnavailable as error:
             self._refuse(error)
             return False
-        if self.failing is not None:
+        self._refusal = None
+        if self.failing is not None and (
+            trio.current_time() >= self._proven_at or any(group.appends for group in self._taken)
+        ):
             self.failing = None
+            self._recovered_at = trio.current_time()
             self._is_urgent = True
-            seconds = round(trio.current_time() - self._failing_since, 1)
+            seconds = round(self._recovered_at - self._failing_since, 1)
             logger.info("the storage takes writes again", seconds=seconds)
             self._observer.disk_recovered()
         self._finish(committed)
@@ -438,8 +456,8 @@ class GroupCommit(Generic[Tx]):
 
     def _refuse(self, error: StorageUnavailable) -> None:
         """Fail all waiters, and keep the settlements in order."""
-        began = self.failing is None
-        self.failing = error
+        began, now = self.failing is None, trio.current_time()
+        self.failing = self._refusal = error
         groups = [*self._taken, *self._groups]
         for group in groups:
             group.refuse(lambda: _copy(error))
@@ -447,10 +465,12 @@ class GroupCommit(Generic[Tx]):
         self._taken = []
         self._groups = deque(group for group in groups if group.settlements or group.flushes)
         if began:
-            self._failing_since = trio.current_time()
+            self._failing_since = now
+            self._proof = PROOF if now < self._recovered_at + RELAPSE else 0.0
             # Once: the writes are tried again until they succeed.
             logger.warning("the storage refuses writes, and events with them", reason=str(error))
             self._observer.disk_failed(error)
+        self._proven_at = now + self._proof
 
 
 def _clock_runs() -> bool:

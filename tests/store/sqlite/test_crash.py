@@ -13,7 +13,6 @@ from hookgw.store import Append
 from hookgw.store.sqlite import VERSION
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import AT, LANE, RULE, dead, event, ids_of, pending, replay, seqs_of, settle, to
-from tests.support.stores import commits_of
 
 pytestmark = pytest.mark.process
 
@@ -248,6 +247,6 @@ async def test_names_of_a_commit_that_the_disk_refused_at_its_end_are_not_used(p
                 await store.append(to("e2", registration="reg_2"))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        commits_of(store).failing = None  # as after the wait
+        await store.flush()
         assert await store.append(to("e2", registration="reg_2")) == [True]
         assert {found.lane for found in await store.pending_lanes()} == {LANE, "reg_2:0"}

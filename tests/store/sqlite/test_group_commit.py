@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -21,6 +21,7 @@ from hookgw.store import (
     GATHERING,
     GROUP_ROWS,
     LAST_RETRY,
+    PROOF,
     SETTLE_AT_ONCE,
     SETTLE_DELAY,
     AppendedEvent,
@@ -477,6 +478,58 @@ async def test_a_refusing_disk_is_one_line_in_the_log_and_its_recovery_another(
         ("info", "the storage takes writes again"),
     ]
     assert logs[0]["reason"] == "The disk is full."
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+async def test_a_full_disk_that_takes_small_commits_is_failing_until_it_takes_an_event(
+    mock_clock: trio.testing.MockClock, is_quiet: bool
+) -> None:
+    class Full(Gate):
+        is_full = True
+
+        def commit(self, groups: list[CommitGroup[Transaction]], *, probe: bool = False) -> Committed:
+            done = super().commit(groups, probe=probe)
+            if self.is_full and any(group.appends for group in groups):
+                raise StorageUnavailable("The disk is full.")
+            return done
+
+    gate = Full()
+    with capture_logs() as logs:
+        async with committing(gate) as commits:
+
+            async def append(seq: int) -> bool:
+                job = append_job(seq)
+                commits.append_nowait(job)
+                try:
+                    return bool(await job.wait_finished())
+                except StorageUnavailable:
+                    return False
+
+            for seq in range(1, 5):
+                assert not await append(seq)
+                await sleeping(gate, commits, len(gate.batches))
+                mock_clock.jump(LAST_RETRY)
+                await takes_writes(commits)
+                # The first recovery is believed, a second one so soon after it is not.
+                assert (commits.failing is None) == (seq == 1)
+            assert len(logs) == 3
+            if is_quiet:
+                await trio.testing.wait_all_tasks_blocked()
+                mock_clock.jump(PROOF)
+                while commits.failing is not None:
+                    await trio.lowlevel.checkpoint()
+            gate.is_full = False
+            assert await append(6)
+            assert commits.failing is None
+    refuses, again = "the storage refuses writes, and events with them", "the storage takes writes again"
+    assert [entry["event"] for entry in logs] == [refuses, again, refuses, again]
+
+
+async def takes_writes(commits: GroupCommit[Transaction]) -> None:
+    while True:
+        await trio.testing.wait_all_tasks_blocked()
+        with suppress(StorageUnavailable):
+            return commits.check_open()
 
 
 async def test_a_closed_group_commit_takes_no_more() -> None:
