@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from importlib import resources
 from pathlib import Path
 
@@ -109,12 +110,16 @@ def new(name: str, connector: bool, destination: bool, folder: Path) -> None:
     templates = resources.files("hookgw.app") / _TEMPLATES
     try:
         target.mkdir()
-        for path, template in files.items():
-            file = target / _filled(path, values)
-            file.parent.mkdir(exist_ok=True)
-            text = (templates / f"{template}.template").read_text("utf-8")
-            file.write_text(_filled(text, values), encoding="utf-8")
-        (target / values["module"] / "py.typed").touch()
+        try:
+            for path, template in files.items():
+                file = target / _filled(path, values)
+                file.parent.mkdir(exist_ok=True)
+                text = (templates / f"{template}.template").read_text("utf-8")
+                file.write_text(_filled(text, values), encoding="utf-8")
+            (target / values["module"] / "py.typed").touch()
+        except OSError:
+            shutil.rmtree(target, ignore_errors=True)  # it would be in the way of the next try
+            raise
     except FileExistsError as error:
         raise Failed(f"{error.filename} exists. Choose another name, or remove it.") from error
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from importlib import metadata
@@ -190,6 +191,18 @@ def test_the_binary_finds_plugins_in_a_folder(tmp_path: Path, monkeypatch: pytes
     assert f"  cp -r hookgw_acme_crm {tmp_path}/plugins/acme_crm " in shown
     assert "pip install -e" not in shown
     assert "HOOKGW=" not in shown
+
+
+def test_a_full_disk_leaves_no_part_of_a_package(tmp_path: Path) -> None:
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, former[1]))
+    try:
+        done = CliRunner().invoke(main, ["plugin", "new", "acme", "--folder", str(tmp_path)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
+    assert (done.exit_code, done.stderr) == (1, f"Error: {tmp_path}/hookgw-acme: File too large.\n")
+    assert list(tmp_path.iterdir()) == []
+    new(tmp_path, "acme")
 
 
 def test_plugin_list_is_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
