@@ -29,8 +29,11 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 # The last is that of a network file system, if another machine deleted the file.
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
 
+# Of a read error (EIO), SQLite says as of damage that the file is malformed.
 RESTORE = Sentence(
-    "storage.restore", "Stop hookgw, and put a backup in its place: hookgw restore FILE --force."
+    "storage.restore",
+    "Stop hookgw, and run hookgw storage check. If it finds no problem, the disk could not be read for a "
+    "while: start hookgw again. Otherwise put a backup in its place: hookgw restore FILE --force.",
 )
 
 
@@ -158,7 +161,8 @@ class OpenFile:
             self.lost = StorageLost(
                 Sentence(
                     "storage.file_damaged",
-                    "The data file {path} is damaged: {error} ({code}). Nothing is stored.",
+                    "The data file {path} is damaged, or the disk cannot read it: {error} ({code}). Nothing "
+                    "is stored.",
                     path=self.path,
                     error=error,
                     code=error.sqlite_errorname,
