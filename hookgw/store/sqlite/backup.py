@@ -231,7 +231,7 @@ def _errors(file: Path) -> Iterator[None]:
             raise
         raise StorageUnavailable.of(
             "backup.not_written_by_sqlite",
-            "The backup {file} cannot be written: {error} ({code}).",
+            "The backup {file} cannot be made: {error} ({code}).",
             file=file,
             error=error,
             code=error.sqlite_errorname,

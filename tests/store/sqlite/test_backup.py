@@ -191,7 +191,7 @@ async def test_a_disk_that_runs_full_meanwhile(
         return connection  # type: ignore[no-any-return]
 
     monkeypatch.setattr(sqlite3, "connect", small)
-    with pytest.raises(StorageUnavailable, match=r"copy.db cannot be written: .*full"):
+    with pytest.raises(StorageUnavailable, match=r"copy.db cannot be made: .*full"):
         await store.back_up(tmp_path / "copy.db", ignore)
     assert remains(tmp_path) == []
     assert await store.append(to("after")) == [True]
