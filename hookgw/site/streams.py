@@ -24,7 +24,7 @@ from quart import Response, request
 
 from hookgw.core.browser_sessions import BrowserSessions, SignedIn
 from hookgw.fair import Claim, Share
-from hookgw.kernel.errors import HookgwError, TooManyRequests
+from hookgw.kernel.errors import HookgwError, NotFound, TooManyRequests
 from hookgw.kernel.language import current_language, in_language
 from hookgw.records.api_keys import Principal
 from hookgw.records.registrations import GLOBAL_INSTANCE
@@ -61,7 +61,8 @@ class _Part:
     """A part of a page, as it was rendered last.
 
     Attributes:
-        digest: of the text.
+        digest: of the text; empty before there is one.
+        is_gone: whether what it shows does not exist any more.
         due: when it may be rendered again, on Trio's clock.
         users: how many streams show it.
     """
@@ -71,6 +72,7 @@ class _Part:
         self.lock = trio.Lock()
         self.text = ""
         self.digest = ""
+        self.is_gone = False
         self.due = 0.0
         self.users = 0
 
@@ -134,8 +136,9 @@ class Streams:
             key: hashable; streams with equal keys show the same, each in the language of its request. It has
                 everything else that ``render`` depends on: what the caller may see, and ids, as names may
                 be given away again.
-            render: returns the HTML of the part. If it raises an error of :mod:`hookgw.kernel.errors`, the
-                part is left as it is, and rendered again later.
+            render: returns the HTML of the part. If it raises ``NotFound``, the stream ends: the browser
+                connects again, is refused, and shows why. After any other error of
+                :mod:`hookgw.kernel.errors`, the part is left as it is, and rendered again later.
             instance: the page's, if only its node knows the values in the part.
             within: the instance that the part is about; the same as ``instance`` by default. The stream ends
                 when the caller no longer reaches it.
@@ -209,6 +212,8 @@ class Streams:
                 return
             if within is not None and not self._reaches(signed_in.holder.principal, within):
                 break
+            if part.is_gone:
+                return
             if part.digest and part.digest != shown:
                 shown, quiet = part.digest, 0.0
                 lines = "".join(f"data: {line}\n" for line in _LINE.split(part.text))
@@ -231,11 +236,12 @@ class Streams:
             started = time.perf_counter()
             try:
                 with in_language(part.language):
-                    text = await render()
-            except HookgwError:
-                text = part.text
+                    part.text = await render()
+            except HookgwError as error:
+                part.is_gone = isinstance(error, NotFound)
+            else:
+                part.is_gone = False
+                part.digest = hashlib.sha256(part.text.encode()).hexdigest()[:16]
             taken = time.perf_counter() - started
-            part.text = text
-            part.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             rest = max(INTERVAL, taken * len(self._parts) / SHARE)
             part.due = trio.current_time() + min(rest, LONGEST_INTERVAL)

@@ -12,7 +12,9 @@ import trio
 from hookgw import Gateway
 from hookgw.app import Dashboard
 from hookgw.auth import RequestQuota
+from hookgw.kernel import StorageUnavailable
 from hookgw.site import streams
+from hookgw.store import DeliveryPage, DeliveryQuery
 from hookgw.web import ActiveRequests
 from hookgw.web import AppApplication as Application
 from hookgw.webhooks import parse_registration
@@ -288,3 +290,33 @@ async def test_the_stream_of_an_instance_that_moves_ends_so_that_the_browser_con
             await events.next()
         await gateway.instances.create("loja2")
         assert ">loja2</a>" in (await others.next())["data"]
+
+
+@pytest.mark.parametrize("page", ["webhook/loja1/default", "deliveries?instance=loja1&label=default"])
+async def test_the_stream_of_what_is_deleted_ends_so_that_its_page_says_so(
+    browser: Browser, gateway: Gateway, page: str
+) -> None:
+    await gateway.instances.create("loja1")
+    await set_webhook(gateway)
+    async with watching(browser, f"/dashboard/live/{page}") as events:
+        await events.next()
+        await gateway.registrations.delete("loja1", "default")
+        with pytest.raises(EOFError):
+            await events.next()
+    assert (await browser.get(f"/live/{page}")).status_code == 404
+
+
+async def test_a_part_that_cannot_be_read_yet_leaves_its_page_as_it_is(
+    browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.instances.create("loja1")
+    read, refusals = gateway.history.list, [StorageUnavailable("The disk is away.")]
+
+    async def list_deliveries(query: DeliveryQuery) -> DeliveryPage:
+        if refusals:
+            raise refusals.pop()
+        return await read(query)
+
+    monkeypatch.setattr(gateway.history, "list", list_deliveries)
+    async with watching(browser, "/dashboard/live/deliveries") as events:
+        assert "<" in (await events.next())["data"]
