@@ -252,11 +252,14 @@ class WebhookPage:
     async def cancel(self, instance: str, label: str) -> Response:
         """Make the pending deliveries dead letters: first show how many, then do it."""
         form = await self._site.form()
-        deliveries, asked = self._gateway.deliveries, DeliverySelection(label=label)
+        deliveries = self._gateway.deliveries
+        # What comes in while the reader looks at the count has no part in it.
+        until = form.get("until") or rfc3339(self._gateway.clock.wall())
         try:
+            asked = DeliverySelection(label=label, until=self._span("", until)[1])
             if not form.has("confirmed"):
                 counted = await deliveries.count_cancellable([instance], asked, without_global=True)
-                return await self.page(instance, label, cancels=counted.matching)
+                return await self.page(instance, label, cancels=counted.matching, until=until)
             job = await deliveries.cancel(instance, asked, without_global=True)
         except HookgwError as error:
             return await self.page(instance, label, error=error)

@@ -9,7 +9,7 @@ import trio
 from hookgw import Gateway, LaneState, Right
 from hookgw.records import Reach
 from hookgw.testing import Receiver, answer
-from hookgw.webhooks import parse_registration
+from hookgw.webhooks import enabling, parse_registration
 from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import Browser, emit, form_token, set_webhook
 
@@ -82,6 +82,21 @@ async def test_a_filter_is_paused_resumed_tried_disabled_and_enabled(
     assert gateway.registrations.get("loja1").enabled
     empty = await browser.submit("/lanes", "/lanes/all", {"action": "enable"})
     assert "No webhook matches" in empty.text
+
+
+async def test_paused_webhooks_without_work_are_resumed_too(browser: Browser, gateway: Gateway) -> None:
+    for name in ("loja1", "loja2"):
+        await gateway.instances.create(name)
+        await set_webhook(gateway, name)
+        await gateway.registrations.pause(name)
+    await gateway.registrations.update("loja2", "default", enabling(False))
+    assert (
+        "No webhook matches"
+        in (await browser.submit("/lanes", "/lanes/all", {"action": "resume", "state": "waiting"})).text
+    )
+    assert "1 webhook of 1 instance" in await plan(browser, {"action": "resume", "state": "paused"})
+    await confirm(browser, {"action": "resume"})
+    assert not gateway.registrations.get("loja1").is_paused
 
 
 async def test_an_action_reaches_no_further_than_the_key(

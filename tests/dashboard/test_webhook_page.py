@@ -5,7 +5,7 @@ import re
 import pytest
 import trio
 
-from hookgw import Gateway
+from hookgw import Event, Gateway
 from hookgw.kernel import Parts
 from hookgw.records import Key, LaneState, Reach
 from hookgw.store import DeliveryQuery
@@ -124,6 +124,31 @@ async def test_a_span_of_the_log_is_counted_and_then_sent(
     sent = await browser.submit(tab, f"{PAGE}/backfill/span", fixed)
     assert sent.headers["location"] == f"/dashboard{PAGE}?done=backfilled"
     assert gateway.backlog.of_instance("loja1")[0] == 1
+
+
+async def test_what_comes_after_the_count_is_not_cancelled(
+    browser: Browser, gateway: Gateway, webhook: None
+) -> None:
+    await gateway.registrations.pause("loja1")
+    await emit(gateway)
+    counted = (await browser.submit(PAGE, f"{PAGE}/cancel")).text
+    assert "1 pending delivery becomes" in counted
+    fixed = dict(re.findall(r'type="hidden" name="(until|confirmed)" value="([^"]+)"', counted))
+    await gateway.events.accept(
+        [
+            Event(
+                id="later",
+                kind="CONNECTION_UPDATE",
+                instance="loja1",
+                data_json=Event.encode({"state": "open"}),
+                time=gateway.clock.wall(),
+            )
+        ]
+    )
+    done = await browser.submit(PAGE, f"{PAGE}/cancel", fixed)
+    assert done.headers["location"] == f"/dashboard{PAGE}?done=cancelled"
+    listed = await gateway.history.list(DeliveryQuery(instance="loja1"))
+    assert [(one.event_id, one.state) for one in listed.deliveries] == [("later", "pending"), ("evt", "dead")]
 
 
 async def test_the_first_in_line_says_what_it_waits_for_and_the_last_answer(

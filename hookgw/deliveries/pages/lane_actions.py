@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from quart import Response
@@ -17,7 +18,7 @@ from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import LaneState
 from hookgw.records.lane_lists import LaneFilter
 from hookgw.records.problems import Repair
-from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.sentences import DONE_OF
 from hookgw.site.list_view import MOST_SEARCH
 from hookgw.site.site import Form, Site, visitor
@@ -143,9 +144,12 @@ class LaneActions:
     async def _plan(self, name: str, action: Action, form: Form, principal: Principal) -> Plan:
         search = form.get("search")[:MOST_SEARCH].casefold()
         if action.repair is Repair.ENABLE:
-            found = _disabled(self._gateway.registry, principal, search)
+            found = _webhooks(self._gateway.registry, principal, search, lambda one: not one.enabled)
         else:
             found = await self._lanes(action, form, principal, search)
+        if name == "resume" and form.get("state") in ("", LaneState.PAUSED):
+            # Without work they have no lane, and what comes next would wait.
+            found = _webhooks(self._gateway.registry, principal, search, lambda one: one.is_paused) | found
         chosen = dict(sorted(found.items())[:MOST_WEBHOOKS])
         webhooks: Counter[str] = Counter(url for url, _pending in chosen.values())
         pending: Counter[str] = Counter()
@@ -185,15 +189,15 @@ class LaneActions:
         return found
 
 
-def _disabled(
-    registry: Registry, principal: Principal, search: str
+def _webhooks(
+    registry: Registry, principal: Principal, search: str, is_meant: Callable[[Registration], bool]
 ) -> dict[tuple[str, str], tuple[str, int]]:
-    """Return the disabled webhooks with a text in their instance, label or URL, each with its URL."""
+    """Return those webhooks that have a text in their instance, label or URL, each with its URL."""
     found = {}
     for instance in within(registry, principal):
         for one in registry.of_instance(instance.name):
             url = with_masked_user(one.url)
             texts = (one.instance, one.label, url)
-            if not one.enabled and any(search in text.casefold() for text in texts):
+            if is_meant(one) and any(search in text.casefold() for text in texts):
                 found[one.instance, one.label] = url, 0
     return found
