@@ -26,7 +26,10 @@ NOTICES = {
     "enabled": N_("Enabled."),
     "backfilled": N_("What it missed is on its way, before anything newer."),
     "backfilling": N_("What it missed is sent, before anything newer. This page says how far it is."),
-    "backfilling_all": N_("Enabled. What they missed is sent, before anything newer."),
+    "backfilling_all": N_(
+        "Enabled. What they missed since is sent, before anything newer. What was pending when they were "
+        "disabled is among the dead letters: Deliveries sends it again."
+    ),
     "muted": N_("Muted until then. The audit has the reason."),
     "unmuted": N_("Shown again."),
     "backfill_ended": N_("The backfill has ended."),

@@ -52,6 +52,13 @@ def test_a_chart_says_its_values_and_filters_by_a_span(
     expect(plot.locator(".tip")).to_contain_text("delivered 0")
     page.keyboard.press("Enter")
     expect(page.get_by_text("No delivery in this time.")).to_be_visible()
+    page.emulate_media(forced_colors="active")
+    keys = page.locator(".legend").first.locator(".key")
+    colours = keys.evaluate_all(
+        "(keys) => keys.map((key) => getComputedStyle(key, '::before').backgroundColor)"
+    )
+    assert len({*colours}) == 3
+    page.emulate_media(forced_colors="none")
     # The table is wider than a phone: it scrolls alone.
     page.set_viewport_size({"width": 390, "height": 900})
     page.goto(f"{path}?span=1h")

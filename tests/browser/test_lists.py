@@ -9,6 +9,11 @@ from playwright.sync_api import Page, expect
 from tests.browser.test_dashboard import new_name
 from tests.support.gateway_process import ReceiverProcess, Server
 
+IS_SEEN = """(one) => {
+  const { x, y, width, height } = one.getBoundingClientRect();
+  return document.elementFromPoint(x + width / 2, y + height / 2) === one;
+}"""
+
 
 def world(server: Server, receiver: ReceiverProcess, count: int) -> str:
     """An instance with some deliveries."""
@@ -78,6 +83,19 @@ def test_new_rows_wait_while_somebody_points_at_the_list(
     assert len(rows(page)) == 2
     away(page)
     expect(page.locator("#rows tr")).to_have_count(3)
+
+
+def test_the_buttons_of_a_list_cover_no_row_at_four_hundred_percent(
+    page: Page, server: Server, receiver: ReceiverProcess
+) -> None:
+    name = world(server, receiver, 4)
+    page.set_viewport_size({"width": 320, "height": 256})
+    page.goto(f"/dashboard/deliveries?instance={name}")
+    boxes = page.locator("#rows").get_by_role("checkbox")
+    boxes.first.check()
+    for index in range(4):
+        boxes.nth(index).focus()
+        assert boxes.nth(index).evaluate(IS_SEEN)
 
 
 def test_a_page_pauses_and_goes_on(page: Page, server: Server, receiver: ReceiverProcess) -> None:

@@ -326,6 +326,23 @@ async def test_a_disabled_webhook_loses_most_and_gets_what_it_missed(
     assert gateway.registrations.get("loja2").enabled
 
 
+async def test_what_was_pending_when_a_webhook_was_disabled_is_no_missed_event(
+    browser: Browser, gateway: Gateway
+) -> None:
+    await gateway.instances.create("loja1")
+    await set_webhook(gateway)
+    await gateway.registrations.pause("loja1")
+    await emit(gateway)
+    await gateway.auto_disable.disable(gateway.registrations.get("loja1"), "The receiver answered 410 Gone.")
+    page = (await browser.get("/")).text
+    group = re.search(r'name="repair" value="(enable:[0-9a-f]{12})"', page)
+    assert group is not None
+    assert "missed</b>" not in page
+    done = await browser.submit("/", "/problems/repair", {"repair": group[1]})
+    notice = (await browser.http.get(done.headers["location"])).text
+    assert "is among the dead letters" in notice
+
+
 async def test_a_problem_is_muted_with_a_reason_until_a_time(
     browser: Browser, visitor: Browser, gateway: Gateway
 ) -> None:
