@@ -145,7 +145,7 @@ class WebhookPage:
             path = _path(registration.instance, registration.label)
             series = await gateway.figures.of_webhook(registration.id, asked_span())
             found |= {
-                "now": await self._now(registration),
+                "now": await self._now(registration, may_change=visitor().has(Right.WEBHOOKS)),
                 "live": f"/live/webhook/{place}",
                 "deliveries": await self._deliveries(registration, *chosen),
                 "live_deliveries": f"/live/webhook/{place}/deliveries?{span}",
@@ -184,16 +184,20 @@ class WebhookPage:
 
     async def live(self, instance: str, label: str) -> Response:
         found = self._gateway.registrations.get(instance, label)
+        may_change = visitor().has(Right.WEBHOOKS)
 
         async def render() -> str:
-            return await self._now(self._gateway.registrations.get(instance, label))
+            return await self._now(self._gateway.registrations.get(instance, label), may_change=may_change)
 
-        return self._streams.open(visitor().signed_in, ("webhook", found.id), render, instance=instance)
+        key = ("webhook", found.id, may_change)
+        return self._streams.open(visitor().signed_in, key, render, instance=instance)
 
-    async def _now(self, registration: Registration) -> str:
+    async def _now(self, registration: Registration, *, may_change: bool) -> str:
         return await self._site.fragment(
             "webhook_now.html",
             registration=registration,
+            path=_path(registration.instance, registration.label),
+            may_change=may_change,
             row=row_of(self._gateway, registration),
             heads=await heads_of(self._gateway, registration),
         )

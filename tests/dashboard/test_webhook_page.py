@@ -13,6 +13,7 @@ from hookgw.testing import open_receiver
 from hookgw.webhooks import parse_registration
 from hookgw.webhooks.fields import FIELDS
 from tests.dashboard.conftest import Browser, emit, set_webhook
+from tests.dashboard.test_streams import watching
 
 INSTANCE = "/instances/loja1"
 PAGE = f"{INSTANCE}/webhooks/default"
@@ -124,6 +125,19 @@ async def test_a_span_of_the_log_is_counted_and_then_sent(
     sent = await browser.submit(tab, f"{PAGE}/backfill/span", fixed)
     assert sent.headers["location"] == f"/dashboard{PAGE}?done=backfilled"
     assert gateway.backlog.of_instance("loja1")[0] == 1
+
+
+async def test_the_buttons_of_a_state_change_with_it(
+    browser: Browser, gateway: Gateway, webhook: None
+) -> None:
+    async with watching(browser, "/dashboard/live/webhook/loja1/default") as events:
+        assert f'formaction="/dashboard{PAGE}/pause"' in (await events.next())["data"]
+        await gateway.auto_disable.disable(gateway.registrations.get("loja1"), "Gone.")
+        shown = (await events.next())["data"]
+    assert f'<button form="order" formaction="/dashboard{PAGE}/enable">Enable</button>' in shown
+    assert "/pause" not in shown
+    done = await browser.submit(PAGE, f"{PAGE}/enable")
+    assert done.headers["location"] == f"/dashboard{PAGE}?done=enabled"
 
 
 async def test_what_comes_after_the_count_is_not_cancelled(
