@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from hookgw import Invalid, PluginGateway, Sentence
 from hookgw.kernel.language import gettext as _
+from hookgw.site.formats import time_element
 
 from .options import On, id_of, read_rule
 from .service import RULES, Alerts, state_of
@@ -29,10 +30,10 @@ class Page:
         open_alerts = _table(
             (_("Alert"), _("Since"), _("Problems")),
             (
-                (describe(alert), options.local(alert.opened).strftime("%Y-%m-%d %H:%M"), len(alert.keys))
+                (describe(alert), time_element(alert.opened), len(alert.keys))
                 for alert in state.alerts.values()
             ),
-            _("Nothing is wrong."),
+            _("No alert is open."),
         )
         channels = _table(
             (_("Channel"), _("Type"), ""),
@@ -40,7 +41,7 @@ class Page:
                 (name, type(channel).__struct_config__.tag, _button(f"test:{name}", _("Send a test")))
                 for name, channel in options.channels.items()
             ),
-            "",
+            _("There are no channels: alerts.channels in the configuration has them."),
         )
         mine = {rule.id for rule in options.rules}
         rules = _table(

@@ -288,12 +288,15 @@ async def test_a_rule_of_the_dashboard_lasts(
     async with alerting(tmp_path, phone) as kit:
         [page] = [one for one in kit.gateway.hooks.dashboard_pages() if one.path == "alerts"]
         gateway = kit.gateway.for_plugin("alerts")
-        assert "webhook_failing" in await page.render(gateway, {}, 10)
+        shown = str(await page.render(gateway, {}, 10))
+        assert "webhook_failing" in shown
+        assert "No alert is open." in shown
         await kit.register(hookgw_receiver.url)
         await kit.emit("CALL", {})
         await until(kit, lambda: bool(phone.requests))
         shown = str(await page.render(gateway, {}, 10))
         assert "Webhook default of shop fails" in shown
+        assert '<time datetime="' in shown
         rule = shown.split("remove:")[1].split("'")[0]
         assert await page.submit(gateway, {"do": f"remove:{rule}"}, 10) == "The rule is removed."
         assert await page.submit(gateway, {"do": "test:phone"}, 10) == "phone has the test."
