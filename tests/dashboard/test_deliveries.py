@@ -16,6 +16,7 @@ from hookgw.web.server import response_memory
 from hookgw.webhooks import parse_registration
 from tests.api.test_route_walk import add_key
 from tests.dashboard.conftest import Browser, set_webhook
+from tests.dashboard.test_streams import watching
 
 LIST = "/deliveries"
 
@@ -414,6 +415,23 @@ async def test_all_that_match_are_fixed_in_time_however_times_are_written(
     assert re.fullmatch(since, fixed.get("since", ""))
     assert re.fullmatch(until, fixed["until"])
     assert fixed.get("q", "") == ("host:127.0.0.1" if "q" in given else "")
+
+
+async def test_the_buttons_of_a_delivery_change_with_its_state(browser: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("shop")
+    await set_webhook(gateway, "shop")
+    await gateway.registrations.pause("shop")
+    await emit(gateway, "MESSAGES_UPSERT", "waits", "shop")
+    async with watching(browser, "/dashboard/live/delivery/shop/waits") as events:
+        shown = (await events.next())["data"]
+        assert 'formaction="/dashboard/deliveries/skip" name="delivery" value="shop/dlv_' in shown
+        assert '<button form="order" disabled>Replay</button>' in shown
+        await gateway.deliveries.cancel_one("shop", "waits")
+        shown = (await events.next())["data"]
+    assert "deliveries/skip" not in shown
+    assert '<button form="order" class="primary">Replay</button>' in shown
+    done = await browser.submit(f"{LIST}/shop/waits", f"{LIST}/shop/waits/resend")
+    assert done.status_code == 303
 
 
 async def test_all_that_match_are_of_several_instances(

@@ -19,7 +19,7 @@ from hookgw.kernel.errors import HookgwError, NotFound
 from hookgw.kernel.language import gettext as _
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.rules import check_url
-from hookgw.records.api_keys import Right
+from hookgw.records.api_keys import Principal, Right
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
 from hookgw.records.registrations import Registration
 from hookgw.records.told_sentences import sentence_text
@@ -97,7 +97,7 @@ class DeliveryPage:
             sent=sent,
             origin=origin,
             editor=_editor(origin),
-            attempts=await self._attempts(instance, name, without_global=not visitor().principal.is_global),
+            attempts=await self._attempts(instance, name, visitor().principal),
             path=path_of(report.summary),
             live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
             error=error,
@@ -111,14 +111,14 @@ class DeliveryPage:
         )
 
     async def live(self, instance: str, name: str) -> Response:
-        without_global = not visitor().principal.is_global
         await self._find(instance, name)
-        key = ("delivery", instance, name, without_global)
-        render = partial(self._attempts, instance, name, without_global=without_global)
+        principal = visitor().principal
+        key = ("delivery", instance, name, principal)
+        render = partial(self._attempts, instance, name, principal)
         return self._streams.open(visitor().signed_in, key, render, instance=instance)
 
-    async def _attempts(self, instance: str, name: str, *, without_global: bool) -> str:
-        report = await self._gateway.history.find(instance, name, without_global=without_global)
+    async def _attempts(self, instance: str, name: str, principal: Principal) -> str:
+        report = await self._gateway.history.find(instance, name, without_global=not principal.is_global)
         # The answers are the receivers': a thousand of them would be a page of 20 MB.
         size, newest = 0, list[Attempt]()
         for attempt in reversed(report.attempts):
@@ -140,6 +140,8 @@ class DeliveryPage:
             others=len(report.attempts) - len(newest),
             path=path_of(report.summary),
             is_pending=report.summary.state is DeliveryState.PENDING,
+            may_replay=principal.rights.has(Right.REPLAY),
+            has_webhook=self._gateway.registrations.by_id(report.summary.registration) is not None,
             why=why_of(report.summary) or self._turn(report.summary),
         )
 
