@@ -235,6 +235,7 @@ class OutgoingConnection:
             while data := await receive():
                 if parser.feed(data):
                     return
+                self.stream.acknowledge_nowait()
                 if admit is not None:
                     await admit(len(data))
             parser.end_of_stream()

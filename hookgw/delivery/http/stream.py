@@ -12,7 +12,9 @@ import select
 import socket
 import ssl
 import struct
+import sys
 import termios
+from contextlib import suppress
 from typing import Protocol
 
 import trio
@@ -52,6 +54,13 @@ class Stream(Protocol):
 
     async def receive(self) -> bytes:
         """Wait for bytes and return at most :data:`READ_SIZE` of them; empty at the end of the stream."""
+
+    def acknowledge_nowait(self) -> None:
+        """Acknowledge at once what has arrived, where the system can (Linux).
+
+        Many servers, such as those of the JDK and of Python, send the head of a response and then, by Nagle's
+        algorithm, hold its body back until the head is acknowledged: 40 ms later, unless this is called.
+        """
 
     def close_nowait(self) -> None:
         """Close at once; tasks that wait on the stream get ``trio.ClosedResourceError``. Idempotent."""
@@ -118,6 +127,9 @@ class PlainStream:
             if len(received) == READ_SIZE:
                 self._readable.note_more()
             return received
+
+    def acknowledge_nowait(self) -> None:
+        _acknowledge(self._sock)
 
     def close_nowait(self) -> None:
         if self._sock.fileno() >= 0:
@@ -194,6 +206,9 @@ class TlsStream:
                 raise TlsAlert(f"{_reason(cause)}.{hint}".removesuffix(".")) from error
             raise _stream_broken(cause) from error
 
+    def acknowledge_nowait(self) -> None:
+        _acknowledge(self._tcp.socket)
+
     def close_nowait(self) -> None:
         # Without close_notify, which could wait. The receiver loses nothing: our requests carry a
         # content-length, so it cannot mistake this for the end of a body.
@@ -227,7 +242,8 @@ class _PollableTcpStream(trio.abc.Stream):
     def __init__(self, sock: socket.socket) -> None:
         self.fileno = sock.fileno()
         self._poll = _poll_of(self.fileno)
-        self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+        self.socket = trio.socket.from_stdlib_socket(sock)
+        self._stream = trio.SocketStream(self.socket)
         self.waits = True
         self.is_interrupted = False
         self.send_error: trio.BrokenResourceError | None = None
@@ -258,7 +274,7 @@ class _PollableTcpStream(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
 
     def close_nowait(self) -> None:
-        self._stream.socket.close()
+        self.socket.close()
 
 
 async def open_tls(
@@ -351,6 +367,12 @@ def _poll_of(fileno: int) -> select.poll:
     poll = select.poll()
     poll.register(fileno, select.POLLIN)
     return poll
+
+
+def _acknowledge(sock: socket.socket | trio.socket.SocketType) -> None:
+    if sys.platform == "linux":
+        with suppress(OSError):  # reading says how the connection broke
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 def _stream_broken(error: BaseException) -> StreamBroken:

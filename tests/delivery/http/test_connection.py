@@ -1,10 +1,13 @@
-"""A connection whose stream breaks at awkward moments."""
+"""A connection whose stream breaks at awkward moments, or whose receiver waits for acknowledgements."""
+
+import socket
+import sys
 
 import pytest
 import trio
 
 from hookgw.delivery import SMALL_REQUEST as SMALL
-from hookgw.delivery import OutgoingConnection, SendFailed, StreamBroken
+from hookgw.delivery import OutgoingConnection, PlainStream, SendFailed, StreamBroken
 from tests.delivery.http.raw_receiver import OK
 
 ORIGIN = ("http", "127.0.0.1", 80)
@@ -35,6 +38,9 @@ class BrokenStream:
         if self._received:
             return self._received.pop(0)
         raise StreamBroken("Connection reset by peer")
+
+    def acknowledge_nowait(self) -> None:
+        """Nothing to acknowledge."""
 
     def close_nowait(self) -> None:
         """Nothing to close."""
@@ -103,3 +109,30 @@ async def test_what_is_done_meanwhile_delays_neither_the_request_nor_its_rest(
     await connection.exchange(b"r" * size, meanwhile=lambda: done.append("meanwhile"))
     assert done == expected
     assert connection.response(trio.current_time()).status == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no TCP_QUICKACK")
+async def test_the_first_part_of_a_response_is_acknowledged_at_once() -> None:
+    """A receiver without ``TCP_NODELAY`` sends the body 40 ms later otherwise, for each event of the lane."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs = listener.accept()[0]
+    ours.setblocking(False)
+    at_once: list[int] = []
+
+    async def send_body(_length: int) -> None:
+        at_once.append(ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+        theirs.send(b"ok")
+        await trio.lowlevel.checkpoint()
+
+    with theirs:
+        connection = OutgoingConnection(PlainStream(ours), ORIGIN, 100)
+        for _ in range(5):  # the kernel delays its acknowledgements once a connection goes back and forth
+            await connection.exchange(
+                b"request",
+                send_body,
+                lambda: theirs.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"),
+            )
+            assert connection.response(trio.current_time()).body == b"ok"
+        connection.stream.close_nowait()
+    assert at_once == [1] * 5
