@@ -56,11 +56,7 @@ class Stream(Protocol):
         """Wait for bytes and return at most :data:`READ_SIZE` of them; empty at the end of the stream."""
 
     def acknowledge_nowait(self) -> None:
-        """Acknowledge at once what has arrived, where the system can (Linux).
-
-        Many servers, such as those of the JDK and of Python, send the head of a response and then, by Nagle's
-        algorithm, hold its body back until the head is acknowledged: 40 ms later, unless this is called.
-        """
+        """Acknowledge at once what has arrived: see :func:`acknowledge`."""
 
     def close_nowait(self) -> None:
         """Close at once; tasks that wait on the stream get ``trio.ClosedResourceError``. Idempotent."""
@@ -129,7 +125,7 @@ class PlainStream:
             return received
 
     def acknowledge_nowait(self) -> None:
-        _acknowledge(self._sock)
+        acknowledge(self._sock)
 
     def close_nowait(self) -> None:
         if self._sock.fileno() >= 0:
@@ -207,7 +203,7 @@ class TlsStream:
             raise _stream_broken(cause) from error
 
     def acknowledge_nowait(self) -> None:
-        _acknowledge(self._tcp.socket)
+        acknowledge(self._tcp.socket)
 
     def close_nowait(self) -> None:
         # Without close_notify, which could wait. The receiver loses nothing: our requests carry a
@@ -369,7 +365,12 @@ def _poll_of(fileno: int) -> select.poll:
     return poll
 
 
-def _acknowledge(sock: socket.socket | trio.socket.SocketType) -> None:
+def acknowledge(sock: socket.socket | trio.socket.SocketType) -> None:
+    """Acknowledge at once what has arrived, where the system can (Linux).
+
+    Many programs, such as the HTTP servers of the JDK and of Python, and HTTP::Tiny of Perl, send a head and
+    then, by Nagle's algorithm, hold the body back until the head is acknowledged: 40 ms later, by itself.
+    """
     if sys.platform == "linux":
         with suppress(OSError):  # reading says how the connection broke
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

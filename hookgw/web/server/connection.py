@@ -209,6 +209,8 @@ class ClientConnection:
             if self._must_continue:
                 self._must_continue = False
                 await self._write(_CONTINUE)
+            else:
+                self._stream.acknowledge_nowait()
             await self._read()
         return _LEFT
 

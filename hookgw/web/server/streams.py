@@ -16,7 +16,7 @@ import trio
 from hookgw.auth.client_address import rate_limit_key
 from hookgw.concurrency.hub import NO_HUB, Hub
 from hookgw.delivery.http.handshake import Handshake
-from hookgw.delivery.http.stream import unacknowledged
+from hookgw.delivery.http.stream import acknowledge, unacknowledged
 
 _RECEIVED_AT_ONCE = 65_536
 _SECURED_AT_ONCE = 65_536
@@ -57,6 +57,9 @@ class ClientStream:
             if len(received) == _RECEIVED_AT_ONCE:
                 self._readable.note_more()
             return received
+
+    def acknowledge_nowait(self) -> None:
+        acknowledge(self.socket)
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         """Send as much as possible without waiting, and return the number of bytes taken."""

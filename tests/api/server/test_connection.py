@@ -2,6 +2,7 @@
 
 import gc
 import socket
+import sys
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -120,6 +121,34 @@ async def test_a_connection_that_ended_leaves_no_garbage() -> None:
             assert ended() is None
         finally:
             gc.enable()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no TCP_QUICKACK")
+async def test_a_head_without_its_body_is_acknowledged_at_once() -> None:
+    """A client without ``TCP_NODELAY``, such as Perl's HTTP::Tiny, sends the body 40 ms later otherwise."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        other = socket.create_connection(listener.getsockname())
+        own = listener.accept()[0]
+    own.setblocking(False)
+
+    async def read(_scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+        await plain(receive, send)
+
+    with other:
+        connection = ClientConnection(ClientStream(own), ServerSettings(), ClientTimeouts(ServerSettings()))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.run, read, None, None)
+            for _ in range(5):  # the kernel delays its acknowledgements once a connection goes back and forth
+                other.send(POST.removesuffix(b"hello"))
+                await wait_all_tasks_blocked()
+                assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
+                other.send(b"hello")
+                await wait_all_tasks_blocked()
+                assert other.recv(1000).startswith(b"HTTP/1.1 200 ")
+            other.shutdown(socket.SHUT_WR)
+        connection.abort()
 
 
 # What the server owes to a client, whatever the application does
