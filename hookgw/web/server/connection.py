@@ -128,6 +128,7 @@ class ClientConnection:
             if head is None:
                 if reader.state == State.HEAD:
                     self._wait_in(self._timeouts.heads)
+                    self._stream.acknowledge_nowait()
                 elif self._wait is None:
                     self._wait_in(self._timeouts.idles)
                 reader.feed(await self._stream.receive())
