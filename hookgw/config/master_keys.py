@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from hookgw.config.file_permissions import way_to_hide
 from hookgw.config.settings import StorageSettings
 from hookgw.kernel.errors import StartError
 from hookgw.kernel.masking import repr_without
@@ -53,6 +52,9 @@ def read_master_keys(settings: StorageSettings) -> MasterKeys:
         setting = f"storage.master_key_file: {file}"
         try:
             if file.stat().st_mode & stat.S_IROTH:
+                # Not at the top: Windows lacks what it needs, and commands there use the rest of this file.
+                from hookgw.config.file_permissions import way_to_hide
+
                 logger.warning("others can read the master key", file=str(file), fix=way_to_hide(file))
             return MasterKeys(parse_master_key(file.read_text("ascii")), old)
         except OSError as error:
