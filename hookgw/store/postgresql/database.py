@@ -37,6 +37,9 @@ LIST_CONNECTIONS = 2
 # Seconds. A server that does not answer is noticed in this time: a commit then fails, and its waiters get 503
 # within 10 s. The first is for a server that is gone, the second for one whose host does not acknowledge.
 CONNECT_TIMEOUT = 2
+# Seconds of a start in which a connection that was not answered in that time is tried again: the machine may
+# be busy, as after a boot, and no lane depends on this process yet.
+START_PATIENCE = 10.0
 ACKNOWLEDGE_TIMEOUT = 4
 # Beyond this a call is broken off from our side: a frozen server acknowledges, and never answers.
 WRITE_PATIENCE = 6.0
@@ -89,6 +92,7 @@ class Server:
             ) from None
         self.schema = schema
         self.identity = Identity()
+        self._starts_until = time.monotonic() + START_PATIENCE
         usual: dict[str, Any] = {
             # After a failover, only the server that accepts writes is of use.
             "target_session_attrs": "read-write",
@@ -142,6 +146,8 @@ class Server:
         try:
             connection = psycopg.connect(self._conninfo, autocommit=True)
         except psycopg.OperationalError as error:
+            if isinstance(error, psycopg.errors.ConnectionTimeout) and time.monotonic() < self._starts_until:
+                return self.connect(patience, opened, to_adopt=to_adopt)
             if READ_ONLY not in str(error):
                 raise
             # A pooler repeats what a server reported before its promotion. The server is asked below.

@@ -25,9 +25,12 @@ from hookgw.store.postgresql import (
     open_store,
     watch,
 )
+from tests.fleet.links import open_link
+from tests.fleet.nodes import url_at
 from tests.store.support import ids_of, listed, to
 from tests.support.poolers import needs_pgbouncer, pooled_url, run_pgbouncer
-from tests.support.postgres import PostgresServer
+from tests.support.ports import free_port
+from tests.support.postgres import PostgresServer, run_postgres
 
 CONNECTIONS = 8
 """Of a node: as docs/fleet.md says."""
@@ -65,6 +68,21 @@ def test_a_bad_url_is_not_shown(url: str) -> None:
         Server(url)
     assert "hush" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.usefixtures("postgres")  # skips the test where there is none
+async def test_a_start_goes_on_after_a_moment_in_which_the_server_does_not_answer() -> None:
+    """A busy machine may need more than the 2 s after which a node takes its server for gone."""
+    with (
+        run_postgres(listen=free_port()) as server,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+    ):
+        targets = iter([silent.getsockname()[1], server.port, silent.getsockname()[1]])
+        async with (
+            open_link(lambda: next(targets, server.port)) as link,
+            open_store(Server(url_at(link.port)), clock=Clock()) as store,
+        ):
+            await store.connect()
 
 
 @pytest.fixture
