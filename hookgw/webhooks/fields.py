@@ -139,6 +139,8 @@ def _check_kinds(value: Any, where: str, reading: Reading) -> tuple[str, ...]:
             count=len(items),
             kinds=len(catalog),
         )
+    if "*" in items:
+        return ()  # as at Stripe and WAHA
     return tuple(dict.fromkeys(checked_items(check_kind, items, where)))
 
 
@@ -270,7 +272,7 @@ FIELDS = (
     Field(
         name="events",
         kind=Kind(_check_kinds, {"type": "array", "items": ref("KindName")}, list[str], needs=True),
-        meaning="The kinds to receive; an empty list means every kind.",
+        meaning="The kinds to receive; an empty list means every kind, as does `*` in it.",
         shows="the kinds that it receives, spelled out.",
         when_set=(),
         show=_show_kinds,

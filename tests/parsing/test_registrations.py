@@ -88,6 +88,11 @@ def test_the_nested_object_wins_over_the_fields_beside_it() -> None:
     assert (change.url, change.by_events, change.enabled, change.events) == (URL, False, False, ())
 
 
+@pytest.mark.parametrize("events", [["*"], ["CALL", "*"]])
+def test_a_star_is_every_kind_as_at_stripe_and_waha(events: list[str]) -> None:
+    assert change_of({"url": URL, "events": events}).events == ()
+
+
 def test_the_smallest_body_selects_every_kind_and_keeps_stored_fields() -> None:
     change = change_of({"url": URL})
     assert (change.enabled, change.events) == (True, ())
