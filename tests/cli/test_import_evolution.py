@@ -76,7 +76,7 @@ async def world(
         monkeypatch.setenv("HOOKGW_URL", url)
         monkeypatch.setenv("HOOKGW_KEY", OWN_KEY)
         monkeypatch.setenv("EVOLUTION_API_KEY", KEY)
-        async with httpx.AsyncClient(base_url=url, trust_env=False, verify=False) as client:
+        async with httpx.AsyncClient(base_url=url, trust_env=False, verify=False, timeout=30) as client:
             yield World(evolution, receiver, client, invoke)
 
 
@@ -454,7 +454,9 @@ async def test_a_renamed_instance_connects(
             result = await invoke(*command, "--rename", "Loja 1=loja1")
             assert result.exit_code == 0, result.output
             assert token not in result.output
-            async with httpx.AsyncClient(base_url=url, headers={"apikey": token}, verify=False) as client:
+            async with httpx.AsyncClient(
+                base_url=url, headers={"apikey": token}, verify=False, timeout=30
+            ) as client:
                 state = (await client.get("/instance/connect/loja1")).json()["instance"]["state"]
                 with trio.fail_after(20):
                     while state != "open":

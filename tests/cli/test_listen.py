@@ -329,7 +329,7 @@ async def test_an_empty_key_of_the_environment_is_not_none(
 
 
 async def forward(url: str, request: Received, options: ListenOptions | None = None) -> Any:
-    async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=30) as client:
         return await (options or ListenOptions()).forward(request, NOW, Forwarder(url, client))
 
 
@@ -447,7 +447,7 @@ async def test_listen_forwards(echoes: Echoes) -> None:
     async with open_receiver(default=answer(201)) as target, trio.open_nursery() as nursery:
         nursery.start_soon(run, "127.0.0.1", 0, ListenOptions(), target.url)
         url = (await echoes.wait_for(r"Listening on (\S+) and forwarding to"))[1]
-        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False, timeout=30) as client:
             assert (await client.post(url, content=b"{}")).status_code == 201
         signal.raise_signal(signal.SIGTERM)
 
@@ -464,7 +464,7 @@ async def test_what_was_forwarded_is_answered_if_nobody_reads_its_line(
 
     async def post(statuses: list[int]) -> None:
         url = (await echoes.wait_for(r"Listening on (\S+) and forwarding to"))[1]
-        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False, timeout=30) as client:
             statuses.append((await client.post(url, content=b"{}")).status_code)
 
     monkeypatch.setattr("hookgw.listen.listen.say", say)
@@ -554,7 +554,7 @@ async def test_no_request_stops_it(path: str | None, keys: tuple[bytes, ...], ec
                 if linger is not None:  # the client leaves at once, with RST
                     stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 await stream.aclose()
-            async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            async with httpx.AsyncClient(trust_env=False, verify=False, timeout=30) as client:
                 url = f"http://127.0.0.1:{port}/hook"
                 got = await client.post(url, content=usual.body, headers=dict(usual.headers))
                 assert got.status_code == 200, name

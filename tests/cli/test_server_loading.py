@@ -58,7 +58,9 @@ async def rounds() -> None:
 
 async def emit(url: str) -> int:
     headers = {"apikey": KEY}
-    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, verify=False) as client:
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, trust_env=False, verify=False, timeout=30
+    ) as client:
         event = {"event": "messages.upsert", "data": {}}
         return (await client.post("/event/emit/shop", json=event)).status_code
 

@@ -96,7 +96,7 @@ async def test_nothing_accepted_is_lost(
 
 async def register(target: Target, witnesses: list[Witness]) -> None:
     async with httpx.AsyncClient(
-        base_url=target.url, headers={"apikey": KEY}, trust_env=False, verify=False
+        base_url=target.url, headers={"apikey": KEY}, trust_env=False, verify=False, timeout=30
     ) as client:
         for number, witness in enumerate(witnesses):
             stored = await client.post(f"/webhook/set/lane{number}", json={"url": witness.url})

@@ -81,7 +81,7 @@ class Node:
     async def is_ready(self, http: httpx.AsyncClient) -> bool:
         """Return whether its ``/readyz`` says so."""
         try:
-            return (await http.get(self.url + "/readyz")).status_code == 200
+            return (await http.get(self.url + "/readyz", timeout=5)).status_code == 200
         except httpx.HTTPError:
             return False
 
@@ -169,7 +169,7 @@ async def open_fleet(
     """
     async with AsyncExitStack() as stack:
         nursery = await stack.enter_async_context(trio.open_nursery())
-        client = httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, verify=False, timeout=5)
+        client = httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, verify=False, timeout=30)
         http = await stack.enter_async_context(client)
         nodes = []
         for name, launcher in zip("abcdef", launchers, strict=False):
