@@ -75,7 +75,7 @@ async def test_between_a_2xx_and_its_settling(tmp_path: Path, storage: Storage) 
 async def test_during_a_retry_wait(tmp_path: Path, storage: Storage) -> None:
     """The wait goes on where it was, the attempts are counted on, and nothing overtakes the head."""
     # Longer than a start takes on a busy machine. On PostgreSQL it waits for the end of the killed one, too.
-    wait = 10 if storage.file is not None else 20
+    wait = 20
     async with staged(tmp_path, storage) as stage:
         stage.receiver.will(answer(503, headers={"retry-after": str(wait)}))
         await stage.start()
