@@ -110,7 +110,9 @@ def waiting_lane(server: Server, instance: str) -> Any:
         lanes = server.get("/lane/list")  # not the command, which takes its time to start
         if any((lane["instance"], lane["state"]) == (instance, "waiting") for lane in lanes):
             lanes = server.command("lane", "list")
-            return next(lane for lane in lanes if lane["instance"] == instance)
+            lane = next(lane for lane in lanes if lane["instance"] == instance)
+            if lane["head"] is not None:  # not between two deliveries
+                return lane
     raise AssertionError(f"the lane of {instance} does not wait")
 
 
