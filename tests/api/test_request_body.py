@@ -65,6 +65,14 @@ async def test_no_body(path: str, client: httpx.AsyncClient) -> None:
         assert shape_of(response)[0].startswith("The body is empty")
 
 
+@pytest.mark.parametrize("call", ["findChats", "findContacts", "findMessages"])
+async def test_an_empty_list_is_a_body_that_is_left_out(call: str, client: httpx.AsyncClient) -> None:
+    """Clients in PHP send it with every POST without fields."""
+    response = await client.post(f"/chat/{call}/loja1", json=[])
+    assert response.json() == (await client.post(f"/chat/{call}/loja1")).json()
+    assert response.status_code == 200
+
+
 @pytest.mark.parametrize("path", [SET, EMIT])
 @pytest.mark.parametrize(
     ("body", "reason"),

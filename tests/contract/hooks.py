@@ -132,6 +132,8 @@ def as_served(body: Any) -> Any:
 def before_call(_: object, case: Any, __: object) -> None:
     """Adjust requests where hookgw has rules that no schema expresses."""
     path = case.operation.path
+    if case.body == [] and not path.startswith("/event/emit/"):
+        case.body = [0]  # an empty list is accepted where the body may be left out
     if path.endswith(("/list", "/list/{instance}")):
         query = without_zeros(case.query)
         # An assignment is judged anew, and schemathesis takes each null for a mistake.
