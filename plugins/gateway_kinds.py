@@ -97,6 +97,20 @@ KINDS = [
         "A conversation with a bot was opened, paused or closed.",
         {"remoteJid": _CHAT, "status": "paused"},
     ),
+    # Nothing raises these any more, but clients of Evolution API 1 ask for all kinds by name.
+    _kind(
+        "NEW_JWT_TOKEN",
+        "The key of an instance was renewed.",
+        {"token": "…"},
+        dotted="new.jwt",
+        aliases=("NEW_TOKEN",),
+    ),
+    _kind(
+        "CHAMA_AI_ACTION",
+        "A bot of Chama AI wants something done.",
+        {"remoteJid": _CHAT},
+        dotted="chama-ai.action",
+    ),
 ]
 
 

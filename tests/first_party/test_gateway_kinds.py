@@ -26,6 +26,8 @@ DOTTED = {
     "CALL": "call",
     "TYPEBOT_START": "typebot.start",
     "TYPEBOT_CHANGE_STATUS": "typebot.change-status",
+    "NEW_JWT_TOKEN": "new.jwt",
+    "CHAMA_AI_ACTION": "chama-ai.action",
     "INSTANCE_CREATE": "instance.create",
     "INSTANCE_DELETE": "instance.delete",
     "REMOVE_INSTANCE": "remove.instance",
@@ -58,4 +60,4 @@ def test_each_kind_has_a_meaning_and_a_valid_example(hooks: Hooks) -> None:
 
 def test_no_two_kinds_have_the_same_meaning(hooks: Hooks) -> None:
     meanings = [kind.meaning for kind in (*BUILT_IN_KINDS, *hooks.kinds())]
-    assert len(set(meanings)) == len(meanings) == 33
+    assert len(set(meanings)) == len(meanings) == 35
