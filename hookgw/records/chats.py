@@ -57,6 +57,7 @@ class ChatFields(msgspec.Struct):
         participantAlt, participantPn, participantLid: other names of the participant.
         fromMe: whether the account wrote it.
         chatId, id: the chat, if there is no ``remoteJid``.
+        callerPn: another name of ``chatId``, if it is a person: in calls of Baileys 7.
     """
 
     remoteJid: Any = None  # noqa: N815 -- the names in the payload
@@ -71,12 +72,14 @@ class ChatFields(msgspec.Struct):
     participantLid: Any = None  # noqa: N815
     fromMe: Any = None  # noqa: N815
     chatId: Any = None  # noqa: N815
+    callerPn: Any = None  # noqa: N815
     id: Any = None
 
 
 _OTHER_NAMES = {
     "remoteJid": ("remoteJidAlt", "remoteJidLid"),
     "participant": ("participantAlt", "participantPn", "participantLid"),
+    "chatId": ("callerPn",),
 }
 # What the account wrote has the account's own number there.
 _NAMES_OF_WRITER = ("senderPn", "senderLid", "previousRemoteJid")
@@ -99,6 +102,8 @@ def jids_of(key: Mapping[str, Any], field: str = "remoteJid") -> tuple[str, ...]
     if field == "participant" and isinstance(chat, str) and chat.endswith("@broadcast"):
         # Baileys 7 has the number behind the writer's "@lid" there, which is no name of the broadcast.
         fields += _OTHER_NAMES["remoteJid"]
+    elif field == "chatId" and not str(key.get(field)).endswith(_PEOPLE):
+        fields = (field,)
     elif field == "remoteJid" and isinstance(chat, str) and chat:
         if not chat.endswith(_PEOPLE):
             fields = (field,)

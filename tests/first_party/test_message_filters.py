@@ -92,6 +92,7 @@ CASES: list[tuple[dict[str, Any], Any, bool]] = [
     ({"deny": [ANA]}, {"key": {"remoteJid": "8@lid", "fromMe": True, "senderPn": ANA}}, True),
     ({"deny": [ANA]}, {"id": ANA, "presences": {ANA: {}}}, False),
     ({"deny": [ANA]}, {"chatId": "5511988887777@c.us", "labelId": "6"}, False),
+    ({"deny": [ANA]}, {"id": "C", "chatId": "7@lid", "callerPn": ANA}, False),
     ({"from_me": True, "allow": ["x"]}, None, True),
     ({"from_me": True, "allow": ["x"]}, {"key": {"remoteJid": None, "fromMe": "yes"}}, True),
     ({"allow": ["x"]}, {"key": "A", "remoteJid": ANA}, False),
