@@ -30,6 +30,7 @@ _TEXTS = {
     "pollCreationMessage": ("name",),
     "pollCreationMessageV2": ("name",),
     "pollCreationMessageV3": ("name",),
+    "pollCreationMessageV5": ("name",),
     "buttonsMessage": ("contentText",),
     "buttonsResponseMessage": ("selectedDisplayText",),
     "listMessage": ("description", "title"),

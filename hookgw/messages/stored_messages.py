@@ -45,6 +45,13 @@ WRAPPERS = (
     "groupStatusMessageV2",
     "botInvokeMessage",
     "lottieStickerMessage",
+    "eventCoverImage",
+    "pollCreationOptionImageMessage",
+    "pollCreationMessageV4",
+    "questionMessage",
+    "questionReplyMessage",
+    "statusAddYours",
+    "botForwardedMessage",
 )
 
 

@@ -22,6 +22,8 @@ IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
         ({"listMessage": {"title": "Menu", "description": "Which?", "sections": []}}, Words("", "Which?")),
         ({"associatedChildMessage": {"message": IMAGE}}, Words("imageMessage", "Look", 122880)),
         ({"groupMentionedMessage": {"message": {"conversation": "hi"}}}, Words("", "hi")),
+        ({"questionMessage": {"message": {"conversation": "hi"}}}, Words("", "hi")),
+        ({"eventCoverImage": {"message": IMAGE}}, Words("imageMessage", "Look", 122880)),
         (
             {"documentMessage": {"fileName": "a.pdf", "fileLength": {"low": -1, "high": 1}}},
             Words("documentMessage", "a.pdf", 2**33 - 1),
@@ -32,6 +34,11 @@ IMAGE = {"imageMessage": {"caption": "Look", "fileLength": "122880"}}
         ({"reactionMessage": {"text": "👍", "key": {}}}, Words("reactionMessage", "👍")),
         ({"locationMessage": {"name": None, "address": "Rua 1"}}, Words("locationMessage", "Rua 1")),
         ({"pollCreationMessageV3": {"name": "Pizza?"}}, Words("pollCreationMessageV3", "Pizza?")),
+        ({"pollCreationMessageV5": {"name": "Pizza?"}}, Words("pollCreationMessageV5", "Pizza?")),
+        (
+            {"pollCreationMessageV4": {"message": {"pollCreationMessage": {"name": "Pizza?"}}}},
+            Words("pollCreationMessage", "Pizza?"),
+        ),
         ({"interactiveMessage": {"body": {"text": "hi"}}}, Words("", "hi")),
         (
             {"interactiveResponseMessage": {"body": {"text": "Sent"}}},
