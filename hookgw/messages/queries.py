@@ -47,7 +47,7 @@ def parse_message_query(body: Any) -> MessageQuery:
     where = Fields(("where", paging.read(as_object, {}, "where")))
     key = Fields(("where.key", where.read(as_object, {}, "key")))
     times = Fields(("where.messageTimestamp", where.read(as_object, {}, "messageTimestamp")))
-    chat = key.pick(text_up_to(MAX_NUMBER), "remoteJid")
+    chat = key.pick(text_up_to(MAX_NUMBER), "remoteJid", "remoteJidAlt")
     found = MessageQuery(
         id=key.pick(text_up_to(MAX_ID), "id"),
         chat=chat or where.pick(text_up_to(MAX_NUMBER), "remoteJid"),

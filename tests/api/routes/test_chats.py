@@ -182,6 +182,7 @@ async def test_a_status_post_with_its_writers_number_is_no_message_of_their_chat
         ({"where": {"remoteJid": "5511988887777"}}, "DCA"),
         ({"where": {"key": {"remoteJid": "1@lid"}}}, "DCA"),
         ({"where": {"key": {"remoteJid": "1:9@lid"}}}, "DCA"),
+        ({"where": {"key": {"remoteJidAlt": ANA}}}, "DCA"),
         ({"where": {"key": {"fromMe": True}}}, "C"),
         ({"where": {"key": {"fromMe": False}}}, "DBA"),
         ({"where": {"messageType": "imageMessage"}}, "B"),
