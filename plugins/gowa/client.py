@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
@@ -21,6 +22,7 @@ FILE_TIMEOUT = 120.0
 """Seconds for a message with a file, and for each part of a download."""
 _LONGEST_REASON = 300
 _NOT_LOGGED_IN = "AUTHENTICATION_ERROR"
+_NOT_ON_WHATSAPP = re.compile(r"Phone (([0-9]{5,15})@s\.whatsapp\.net) is not on whatsapp", re.ASCII)
 _STATICS = "statics/"
 
 
@@ -62,7 +64,14 @@ class Refused(KitRefused):
             shown = HTTPStatus.CONFLICT
         elif not 400 <= status < 500 or status == HTTPStatus.NOT_FOUND:
             shown = HTTPStatus.BAD_GATEWAY
-        super().__init__(reason, remote_status=status, status=shown, retry_after=retry_after_of(response))
+        unknown = _NOT_ON_WHATSAPP.fullmatch(words)
+        super().__init__(
+            reason,
+            remote_status=status,
+            status=shown,
+            retry_after=retry_after_of(response),
+            unknown_numbers={unknown[2]: unknown[1]} if unknown else None,
+        )
 
 
 class Client(NetworkClient):

@@ -237,6 +237,14 @@ async def test_refusals_have_gowas_words_and_a_status_that_callers_understand(
     assert refused.value.status == shown
 
 
+async def test_a_number_that_is_not_on_whatsapp_is_told_as_evolution_api_does(it: Setup) -> None:
+    body = f'{{"code": "INVALID_JID", "message": "Phone {ANA} is not on whatsapp"}}'
+    it.gowa.faults.append(Fault("/send/message", 400, body.encode()))
+    with pytest.raises(NetworkRefused) as refused:
+        await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+    assert refused.value.unknown_numbers == {ANA.partition("@")[0]: ANA}
+
+
 async def test_a_call_that_finds_the_account_logged_out_is_409_and_the_state_follows(it: Setup) -> None:
     it.gowa.log_out("shop")
     with pytest.raises(NetworkRefused, match="not logged in on the GOWA server") as refused:
