@@ -33,9 +33,10 @@ class TestEvolution:
     def settings(self, settings: Settings) -> Settings:
         return msgspec.structs.replace(settings, auth=AuthSettings(global_key=KEY, failed_attempts=3))
 
-    async def test_the_version(self, client: httpx.AsyncClient) -> None:
+    async def test_the_version_and_the_message(self, client: httpx.AsyncClient) -> None:
         answer = await client.get("/")
         assert answer.json()["version"] == "2.3.7"
+        assert answer.json()["message"] == "Welcome to the Evolution API, it is working!"
         assert answer.headers["x-hookgw-version"] == __version__
 
     @pytest.mark.parametrize(

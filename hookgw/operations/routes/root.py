@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 EVOLUTION_VERSION = "2.3.7"
 """The version of Evolution API that hookgw behaves like with ``server.compatibility: evolution``."""
+_EVOLUTION_MESSAGE = "Welcome to the Evolution API, it is working!"
+_MESSAGE = "hookgw, a webhook gateway for messaging instances. It works."
 
 
 class RootRoutes:
@@ -58,7 +60,7 @@ class RootRoutes:
         response = json_response(
             common.About(
                 status=200,
-                message="hookgw, a webhook gateway for messaging instances. It works.",
+                message=_EVOLUTION_MESSAGE if self._is_evolution else _MESSAGE,
                 name="hookgw",
                 version=EVOLUTION_VERSION if self._is_evolution else __version__,
                 documentation=f"{self._address}/docs",
