@@ -102,7 +102,7 @@ def jids_of(key: Mapping[str, Any], field: str = "remoteJid") -> tuple[str, ...]
     if field == "participant" and isinstance(chat, str) and chat.endswith("@broadcast"):
         # Baileys 7 has the number behind the writer's "@lid" there, which is no name of the broadcast.
         fields += _OTHER_NAMES["remoteJid"]
-    elif field == "chatId" and not str(key.get(field)).endswith(_PEOPLE):
+    elif field == "chatId" and not (isinstance(caller := key.get(field), str) and caller.endswith(_PEOPLE)):
         fields = (field,)
     elif field == "remoteJid" and isinstance(chat, str) and chat:
         if not chat.endswith(_PEOPLE):
