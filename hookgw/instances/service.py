@@ -189,9 +189,7 @@ class InstanceService:
         async with self._registry.changing(name):
             # Within the lock: two requests may create the same name at once.
             if self._registry.find_instance(name) is not None:
-                raise Forbidden.of(
-                    "instance.name_taken", "The name {name!r} is taken by another instance.", name=name
-                )
+                raise Forbidden.of("instance.name_taken", "The name {name!r} is already in use.", name=name)
             former = self._jobs.running(JobKind.DELETE_INSTANCE, name)
             if former is not None:
                 raise Conflict.of(

@@ -106,7 +106,9 @@ class TestEvolution:
 
     async def test_a_name_that_is_taken_is_403(self, client: httpx.AsyncClient, gateway: Gateway) -> None:
         await gateway.instances.create("loja1")
-        assert (await client.post("/instance/create", json={"instanceName": "loja1"})).status_code == 403
+        answer = await client.post("/instance/create", json={"instanceName": "loja1"})
+        assert answer.status_code == 403
+        assert "already in use" in answer.json()["response"]["message"][0]  # clients look for these words
 
     async def test_the_document_says_so(self, app: Application, client: httpx.AsyncClient) -> None:
         document = (await client.get("/openapi.json")).json()

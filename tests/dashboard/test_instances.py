@@ -45,7 +45,7 @@ async def test_an_instance_is_created(browser: Browser, gateway: Gateway) -> Non
     ("fields", "status", "text"),
     [
         ({"name": "no name"}, 400, "letters, digits"),
-        ({"name": "loja1"}, 403, "is taken"),
+        ({"name": "loja1"}, 403, "is already in use"),
         ({"name": "x", "integration": "nope"}, 400, "nope"),
         ({"name": "x", "integration": "simulator", "option.rate": "-1"}, 400, "rate"),
         ({"name": "x", "integration": "simulator", "option.rate": "fast"}, 400, "rate must be a number"),

@@ -129,7 +129,7 @@ async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit) -> No
     with pytest.raises(Invalid, match=r"no connector 'pigeon'\. Known connectors: .*fake, gowa, matrix"):
         await gateway.instances.create("shop", integration="pigeon")
     await gateway.instances.create("shop")
-    with pytest.raises(Forbidden, match="'shop' is taken"):
+    with pytest.raises(Forbidden, match="'shop' is already in use"):
         await gateway.instances.create("shop")
     assert [i.name for i in gateway.instances.all()] == ["shop"]
 
