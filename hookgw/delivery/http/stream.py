@@ -58,8 +58,12 @@ class Stream(Protocol):
     def acknowledge_nowait(self) -> None:
         """Acknowledge at once what has arrived: see :func:`acknowledge`."""
 
-    def close_nowait(self) -> None:
-        """Close at once; tasks that wait on the stream get ``trio.ClosedResourceError``. Idempotent."""
+    def close_nowait(self, *, drop: bool = False) -> None:
+        """Close at once; tasks that wait on the stream get ``trio.ClosedResourceError``. Idempotent.
+
+        The system goes on sending what the other side has not acknowledged, for minutes if it must; with
+        ``drop``, it resets the connection instead.
+        """
 
     def interrupt_nowait(self) -> None:
         """Interrupt tasks as :meth:`close_nowait` does, and leave the connection open.
@@ -127,9 +131,11 @@ class PlainStream:
     def acknowledge_nowait(self) -> None:
         acknowledge(self._sock)
 
-    def close_nowait(self) -> None:
+    def close_nowait(self, *, drop: bool = False) -> None:
         if self._sock.fileno() >= 0:
             self._readable.close()
+            if drop:
+                drop_unacknowledged(self._sock)
             self._sock.close()
 
     def interrupt_nowait(self) -> None:
@@ -205,9 +211,11 @@ class TlsStream:
     def acknowledge_nowait(self) -> None:
         acknowledge(self._tcp.socket)
 
-    def close_nowait(self) -> None:
+    def close_nowait(self, *, drop: bool = False) -> None:
         # Without close_notify, which could wait. The receiver loses nothing: our requests carry a
         # content-length, so it cannot mistake this for the end of a body.
+        if drop:
+            drop_unacknowledged(self._tcp.socket)
         self._tcp.close_nowait()
 
     def interrupt_nowait(self) -> None:
@@ -325,6 +333,12 @@ def unacknowledged(fileno: int) -> int:
         return 0
     (count,) = struct.unpack("i", found)
     return max(0, int(count))
+
+
+def drop_unacknowledged(sock: socket.socket | trio.socket.SocketType) -> None:
+    """Have the close of a socket reset the connection if the other side has not acknowledged all bytes."""
+    if unacknowledged(sock.fileno()):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 # Servers that want a certificate and get none send: in TLS 1.3 a specific alert; before that BAD_CERTIFICATE

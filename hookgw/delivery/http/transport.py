@@ -287,7 +287,8 @@ class LaneTransport(httpx.AsyncBaseTransport):
         connection, self._connection = self._connection, None
         self.awaits_response = False
         if connection is not None:
-            connection.stream.close_nowait()
+            # A request without a response is sent again: the first one must not arrive behind later events.
+            connection.stream.close_nowait(drop=not connection.parser.status)
 
     def rest(self) -> None:
         """Free the memory that only an exchange needs: thousands of connections may be idle for long."""

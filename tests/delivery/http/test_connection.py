@@ -42,7 +42,7 @@ class BrokenStream:
     def acknowledge_nowait(self) -> None:
         """Nothing to acknowledge."""
 
-    def close_nowait(self) -> None:
+    def close_nowait(self, *, drop: bool = False) -> None:
         """Nothing to close."""
 
     def interrupt_nowait(self) -> None:

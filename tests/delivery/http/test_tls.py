@@ -107,6 +107,36 @@ async def test_a_receiver_may_close_after_a_response_that_came_while_nothing_ran
     assert mock_clock.current_time() > 11  # as above
 
 
+@pytest.mark.parametrize("context", [None, server_context("127.0.0.1")], ids=["plain", "TLS"])
+async def test_what_a_receiver_has_not_acknowledged_by_the_deadline_never_arrives(
+    context: ssl.SSLContext | None, trust: ssl.SSLContext, mock_clock: trio.testing.MockClock
+) -> None:
+    """The system would go on sending it: behind the next attempt, and behind later events."""
+    stalls, goes_on, is_broken = trio.Event(), trio.Event(), trio.Event()
+
+    async def behaviour(peer: Peer) -> None:
+        if isinstance(peer.stream, trio.SSLStream):
+            await peer.stream.do_handshake()
+        stalls.set()
+        await goes_on.wait()
+        with pytest.raises(trio.BrokenResourceError):
+            await peer.request()
+        is_broken.set()
+
+    async def exchange() -> None:
+        with pytest.raises(TimedOut, match="did not read the request"):
+            await post(lane, server, b"x" * 130_000, seconds=15)
+        goes_on.set()
+
+    async with serving(behaviour, context=context) as server, transport(trust=trust, watched=True) as lane:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(exchange)
+            await stalls.wait()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            mock_clock.jump(15.1)
+        await is_broken.wait()
+
+
 async def test_a_large_body_is_sent_and_an_early_response_is_read(trust: ssl.SSLContext) -> None:
     async def behaviour(peer: Peer) -> None:
         if peer.number == 1:
