@@ -117,6 +117,10 @@ class Network:
                     if self._chance.random() < 0.05 and not first:
                         await trio.sleep(self._chance.random() * 20)  # and close: an idle connection ends
                         return
+                    if host.mood == "hanging" and self._chance.random() < 0.3:
+                        await trio.sleep(self._chance.random() * 60)  # and read what the system has taken
+                        if line.is_cut:
+                            return
                     request, buffer = await _read(stream, buffer)
                     if request is None:
                         return
@@ -190,6 +194,19 @@ class Network:
         return kind in ("answer", "late", "drip", "surplus", "too_short")
 
 
+class _Resettable(socket.socket):
+    """Takes back what the peer has not read if it is closed with a reset, as TCP does (``SO_LINGER``)."""
+
+    peer: socket.socket
+
+    def close(self) -> None:
+        if self.fileno() >= 0 and self.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER):
+            with suppress(OSError):
+                while self.peer.recv(65536):
+                    pass
+        super().close()
+
+
 class Line:
     """The network of one start of the gateway."""
 
@@ -236,7 +253,10 @@ class Line:
             await trio.sleep(chance.random())
             if self.is_cut:
                 raise OSError(errno.ENETUNREACH, "Network is unreachable")
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        pair, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        ours = _Resettable(fileno=pair.detach())
+        ours.setblocking(False)
+        ours.peer = theirs
         self.ends[theirs] = None
         self._network.nursery.start_soon(self._network.serve, theirs, found[0], dialled, self)
         return ours
