@@ -13,7 +13,8 @@ The server's duties to every client, whatever the application does:
 - ``100 Continue`` leaves only before the response begins, and only when the application asks for the body.
 - A response whose request was not read to its end closes the connection: the next request cannot follow
   unread bytes. If the rest is short, it is read first, and the connection stays open.
-- Unwanted bytes are read for :data:`LINGER` seconds, up to :data:`MOST_UNWANTED` bytes, and not parsed.
+- Unwanted bytes are read for :data:`LINGER` seconds, up to the size of the largest body, and not parsed:
+  Envoy, h2o, Caddy and Traefik answer 502 or 503 instead of the response if they cannot send all.
 - A connection is closed only once the client's system has acknowledged the response: closed earlier, with
   bytes of the client's unread, the client could lose it to a reset (RFC 9112, section 9.6).
 - A client may end its side after its request, and still gets the response (RFC 9112, section 9.6): hookgw
@@ -52,7 +53,7 @@ HALF_CLOSED = 120.0
 """Seconds for which the application may work for a client that has ended its side."""
 _LOOK_FOR_RESET = 1.0
 MOST_UNWANTED = 65_536
-"""Unwanted bytes that are read."""
+"""Bytes of an unwanted body that are read before the response, which keeps the connection."""
 
 JOINED = 16_384
 """Bytes of a part of a response that are copied, to send them in one piece with their neighbours."""
@@ -78,6 +79,7 @@ class ClientConnection:
     ) -> None:
         self._stream = stream
         self._timeouts = timeouts
+        self._most_unwanted = settings.max_batch_body
         self._reader = RequestReader(settings.max_header, known)
         self._fixed = lines_of(FIXED_OVER_TLS if stream.scheme == "https" else FIXED)
         self._wait: Wait | None = None
@@ -402,7 +404,7 @@ class ClientConnection:
         is_sending = reader.is_within_body or reader.state == State.REFUSED
         self._wait_in(self._timeouts.heads if is_sending else self._timeouts.writes)
         unwanted, deadline = 0, trio.current_time() + LINGER
-        while unwanted < MOST_UNWANTED and trio.current_time() < deadline:
+        while unwanted < self._most_unwanted and trio.current_time() < deadline:
             if not is_sending and not stream.has_unacknowledged():
                 return
             with trio.move_on_at(deadline if is_sending else trio.current_time() + _LOOK_AGAIN):

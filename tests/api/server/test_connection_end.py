@@ -13,6 +13,7 @@ from quart import Response, request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway
+from hookgw.config import ServerSettings
 from hookgw.web import HALF_CLOSED, LINGER, MOST_UNWANTED
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
@@ -96,7 +97,7 @@ async def test_a_client_that_does_not_read_its_last_response_is_cut_off(
     await assert_answers(server)
 
 
-@pytest.mark.parametrize("framing", [b"content-length: 100000000", b"transfer-encoding: chunked"])
+@pytest.mark.parametrize("framing", [b"content-length: 1000000000", b"transfer-encoding: chunked"])
 async def test_a_refused_body_is_read_up_to_a_limit(framing: bytes, server: Running) -> None:
     async with await server.connect() as stream:
         await stream.send_all(b"POST /nowhere HTTP/1.1\r\nhost: x\r\n" + framing + b"\r\n\r\n")
@@ -105,9 +106,21 @@ async def test_a_refused_body_is_read_up_to_a_limit(framing: bytes, server: Runn
             while True:
                 await stream.send_all(b"1\r\n \r\n" * 10_000)
                 sent += 60_000
-        assert sent < 100 * MOST_UNWANTED  # what two systems hold, and not what a second can carry
+        limit = ServerSettings().max_batch_body
+        assert limit < sent < 4 * limit  # with what two systems hold, and not what a second can carry
         status, headers, _ = await read_answer(stream)
         assert (status, headers["connection"]) == (401, "close")
+
+
+async def test_a_client_that_reads_only_after_its_body_gets_a_refusal(
+    server: Running, mock_clock: MockClock
+) -> None:
+    body = bytes(ServerSettings().max_batch_body)
+    async with await server.connect() as stream:
+        await stream.send_all(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body))
+        await stream.send_all(body)
+        status, headers, _ = await read_answer(stream)
+    assert (status, headers["connection"]) == (401, "close")
 
 
 async def test_a_refused_body_is_read_for_a_short_time(server: Running, mock_clock: MockClock) -> None:
