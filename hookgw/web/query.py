@@ -14,8 +14,8 @@ from hookgw.kernel.times import parse_rfc3339, time_of_query
 from hookgw.records.tags import TAG_PART, parse_tags
 from hookgw.web.openapi.describe import Parameter, filter_of, operation_of
 
-_LISTS = ("/list", "/list/<instance>")
-"""How the routes of lists end."""
+_LISTS = ("/list", "/list/<instance>", "/figures/find", "/figures/find/<instance>")
+"""How the routes of lists end; figures would count everything, too, if a filter were ignored."""
 _MOST_PROBLEMS = 10
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
 """Entries on a page of a list."""

@@ -19,7 +19,7 @@ async def test_every_list_declares_its_parameters_and_refuses_others(
     await gateway.instances.create("loja1")
     app, lists = create_app(gateway), []
     for rule in app.routing.url_map.iter_rules():
-        if not rule.rule.endswith(("/list", "/list/<instance>")):
+        if not rule.rule.endswith(("/list", "/list/<instance>", "/figures/find", "/figures/find/<instance>")):
             continue
         lists.append(rule.rule)
         operation = operation_of(app.routing.view_functions[rule.endpoint])
@@ -35,9 +35,13 @@ async def test_every_list_declares_its_parameters_and_refuses_others(
             response = await client.get(f"{path}?{query}")
             assert response.status_code == 400, (path, query)
             assert "in the query is not known" in shape_of(response)[0]
-    assert {"/delivery/list/<instance>", "/webhook/list", "/audit/list/<instance>", "/lane/list"} <= set(
-        lists
-    )
+    assert {
+        "/delivery/list/<instance>",
+        "/webhook/list",
+        "/audit/list/<instance>",
+        "/lane/list",
+        "/figures/find",
+    } <= set(lists)
 
 
 @pytest.mark.parametrize(
