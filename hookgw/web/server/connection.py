@@ -14,7 +14,7 @@ The server's duties to every client, whatever the application does:
 - A response whose request was not read to its end closes the connection: the next request cannot follow
   unread bytes. If the rest is short, it is read first, and the connection stays open.
 - Unwanted bytes are read for :data:`LINGER` seconds, up to the size of the largest body, and not parsed:
-  Envoy, h2o, Caddy and Traefik answer 502 or 503 instead of the response if they cannot send all.
+  nginx, Caddy, Envoy and others answer 502 or 503 instead of the response if they cannot send all.
 - A connection is closed only once the client's system has acknowledged the response: closed earlier, with
   bytes of the client's unread, the client could lose it to a reset (RFC 9112, section 9.6).
 - A client may end its side after its request, and still gets the response (RFC 9112, section 9.6): hookgw
