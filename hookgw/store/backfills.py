@@ -249,23 +249,16 @@ class SteppedBackfills(ABC, Generic[C, Tx]):
                 connection, query, reserved, after=after, limit=limit, rows=steps.SEARCH_ROWS
             )
             if filters:
-                meets = self._meeting(connection, query.instance, found, filters)
+                meets = set()  # all conditions: the lane asks the same of them
+                seqs = iter([one.seq for one in found])
+                while part := list(islice(seqs, READ_EVENTS)):
+                    for seq, event in self._sql.read_events(connection, query.instance, part):
+                        if all(one.unmet(event) is None for one in filters):
+                            meets.add(seq)
                 found = [one for one in found if one.seq in meets]
             return found, last
 
         return await self._reader.run(find)
-
-    def _meeting(
-        self, connection: C, instance: str, found: Sequence[MissedEvent], filters: Sequence[EventFilter]
-    ) -> set[int]:
-        """Return the numbers of the events that meet all conditions: the lane asks the same of them."""
-        meets = set()
-        seqs = iter([one.seq for one in found])
-        while part := list(islice(seqs, READ_EVENTS)):
-            for seq, event in self._sql.read_events(connection, instance, part):
-                if all(one.unmet(event) is None for one in filters):
-                    meets.add(seq)
-        return meets
 
 
 def newest_of(reserved: Reserved | None) -> int:

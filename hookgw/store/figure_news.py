@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -29,7 +29,7 @@ _ENDS = {
     DeliveryState.DROPPED: _DROPPED,
 }
 
-_encode = msgspec.json.Encoder().encode
+encode_news = msgspec.json.Encoder().encode
 decode_news = msgspec.json.Decoder(list[tuple[int, list[Entry]]]).decode
 """Return the times, in whole seconds, and the entries of an array of news."""
 
@@ -48,11 +48,6 @@ def entry_of(settlement: Settlement, registration: int | str, instance: int, que
     if end == DELIVERED:
         whole = bucket_of(settlement.at - queued_at)
     return end, registration, instance, status, receiver, whole
-
-
-def encode_news(at: float, entries: Sequence[Entry]) -> str:
-    """Return the news of a commit, as the tables have them."""
-    return _encode((int(at), entries)).decode()
 
 
 def count(  # noqa: C901 -- reads once from top to bottom

@@ -84,7 +84,7 @@ class CountedTransaction:
 
     def news(self) -> str | None:
         """Return the row for the figures over time; ``None`` if there is nothing to count."""
-        return encode_news(self._at, self.entries) if self.entries else None
+        return encode_news((int(self._at), self.entries)).decode() if self.entries else None
 
     def count_appended(self, events: int, deliveries: int, unwanted: int) -> None:
         """Count what was appended. The listener gets these deliveries themselves, not their number.

@@ -204,7 +204,9 @@ class GroupCommit(Generic[Tx]):
     async def _write(self, thread: Worker) -> None:
         """Commit until the delay of what nobody waits for is over."""
         wait = FIRST_RETRY
-        delay = SETTLE_DELAY if _clock_runs() else 0.0
+        clock = trio.lowlevel.current_clock()
+        clock_runs = clock.deadline_to_sleep_time(clock.current_time() + SETTLE_DELAY) < _STANDSTILL
+        delay = SETTLE_DELAY if clock_runs else 0.0
         while True:
             is_delayed = False
             while not self._has_work() or (not self._is_urgent and (delay or self.failing is not None)):
@@ -471,11 +473,6 @@ class GroupCommit(Generic[Tx]):
             logger.warning("the storage refuses writes, and events with them", reason=str(error))
             self._observer.disk_failed(error)
         self._proven_at = now + self._proof
-
-
-def _clock_runs() -> bool:
-    clock = trio.lowlevel.current_clock()
-    return clock.deadline_to_sleep_time(clock.current_time() + SETTLE_DELAY) < _STANDSTILL
 
 
 _CLOSED = StorageUnavailable.of("storage.closed", "The store is closed: hookgw is stopping.")

@@ -1,4 +1,4 @@
-"""Pending deliveries of a registration that become dead letters. The caller owns the transaction."""
+"""Pending deliveries that become dead letters: parked, dropped, cancelled. The caller owns transactions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule, partition_of
 from hookgw.records.registrations import Ordering
-from hookgw.store.postgresql.lookups import instance_number, sought
+from hookgw.store.delivery_searches import end_of_search
+from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
-from hookgw.store.records import PendingChange, micros
+from hookgw.store.postgresql.selection import conditions_of
+from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.records import CancelQuery, PendingChange, micros
 from hookgw.store.steps import Walked
 
 # In the order of the index, behind where the former step ended: the server would otherwise go through the
@@ -61,6 +64,8 @@ _BURY = """
     )
     SELECT b.registration, i.name, count(*), sum(b.size)::bigint
     FROM buried b JOIN instance_numbers i ON i.number = b.instance GROUP BY b.registration, i.name"""
+# A delivery that was made pending again since the moment is of a later call.
+_STILL_MEANT = f"SELECT seq FROM deliveries WHERE seq = ANY(%(seqs)s) AND {IS_BEFORE}"  # noqa: S608
 
 # The most rows that are searched for those of one instance: others wait for the commit meanwhile.
 MOST_SEARCHED = 50_000
@@ -163,3 +168,47 @@ def bury(connection: Connection, seqs: Collection[int], reason: str, at: float) 
     given = {"seqs": locked, "reason": sought(reason), "at": micros(at)}
     rows = connection.execute(_BURY, given)
     return {(registration, instance): (count, size) for registration, instance, count, size in rows}
+
+
+def find_pending(
+    connection: Connection,
+    query: CancelQuery,
+    *,
+    after: int,
+    now: Moment,
+    limit: int,
+    rows: int,
+    spared: Collection[int] = (),
+) -> tuple[list[int], int | None]:
+    number = instance_number(connection, query.instance)
+    if number is None:
+        return [], None
+    conditions, given = conditions_of(query, query.registrations)
+    conditions += [IS_BEFORE, "seq <> ALL(%(spared)s)"]
+    given |= now.given()
+    given |= {"instance": number, "spared": list(spared), "after": after, "limit": limit, "rows": rows}
+    # By the whole key of the index; see history.py.
+    statement = f"""
+        WITH looked_at AS MATERIALIZED (
+            SELECT seq, {" AND ".join(conditions)} AS matches FROM deliveries
+            WHERE state <> 'delivered' AND (instance, state, seq) > (%(instance)s, 'pending', %(after)s)
+                AND (instance, state, seq) <= (%(instance)s, 'pending', %(newest)s)
+            ORDER BY instance, state, seq LIMIT %(rows)s
+        )
+        SELECT count(*), max(seq),
+            ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT %(limit)s)
+        FROM looked_at"""  # noqa: S608 - only the texts above are in it
+    count, last, found = one_row(connection, statement, given)
+    return found, end_of_search(found, limit, after, last, is_end=count < rows)
+
+
+def cancel(
+    transaction: Transaction, found: Collection[int], reason: str, at: float, now: Moment
+) -> PendingChange:
+    given = {"seqs": list(found), **now.given()}
+    meant = [seq for (seq,) in transaction.connection.execute(_STILL_MEANT, given)]
+    return bury(transaction.connection, meant, reason, at)
+
+
+def cancel_one(transaction: Transaction, seq: int, reason: str, at: float) -> PendingChange:
+    return bury(transaction.connection, [seq], reason, at)

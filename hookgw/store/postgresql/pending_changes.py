@@ -8,8 +8,7 @@ from functools import partial
 from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule
-from hookgw.store.postgresql.cancel import cancel, cancel_one, find_pending
-from hookgw.store.postgresql.dead_letters import drop_oldest, park
+from hookgw.store.postgresql.dead_letters import cancel, cancel_one, drop_oldest, find_pending, park
 from hookgw.store.postgresql.erase import (
     find_concerned,
     find_deliveries,

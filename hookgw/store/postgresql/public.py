@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hookgw.store.postgresql import record_changes, schema
 from hookgw.store.postgresql.audit import *
-from hookgw.store.postgresql.cancel import find_pending as find_pending
 from hookgw.store.postgresql.changed_records import read_changes as read_changes
 from hookgw.store.postgresql.database import *
 from hookgw.store.postgresql.dead_letters import *

@@ -57,13 +57,6 @@ class LanePlace(NamedTuple):
     position: int = 0
 
 
-def store_rule(connection: Connection, rule: LaneRule) -> None:
-    """Make a rule known to what makes deliveries pending again, before the first step that moves some."""
-    connection.execute(_BEGIN_REPARTITION, (_REPARTITIONS,))
-    given = (rule.registration, rule.generation, rule.ordering.value, rule.concurrency)
-    connection.execute(_STORE_RULE, given)
-
-
 def newest_rules(connection: Connection, rules: Mapping[str, LaneRule]) -> dict[str, LaneRule]:
     """Return the rules, or those of the newest re-partition if they have a later generation.
 
@@ -80,7 +73,10 @@ def newest_rules(connection: Connection, rules: Mapping[str, LaneRule]) -> dict[
 def repartition(transaction: Transaction, rule: LaneRule, place: LanePlace | None, limit: int) -> Moved:
     connection = transaction.connection
     if place is None:
-        store_rule(connection, rule)
+        # What makes deliveries pending again knows the rule before the first step moves some.
+        connection.execute(_BEGIN_REPARTITION, (_REPARTITIONS,))
+        stored = (rule.registration, rule.generation, rule.ordering.value, rule.concurrency)
+        connection.execute(_STORE_RULE, stored)
         begin = LanePlace(_outdated(connection, rule))
     else:
         begin = place

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from hookgw.concurrency.clock import Clock
 from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.store import searches
-from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.history import HistoryStatements, Pruned, SteppedHistory
+from hookgw.store.history import Pruned, SteppedHistory
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, summary_of
-from hookgw.store.log import SteppedLog
+from hookgw.store.holdings import SAMPLED, Oldest, Part
 from hookgw.store.records import DeliveryQuery, DeliveryReport, micros
-from hookgw.store.sqlite import holders
 from hookgw.store.sqlite.bulk import as_json
-from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.event_ids import (
     forget_found,
     forget_ids,
@@ -27,7 +26,6 @@ from hookgw.store.sqlite.event_ids import (
     remembered_by_instance,
     remembered_bytes,
 )
-from hookgw.store.sqlite.holders import count_held, find_oldest, remove_oldest
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
 from hookgw.store.sqlite.selection import IS_LISTED, conditions_of, look_at_payloads
@@ -104,11 +102,48 @@ _NEEDED = """SELECT
     + (SELECT coalesce(sum(length(entry) + 120), 0) FROM audit)
     + (SELECT coalesce(sum(length(more) + 40), 0) FROM figures)"""
 
+# In parts, by number: what each instance holds. All of the table is read, but of the rest a sample.
+_HELD = f"""
+    WITH part AS MATERIALIZED (
+        SELECT seq, instance, size, finished_at, seq % {SAMPLED} = :sample AS sampled
+        FROM deliveries NOT INDEXED WHERE seq > :after ORDER BY seq LIMIT :rows
+    ),
+    counted AS (
+        SELECT instance, count(*) AS count, sum(size) AS size, sum(sampled) AS sampled, sum(iif(sampled,
+            (SELECT coalesce(sum(length(answer) + coalesce(length(heads), 0) + 150), 0)
+                FROM attempts WHERE delivery = part.seq)
+            + coalesce((SELECT length(body) FROM bodies WHERE bodies.seq = part.seq), 0), 0)) AS more
+        FROM part WHERE finished_at IS NOT NULL GROUP BY instance
+    )
+    SELECT (SELECT max(seq) FROM part),
+        (SELECT json_group_array(json_array(instance, count, size, sampled, more)) FROM counted)"""  # noqa: S608
+# On a reading connection: those of others may be many, and are passed over. The next step begins behind them.
+_OLDEST_OF = """
+    WITH old AS MATERIALIZED (
+        SELECT finished_at, seq, instance, size FROM deliveries INDEXED BY finished
+        WHERE (finished_at, seq) > (:at, :after) AND finished_at < :end
+            AND instance IN (SELECT value FROM json_each(:holders))
+        ORDER BY finished_at, seq LIMIT :rows
+    ),
+    summed AS (SELECT *, sum(size) OVER (ORDER BY finished_at, seq) - size AS before_it FROM old)
+    SELECT json_group_array(json(line)) FROM (
+        SELECT json_array(finished_at, seq, instance, size) AS line FROM summed
+        WHERE before_it < :bytes ORDER BY finished_at, seq)"""
+# Again: one may have been sent again meanwhile.
+_STILL_OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*) FROM deliveries
+    WHERE seq IN (SELECT value FROM json_each(:seqs)) AND finished_at < :end"""
+
+# Each page of a payload is overwritten, so a commit removes at most so many bytes of payloads, or one
+# delivery.
+PRUNE_BYTES = 2 * 2**20
+
 SUMMARIES = f"""SELECT json_group_array(json(line)) FROM (SELECT {_SUMMARY} AS line
     FROM json_each(?) c CROSS JOIN deliveries d ON d.seq = c.value {_JOINS} ORDER BY d.seq DESC)"""  # noqa: S608
 """SQL: the summaries of deliveries, whose numbers come as a JSON array, the newest first."""
 
 _names_of = msgspec.json.Decoder(list[str]).decode
+_parts_of = msgspec.json.Decoder(list[Part]).decode
+_oldest_of = msgspec.json.Decoder(list[Oldest]).decode
 _row_of = msgspec.json.Decoder(DeliveryRow).decode
 delivery_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
 
@@ -206,7 +241,7 @@ def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:
 
 
 def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pruned:
-    given = {"after": after, "end": micros(before), "rows": limit, "bytes": holders.PRUNE_BYTES}
+    given = {"after": after, "end": micros(before), "rows": limit, "bytes": PRUNE_BYTES}
     row: tuple[str, str, int, int, int] = transaction.connection.execute(_OLD, given).fetchone()
     seqs, events, count, last, found = row
     if count:
@@ -221,6 +256,33 @@ def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pr
     return Pruned(count + unheard, last if count else after)
 
 
+def count_held(connection: sqlite3.Connection, given: dict[str, int]) -> tuple[int | None, list[Part]]:
+    last, parts = connection.execute(_HELD, given).fetchone()
+    return last, _parts_of(parts)
+
+
+def find_oldest(
+    connection: sqlite3.Connection,
+    holders: Sequence[int],
+    after: Oldest,
+    before: float,
+    *,
+    rows: int,
+) -> list[Oldest]:
+    given = {"holders": json.dumps(holders), "at": after.at, "after": after.seq, "end": micros(before)}
+    return _oldest_of(
+        connection.execute(_OLDEST_OF, {**given, "rows": rows, "bytes": PRUNE_BYTES}).fetchone()[0]
+    )
+
+
+def remove_oldest(transaction: Transaction, found: Sequence[Oldest], before: float) -> tuple[int, int]:
+    # The bytes are those of the ids: the file tells what it uses.
+    given = {"seqs": json.dumps([one.seq for one in found]), "end": micros(before)}
+    seqs, events, count = transaction.connection.execute(_STILL_OLD, given).fetchone()
+    transaction.count_rows(count)
+    return count, remove(transaction.connection, seqs, events) if count else 0
+
+
 def used_bytes(connection: sqlite3.Connection) -> int:
     return int(connection.execute(_USED).fetchone()[0])
 
@@ -232,17 +294,9 @@ def needed_bytes(connection: sqlite3.Connection) -> int:
 class SqliteHistory(SteppedHistory[sqlite3.Connection, Transaction]):
     held_rows = 100_000
 
-    def __init__(
-        self,
-        commits: GroupCommit[Transaction],
-        lists: Reader,
-        background: Reader,
-        clock: Clock,
-        statements: HistoryStatements[sqlite3.Connection, Transaction],
-        log: SteppedLog[sqlite3.Connection, Transaction],
-    ) -> None:
-        super().__init__(commits, lists, background, clock, statements, log)
-        self._names = NamePruning(commits, background)
+    @cached_property
+    def _names(self) -> NamePruning:
+        return NamePruning(self._commits, self._background)
 
     async def _forget_names(self) -> None:
         await self._names.prune_if_due()

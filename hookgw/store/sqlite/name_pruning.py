@@ -22,8 +22,8 @@ import trio
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import FunctionRequest
+from hookgw.store.reader import ConnectionReader
 from hookgw.store.sqlite.bulk import as_json
-from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.transaction import Transaction
 
 WALK_EVERY = 3600.0
@@ -84,7 +84,9 @@ class _Part(NamedTuple):
 
 
 class NamePruning:
-    def __init__(self, commits: GroupCommit[Transaction], reader: Reader) -> None:
+    def __init__(
+        self, commits: GroupCommit[Transaction], reader: ConnectionReader[sqlite3.Connection]
+    ) -> None:
         self._commits = commits
         self._reader = reader
         self._walked_at = trio.current_time()

@@ -9,9 +9,8 @@ from hookgw.concurrency.clock import Clock
 from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.records import ReplayQuery
-from hookgw.store.sqlite.cancel import cancel, cancel_one, find_pending
 from hookgw.store.sqlite.database import Reader
-from hookgw.store.sqlite.dead_letters import drop_oldest, park
+from hookgw.store.sqlite.dead_letters import cancel, cancel_one, drop_oldest, find_pending, park
 from hookgw.store.sqlite.erase import (
     find_concerned,
     find_deliveries,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from hookgw.store.sqlite.backup import *
 from hookgw.store.sqlite.bulk import *
-from hookgw.store.sqlite.cancel import find_pending as find_pending
 from hookgw.store.sqlite.checkpoints import *
 from hookgw.store.sqlite.database import *
+from hookgw.store.sqlite.dead_letters import find_pending as find_pending
 from hookgw.store.sqlite.erase import *
 from hookgw.store.sqlite.file_watch import CHECK_EVERY as CHECK_EVERY
 from hookgw.store.sqlite.file_watch import LONG_LOG as LONG_LOG
 from hookgw.store.sqlite.file_watch import RESCUE_AGAIN as RESCUE_AGAIN
-from hookgw.store.sqlite.holders import *
 from hookgw.store.sqlite.maintenance import *
 from hookgw.store.sqlite.name_ids import *
 from hookgw.store.sqlite.name_pruning import *

@@ -11,10 +11,10 @@ import trio
 import trio.testing
 
 from hookgw.records import FIRST
-from hookgw.store import PRUNE_STEP, Append, DeliveryQuery, Store, searches
-from hookgw.store.sqlite import LIST_CONNECTIONS, Transaction, event_ids, history, holders
+from hookgw.store import PRUNE_STEP, Append, DeliveryQuery, Oldest, Store, searches
+from hookgw.store.sqlite import LIST_CONNECTIONS, Transaction, event_ids, history
 from tests.store.sqlite.support import opened, peek
-from tests.store.support import AT, LANE, dead, delivered, event, seqs_of, settle, to
+from tests.store.support import AT, LANE, RULE, dead, delivered, event, ids_of, seqs_of, settle, to
 from tests.support.stores import background_of, commits_of
 
 
@@ -132,8 +132,19 @@ async def test_a_step_removes_few_bytes_of_large_payloads(
         [*to(*(f"e{n}" for n in range(5)), data=f'"{98 * "x"}"'), Append(event("unheard"), ())]
     )
     await settle(store, *map(delivered, await seqs_of(store)))
-    monkeypatch.setattr(holders, "PRUNE_BYTES", 150)
+    monkeypatch.setattr(history, "PRUNE_BYTES", 150)
     assert [await prune(store, 9e9) for _ in range(4)] == [2, 2, 2, 0]
     await store.append(to("large", data=f'"{998 * "x"}"'))
     await settle(store, *map(delivered, await seqs_of(store)))
     assert await prune(store, 9e9) == 1
+
+
+async def test_a_delivery_that_was_sent_again_meanwhile_stays(store: Store) -> None:
+    await store.append(to("e1", "e2"))
+    first, second = await seqs_of(store)
+    await settle(store, delivered(first), delivered(second))
+    found = [Oldest(at=0, seq=seq, instance=0, size=2) for seq in (first, second)]
+    await store.resend("shop", second, RULE)
+    count, _ = await commits_of(store).call(partial(history.remove_oldest, found=found, before=9e9))
+    assert count == 1
+    assert await ids_of(store) == ["e2"]

@@ -35,7 +35,6 @@ from hookgw.store.sqlite import (
     find_pending,
     find_unwanted,
     history,
-    holders,
     log,
     make_due,
     migrate,
@@ -46,7 +45,7 @@ from hookgw.store.sqlite import (
     resend,
     weight,
 )
-from hookgw.store.sqlite.cancel import cancel
+from hookgw.store.sqlite.dead_letters import cancel
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.settle import settle
 from hookgw.store.sqlite.tally import tally
@@ -153,8 +152,8 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
     "prune": lambda c: (settle(transaction(c), [delivered(1)]), history.prune(transaction(c), AT + 1, 0, 9)),
-    "oldest of some instances": lambda c: holders.find_oldest(c, [1, 2], Oldest(9, 9, 0, 0), AT, rows=9),
-    "remove the oldest": lambda c: holders.remove_oldest(transaction(c), [Oldest(9, 1, 1, 0)], AT),
+    "oldest of some instances": lambda c: history.find_oldest(c, [1, 2], Oldest(9, 9, 0, 0), AT, rows=9),
+    "remove the oldest": lambda c: history.remove_oldest(transaction(c), [Oldest(9, 1, 1, 0)], AT),
     "oldest ids of some instances": lambda c: event_ids.oldest_ids(c, [1, 2], Oldest(9, 9, 0, 9), 9),
     "forget found ids": lambda c: event_ids.forget_found(transaction(c), [Oldest(9, 1, 1, 9)]),
     "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 0, 9),
