@@ -118,11 +118,6 @@ def parse_document(body: Any) -> tuple[Document, list[Sentence]]:
     return document, list(dict.fromkeys(problems))
 
 
-def fields_in(layers: Layers, path: str) -> Fields:
-    """Return the fields of layers; of none, those of an empty object at a path."""
-    return Fields(*layers) if layers else Fields((path, {}))
-
-
 def _read_defaults(defaults: dict[str, Any], problems: list[Sentence]) -> dict[str, Any]:
     fields = Fields((DEFAULTS, defaults))
     read: dict[str, Any] = {"connector": fields.pick(as_text, "connector")}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET
 
-from hookgw.accounts.document import DeclaredInstance, Layers, fields_in
+from hookgw.accounts.document import DeclaredInstance, Layers
 from hookgw.instances.fields import OPTIONS, SETTINGS
 from hookgw.instances.requests import parse_option_changes
 from hookgw.kernel.errors import Invalid
@@ -251,7 +251,7 @@ def _plan_options(plan: InstancePlan, declared: DeclaredInstance, base: Instance
 
 
 def _plan_settings(plan: InstancePlan, declared: DeclaredInstance, base: Instance) -> list[str]:
-    fields = fields_in(declared.settings, f"{declared.path}.settings")
+    fields = Fields(*declared.settings) if declared.settings else Fields((f"{declared.path}.settings", {}))
     found = read_fields(SETTINGS, fields)
     fields.refuse_unknown("the settings")
     plan.mistakes += fields.problems

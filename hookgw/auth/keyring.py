@@ -109,7 +109,7 @@ class Keyring:
 
     def add_global(self, key: Key) -> None:
         """Add a key of no instance. It wins over an instance's key with the same hash."""
-        self._holders[key.hash] = self._holder(key.principal(None), key)
+        self._holders[key.hash] = self.make_holder(key.principal(None), key)
 
     def add_instance(self, instance: str, keys: Iterable[Key]) -> None:
         """Add the keys of an instance, except keys that another holder already has."""
@@ -118,9 +118,15 @@ class Keyring:
                 continue  # a node of an earlier version has stored it again, without what it does not know
             # An instance must not take over the key of another by storing a record with the same hash.
             if key.hash not in self._holders:
-                self._holders[key.hash] = self._holder(key.principal(instance), key)
+                self._holders[key.hash] = self.make_holder(key.principal(instance), key)
 
-    def _holder(self, principal: Principal, key: Key) -> KeyHolder:
+    def make_holder(self, principal: Principal, key: Key) -> KeyHolder:
+        """Return a holder that is not in the ring, as for the session of a portal link.
+
+        Args:
+            key: says whose requests count together, by its ``creator`` or its ``origin``, and until when it
+                lasts.
+        """
         instance, group = principal.instance, key.name
         if key.creator:
             instance, group = None, key.creator
@@ -135,15 +141,6 @@ class Keyring:
             holder = self._holders.get(key.hash)
             if holder is not None and holder.principal.instance == instance:
                 del self._holders[key.hash]
-
-    def guest(self, principal: Principal, key: Key) -> KeyHolder:
-        """Return a holder without a key: of the session of a portal link. It is not in the ring.
-
-        Args:
-            key: says whose requests count together, by its ``creator`` or its ``origin``, and until when it
-                lasts.
-        """
-        return self._holder(principal, key)
 
     @contextmanager
     def claiming(self, key: str) -> Iterator[str]:

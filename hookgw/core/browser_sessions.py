@@ -230,7 +230,7 @@ class BrowserSessions:
             origin=customer,
             creator=customer if maker.principal.instance is None else maker.key.creator,
         )
-        return self._keyring.guest(principal, key)
+        return self._keyring.make_holder(principal, key)
 
     def issue_link(self, holder: Callable[[], KeyHolder | None]) -> str:
         """Return a token that begins one session, within :data:`LINK_LIFETIME`.

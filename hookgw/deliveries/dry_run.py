@@ -77,17 +77,13 @@ class DryRuns:
                     counts = await count(name, selection, MOST_COUNTED - matching)
                     if counts:
                         matching += sum(counts.values())
-                        found[name] = self._by_label(counts)
+                        labels = found[name] = dict[str, int]()
+                        for registration_id, number in counts.items():
+                            registration = self._registry.registration(registration_id)
+                            label = registration_id if registration is None else registration.label
+                            labels[label] = labels.get(label, 0) + number
                 else:
                     is_complete = matching < MOST_COUNTED
         finally:
             self._counting.discard(place)
         return Counted(matching, found, is_complete)
-
-    def _by_label(self, counts: Mapping[str, int]) -> dict[str, int]:
-        labels: dict[str, int] = {}
-        for registration_id, count in counts.items():
-            registration = self._registry.registration(registration_id)
-            label = registration_id if registration is None else registration.label
-            labels[label] = labels.get(label, 0) + count
-        return labels

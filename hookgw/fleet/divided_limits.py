@@ -29,7 +29,7 @@ from typing import Protocol
 import structlog
 
 from hookgw.fleet.fleet_node import FleetNode
-from hookgw.records.fleet import DEAD_AFTER, FleetView
+from hookgw.records.fleet import DEAD_AFTER
 
 logger = structlog.get_logger("hookgw.fleet")
 
@@ -39,11 +39,6 @@ class Divisible(Protocol):
         """Divide the limits among so many nodes, this one among them."""
 
 
-def live_nodes(view: FleetView) -> int:
-    """Return how many nodes live, at least 1; a node that leaves still sends and answers."""
-    return max(1, sum(node.heartbeat_age < DEAD_AFTER for node in view.nodes))
-
-
 async def divide_limits(node: FleetNode, *limits: Divisible) -> None:
     """Divide limits among the living nodes, again with each heartbeat that shows another number of them.
 
@@ -51,7 +46,8 @@ async def divide_limits(node: FleetNode, *limits: Divisible) -> None:
     """
     divided_by = 1
     while True:
-        nodes = live_nodes(node.view)
+        # A node that leaves still sends and answers.
+        nodes = max(1, sum(one.heartbeat_age < DEAD_AFTER for one in node.view.nodes))
         if nodes != divided_by:
             divided_by = nodes
             for one in limits:

@@ -33,7 +33,7 @@ class Instances:
 def open_instances(core: Core, media_key: bytes) -> Instances:
     settings, clock, registry = core.settings, core.clock, core.registry
     states = ConnectionStates(core.node.holds, clock.wall)
-    coverage = CoverageStore(core.store, states.sessions, core.operational)
+    coverage = CoverageStore(core.store, states.sessions)
     links = MediaLinks(media_key, settings.media.lifetime, settings.server.address, clock.wall)
     connectors = Connectors(
         core.hooks.connectors(),
@@ -45,8 +45,8 @@ def open_instances(core: Core, media_key: bytes) -> Instances:
         InboundMedia(links, registry, settings.events.max_data),
         EventRules(core.catalog, settings.events.max_values, settings.events.max_data),
         core.operational.event_left_out,
-        coverage.load,
-        coverage.report_gap,
+        core.store.load_coverage,
+        core.operational.instance_gap,
     )
     ingest = IngestService(
         registry, connectors, settings.auth.instance_key_rate, clock.steady, core.metrics.limited

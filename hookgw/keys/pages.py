@@ -99,12 +99,9 @@ class KeysPage:
         self._gateway = site.gateway
         site.nav.append(NavEntry(N_("Keys"), "/keys", Right.KEYS))
         needs = within_reach(Right.KEYS)
-        site.add("/keys", self.list_keys, needs)
+        site.add("/keys", self._page, needs)
         site.add("/keys/create", self.make_key, needs, "POST", page="/keys")
         site.add("/keys/<key_name>/revoke", self.revoke, needs, "POST", page="/keys")
-
-    async def list_keys(self) -> Response:
-        return await self._page()
 
     async def _page(self, form: Form | None = None, error: HookgwError | None = None) -> Response:
         found = self._gateway.keys.list(None, seen_by=visitor().holder)

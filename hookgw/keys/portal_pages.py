@@ -25,7 +25,7 @@ class PortalPages:
         self._gateway = site.gateway
         site.add("/portal", self.show, OPEN)
         site.add("/portal", self.open, OPEN, "POST")
-        site.add("/portal-link", self.ask, within_reach(Right.KEYS))
+        site.add("/portal-link", self._page, within_reach(Right.KEYS))
         site.add("/portal-link", self.make, within_reach(Right.KEYS), "POST")
 
     async def show(self) -> Response:
@@ -67,9 +67,6 @@ class PortalPages:
         if names is None or len(names) != 1:
             return "/codes"
         return f"/instances/{quote(names[0])}/connection"  # connects it, too, if it shows no code yet
-
-    async def ask(self) -> Response:
-        return await self._page()
 
     async def make(self) -> Response:
         form = await self._site.form()

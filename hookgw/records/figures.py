@@ -50,11 +50,6 @@ def bucket_of(duration: float) -> int:
     return int(math.log(duration) * _SCALE + _OFFSET) if duration > _LEAST else 0
 
 
-def seconds_of(bucket: int) -> float:
-    """Return the duration that stands for those of a bucket: the geometric mean of its ends."""
-    return math.exp((bucket + 0.5 - _OFFSET) / _SCALE) if bucket else _LEAST / 2
-
-
 class Holder(NamedTuple):
     """Who has figures.
 
@@ -98,7 +93,8 @@ def percentiles_of(buckets: Mapping[int, int]) -> Percentiles | None:
     for bucket in sorted(buckets):
         seen += buckets[bucket]
         while len(found) < len(ranks) and seen >= ranks[len(found)]:
-            found.append(seconds_of(bucket))
+            # The geometric mean of the bucket's ends stands for its durations.
+            found.append(math.exp((bucket + 0.5 - _OFFSET) / _SCALE) if bucket else _LEAST / 2)
     return Percentiles(*found)
 
 

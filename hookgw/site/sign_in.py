@@ -25,13 +25,10 @@ class SignIn:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._gateway = site.gateway
-        site.add("/login", self.login, OPEN)
+        site.add("/login", self._form, OPEN)
         site.add("/login", self.log_in, OPEN, "POST")
         site.add("/enter/<token>", self.enter, OPEN)
         site.add("/logout", self.log_out, ANY_KEY, "POST", page="/")
-
-    async def login(self) -> Response:
-        return await self._form()
 
     async def _form(
         self, alert: str | Sequence[str] | None = None, status: int = 200, after: str = ""

@@ -56,7 +56,7 @@ class DeliveryPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        site.add("/deliveries/<instance>/<name>", self.show, Right.READ)
+        site.add("/deliveries/<instance>/<name>", self._page, Right.READ)
         site.add("/live/delivery/<instance>/<name>", self.live, Right.READ)
         site.add("/deliveries/<instance>/<name>/<part>.json", self.download, Right.READ)
         site.add(
@@ -67,9 +67,6 @@ class DeliveryPage:
             page="/deliveries/{instance}/{name}",
         )
         site.add("/deliveries/skip", self.skip, within_reach(Right.REPLAY), "POST", page="/deliveries")
-
-    async def show(self, instance: str, name: str) -> Response:
-        return await self._page(instance, name)
 
     async def _page(
         self, instance: str, name: str, error: HookgwError | None = None, **shown: Any

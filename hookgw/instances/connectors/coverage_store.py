@@ -8,7 +8,6 @@ from typing import NoReturn
 import structlog
 import trio
 
-from hookgw.core.operational.events import OperationalEvents
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store import Store
@@ -20,25 +19,16 @@ logger = structlog.get_logger("hookgw.connector")
 
 
 class CoverageStore:
-    """Loads and stores the coverage of sessions, and reports gaps.
+    """Stores the coverage of sessions.
 
     Args:
         sessions: of the connectors that run, by instance.
     """
 
-    def __init__(
-        self, store: Store, sessions: Mapping[str, ConnectorSession], operational: OperationalEvents
-    ) -> None:
+    def __init__(self, store: Store, sessions: Mapping[str, ConnectorSession]) -> None:
         self._store = store
         self._sessions = sessions
-        self._operational = operational
         self._stored: dict[str, float] = {}
-
-    async def load(self, instance_id: str) -> float | None:
-        return await self._store.load_coverage(instance_id)
-
-    def report_gap(self, instance: str, begin: float, end: float) -> None:
-        self._operational.instance_gap(instance, begin, end)
 
     async def run(self) -> NoReturn:
         """Store what has changed again and again, until cancelled."""

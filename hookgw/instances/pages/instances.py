@@ -74,16 +74,12 @@ class InstancesPage:
         self._streams = streams
         self._sparks = Sparks(site.gateway)
         site.nav.append(NavEntry(N_("Instances"), "/instances"))
-        site.add("/instances", self.list, within_reach(Right.READ))
+        site.add("/instances", self._page, within_reach(Right.READ))
         # Not below /instances/: every name there may be an instance's.
         site.add("/live/instances", self.live, within_reach(Right.READ))
         site.add("/new-instance", self.create, within_reach(Right.INSTANCES), "POST", page="/instances")
         site.add("/new-instance/options", self.options, Right.INSTANCES)
         site.add("/find-servers", self.find_servers, Right.OPERATE, "POST", page="/instances")
-
-    async def list(self) -> Response:
-        """Show a page of the instances that the key may see."""
-        return await self._page()
 
     async def find_servers(self) -> Response:
         """Show the servers of connectors beside the gateway."""

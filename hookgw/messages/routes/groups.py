@@ -41,7 +41,6 @@ class GroupRoutes:
         self._messages = gateway.messages
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("groups", __name__, url_prefix="/group")
         blueprint.add_url_rule("/fetchAllGroups/<instance>", view_func=self.list_groups)
         blueprint.add_url_rule("/findGroupInfos/<instance>", view_func=self.find_group)

@@ -58,20 +58,16 @@ def doctor(client: Client, instance: str | None, no_test: bool, as_json: bool) -
                 for one in checks
             ),
         )
-        _show_advice(checks)
+        told: set[str] = set()
+        for one in checks:
+            if "advice" in one and one["advice"] not in told:
+                if not told:
+                    say("", _("What to do:"))
+                told.add(one["advice"])
+                where = one.get("label") or one.get("instance")
+                say(f"  {one['check']}{f' ({where})' if where else ''}: {one['advice']}")
     if failed:
         raise Failed(_("{things} failed.", things=ngettext("{n} check", "{n} checks", len(failed))))
-
-
-def _show_advice(checks: list[dict[str, Any]]) -> None:
-    told: set[str] = set()
-    for one in checks:
-        if "advice" in one and one["advice"] not in told:
-            if not told:
-                say("", _("What to do:"))
-            told.add(one["advice"])
-            where = one.get("label") or one.get("instance")
-            say(f"  {one['check']}{f' ({where})' if where else ''}: {one['advice']}")
 
 
 def _tests(client: Client, instance: str, checks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

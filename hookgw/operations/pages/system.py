@@ -36,12 +36,9 @@ class SystemPage:
         self._streams = streams
         self._started = site.gateway.clock.wall()
         site.nav.append(NavEntry(N_("System"), "/system", Right.OPERATE, is_global=True))
-        site.add("/system", self.show, Right.OPERATE)
+        site.add("/system", self._page, Right.OPERATE)
         site.add("/live/log", self.live, Right.OPERATE)
         site.add("/system/backup", self.back_up, Right.OPERATE, "POST", page="/system")
-
-    async def show(self) -> Response:
-        return await self._page()
 
     async def back_up(self) -> Response:
         await self._site.form()

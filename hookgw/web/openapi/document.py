@@ -100,7 +100,10 @@ def build_document(
     known = list(routes)
     contents = _Contents(known)
     if nests_messages:
-        _nest_messages(contents.components)
+        # Those of wrong fields are a list in the list.
+        text = {"type": "string"}
+        nested = {"type": "array", "minItems": 1, "items": text}
+        contents.components["Messages"]["properties"]["message"]["items"] = {"anyOf": [text, nested]}
     paths: dict[str, Any] = {}
     taken: set[str] = set()
     for route in known:
@@ -136,13 +139,6 @@ def build_document(
             },
         },
     }
-
-
-def _nest_messages(components: dict[str, Any]) -> None:
-    """Let the messages of an error be a list in the list, as those of wrong fields are."""
-    text = {"type": "string"}
-    nested = {"type": "array", "minItems": 1, "items": text}
-    components["Messages"]["properties"]["message"]["items"] = {"anyOf": [text, nested]}
 
 
 def document_path(path: str) -> str:
