@@ -8,6 +8,7 @@ apply that is killed leaves some of them done, and the next one does the rest; t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -102,24 +103,16 @@ class WholePlan(msgspec.Struct, frozen=True, kw_only=True):
     same: int
 
 
+@dataclass(eq=False, repr=False)
 class NodeAccounts:
     """Plans instances, and changes those of this node."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        instances: InstanceService,
-        registrations: RegistrationService,
-        rules: Rules,
-        clock: Clock,
-        holds: Callable[[str], bool],
-    ) -> None:
-        self._registry = registry
-        self._instances = instances
-        self._registrations = registrations
-        self._rules = rules
-        self._clock = clock
-        self._holds = holds
+    _registry: Registry
+    _instances: InstanceService
+    _registrations: RegistrationService
+    _rules: Rules
+    _clock: Clock
+    _holds: Callable[[str], bool]
 
     def plan_all(
         self, document: Document, mistakes: Sequence[Sentence], principal: Principal, *, prunes: bool

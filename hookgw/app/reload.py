@@ -11,6 +11,7 @@ store is written, which may fail and changes nothing that runs. Only then do reg
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -48,28 +49,18 @@ class Reloaded(NamedTuple):
     webhooks: list[Registration]
 
 
+@dataclass(eq=False, repr=False)
 class ConfigurationReload:
     """Puts another configuration into use. ``settings`` are those of the start."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        registry: Registry,
-        pending: PendingDeliveries,
-        store: Store,
-        hooks: Hooks,
-        catalog: Catalog,
-        jobs: Jobs,
-        audit: Audit,
-    ) -> None:
-        self._audit = audit
-        self._settings = settings
-        self._registry = registry
-        self._pending = pending
-        self._store = store
-        self._hooks = hooks
-        self._catalog = catalog
-        self._jobs = jobs
+    _settings: Settings
+    _registry: Registry
+    _pending: PendingDeliveries
+    _store: Store
+    _hooks: Hooks
+    _catalog: Catalog
+    _jobs: Jobs
+    _audit: Audit
 
     async def apply(self, new: Settings) -> Reloaded:
         """Apply the parts of a new configuration that can change at run time. One call at a time.

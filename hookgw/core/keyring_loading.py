@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ logger = structlog.get_logger("hookgw.keys")
 _SALT = "auth.salt"
 
 
+@dataclass(eq=False, repr=False)
 class GlobalKeys:
     """The keys of no instance: the stored ones, and ``auth.global_key`` of the configuration, if it is set.
 
@@ -35,21 +37,12 @@ class GlobalKeys:
         limited: those with a reach or rights, by name; each is a record of its own.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        stored: tuple[Key, ...],
-        limited: dict[str, Key],
-        configured: Key | None,
-        audit: Audit,
-        fields: Sequence[Field],
-    ) -> None:
-        self._fields = fields
-        self._store = store
-        self._audit = audit
-        self.stored = stored
-        self.limited = limited
-        self.configured = configured
+    _store: Store
+    stored: tuple[Key, ...]
+    limited: dict[str, Key]
+    configured: Key | None
+    _audit: Audit
+    _fields: Sequence[Field]
 
     def all(self) -> list[Key]:
         """Return the stored ones, the oldest first."""

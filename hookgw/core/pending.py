@@ -19,6 +19,7 @@ the move, the same task goes on with the newest rule.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -53,24 +54,18 @@ class Put(Protocol):
     def __call__(self, registration: Registration, /, *, due: bool, job: Job | None) -> Awaitable[None]: ...
 
 
+@dataclass(eq=False, repr=False)
 class PendingDeliveries:
     """Changes pending deliveries."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        store: Store,
-        dispatcher: Dispatcher,
-        metrics: Metrics,
-        operational: OperationalEvents,
-        jobs: Jobs,
-    ) -> None:
-        self._jobs = jobs
-        self._registry = registry
-        self._store = store
-        self._dispatcher = dispatcher
-        self._metrics = metrics
-        self._operational = operational
+    _registry: Registry
+    _store: Store
+    _dispatcher: Dispatcher
+    _metrics: Metrics
+    _operational: OperationalEvents
+    _jobs: Jobs
+
+    def __post_init__(self) -> None:
         self._nursery: trio.Nursery | None = None
         self._is_stopping = False
         # Held for each step of a re-partition, and while a registration that is being re-partitioned is

@@ -10,6 +10,7 @@ A cancellation of one delivery is no job: it stops one lane, cuts an attempt in 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -48,26 +49,16 @@ T = TypeVar("T")
 logger = structlog.get_logger("hookgw.cancelling")
 
 
+@dataclass(eq=False, repr=False)
 class Cancellations:
-    def __init__(
-        self,
-        registry: Registry,
-        store: Store,
-        dispatcher: Dispatcher,
-        pending: PendingDeliveries,
-        lane_pauses: LanePauses,
-        history: DeliveryHistory,
-        jobs: Jobs,
-        audit: Audit,
-    ) -> None:
-        self._registry = registry
-        self._store = store
-        self._history = history
-        self._dispatcher = dispatcher
-        self._pending = pending
-        self._lane_pauses = lane_pauses
-        self._jobs = jobs
-        self._audit = audit
+    _registry: Registry
+    _store: Store
+    _dispatcher: Dispatcher
+    _pending: PendingDeliveries
+    _lane_pauses: LanePauses
+    _history: DeliveryHistory
+    _jobs: Jobs
+    _audit: Audit
 
     async def count(self, instance: str, selection: DeliverySelection, most: int) -> Mapping[str, int]:
         """Count what :meth:`cancel` would select now, by registration; it ends at about ``most``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -58,24 +59,15 @@ class Resend(Protocol):
     ) -> DeliverySummary: ...
 
 
+@dataclass(eq=False, repr=False)
 class EditedDeliveries:
-    def __init__(
-        self,
-        registry: Registry,
-        history: DeliveryHistory,
-        intake: EventIntake,
-        send_once: SendOnce,
-        jobs: Jobs,
-        audit: Audit,
-        resend: Resend,
-    ) -> None:
-        self._registry = registry
-        self._history = history
-        self._intake = intake
-        self._send_once = send_once
-        self._jobs = jobs
-        self._audit = audit
-        self._resend = resend
+    _registry: Registry
+    _history: DeliveryHistory
+    _intake: EventIntake
+    _send_once: SendOnce
+    _jobs: Jobs
+    _audit: Audit
+    _resend: Resend
 
     async def resend_edited(
         self, instance: str, name: str, data_json: bytes, *, without_global: bool = False

@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
@@ -96,28 +97,20 @@ class Cursor(NamedTuple):
         return f"c{self.position:x}.{self.seq:x}.{self.check:08x}.{self.generation}"
 
 
+@dataclass(eq=False, repr=False)
 class Pulls:
     """Hands deliveries to receivers that fetch, and takes their acknowledgements."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        store: Store,
-        dispatcher: Dispatcher,
-        fetches: Fetches,
-        node: ThisNode,
-        clock: Clock,
-        outbox: LimitedOutbox,
-        audit: Audit,
-    ) -> None:
-        self._registry = registry
-        self._store = store
-        self._dispatcher = dispatcher
-        self._fetches = fetches
-        self._node = node
-        self._outbox = outbox
-        self._audit = audit
-        self._clock = clock
+    _registry: Registry
+    _store: Store
+    _dispatcher: Dispatcher
+    _fetches: Fetches
+    _node: ThisNode
+    _clock: Clock
+    _outbox: LimitedOutbox
+    _audit: Audit
+
+    def __post_init__(self) -> None:
         self._waiting: Counter[str] = Counter()
         # The cursors of the last answer, by registration: of any other one more must be found out.
         self._issued: dict[str, frozenset[str]] = {}

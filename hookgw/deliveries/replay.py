@@ -7,6 +7,7 @@ half-way.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -42,22 +43,14 @@ ROOM_WAIT = 1.0
 logger = structlog.get_logger("hookgw.resending")
 
 
+@dataclass(eq=False, repr=False)
 class Replays:
-    def __init__(
-        self,
-        registry: Registry,
-        store: Store,
-        history: DeliveryHistory,
-        jobs: Jobs,
-        outbox: LimitedOutbox,
-        audit: Audit,
-    ) -> None:
-        self._audit = audit
-        self._outbox = outbox
-        self._jobs = jobs
-        self._registry = registry
-        self._store = store
-        self._history = history
+    _registry: Registry
+    _store: Store
+    _history: DeliveryHistory
+    _jobs: Jobs
+    _outbox: LimitedOutbox
+    _audit: Audit
 
     async def resend(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:
         """Send a finished delivery again: at the end of its lane, with the same ``webhook-id``.

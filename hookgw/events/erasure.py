@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -53,28 +54,17 @@ FREED_BEFORE = (
 """The warning for the caller of an erasure if pages of the file were freed before they were overwritten."""
 
 
+@dataclass(eq=False, repr=False)
 class Erasures:
-    def __init__(
-        self,
-        registry: Registry,
-        store: Store,
-        dispatcher: Dispatcher,
-        pending: PendingDeliveries,
-        lane_pauses: LanePauses,
-        jobs: Jobs,
-        audit: Audit,
-        clock: Clock,
-        passes_on: Callable[[Instance], bool],
-    ) -> None:
-        self._clock = clock
-        self._passes_on = passes_on  # whether the network's own messages of an instance are passed on
-        self._registry = registry
-        self._store = store
-        self._dispatcher = dispatcher
-        self._pending = pending
-        self._lane_pauses = lane_pauses
-        self._jobs = jobs
-        self._audit = audit
+    _registry: Registry
+    _store: Store
+    _dispatcher: Dispatcher
+    _pending: PendingDeliveries
+    _lane_pauses: LanePauses
+    _jobs: Jobs
+    _audit: Audit
+    _clock: Clock
+    _passes_on: Callable[[Instance], bool]  # whether the network's own messages of an instance are passed on
 
     async def erase(self, instance: str, remote_jid: str) -> Job:
         """Remove an instance's events that concern a person, whatever became of their deliveries.

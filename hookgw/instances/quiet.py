@@ -7,6 +7,7 @@ nothing arrives. Nobody but hookgw can notice that, because there is no failure 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import structlog
@@ -64,6 +65,7 @@ class _Watched:
         self.seen_at = now
 
 
+@dataclass(eq=False, repr=False)
 class QuietWatch:
     """Counts the events of instances, and reports those that are quiet, and those that are heard again.
 
@@ -72,23 +74,15 @@ class QuietWatch:
         holds: whether this node has an instance, by its name.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        states: ConnectionStates,
-        operational: OperationalEvents,
-        store: Store,
-        clock: Clock,
-        quiet_after: float,
-        holds: Callable[[str], bool],
-    ) -> None:
-        self._registry = registry
-        self._states = states
-        self._operational = operational
-        self._store = store
-        self._clock = clock
-        self._quiet_after = quiet_after
-        self._holds = holds
+    _registry: Registry
+    _states: ConnectionStates
+    _operational: OperationalEvents
+    _store: Store
+    _clock: Clock
+    _quiet_after: float
+    _holds: Callable[[str], bool]
+
+    def __post_init__(self) -> None:
         self._watched: dict[str, _Watched] = {}
         self._unstored: set[str] = set()
         self._for_others: dict[str, Sign] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
@@ -53,6 +54,7 @@ class CreatedInstance(NamedTuple):
     registration: Registration | None
 
 
+@dataclass(eq=False, repr=False)
 class InstanceService:
     """The calls that change instances, or show them.
 
@@ -65,30 +67,22 @@ class InstanceService:
         account, closing: see :class:`~hookgw.instances.connectors.states.ConnectionStates`.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        keyring: Keyring,
-        connectors: Connectors,
-        states: ConnectionStates,
-        pending: PendingDeliveries,
-        hooks: Hooks,
-        clock: Clock,
-        jobs: Jobs,
-    ) -> None:
-        self._jobs = jobs
-        self._registry = registry
+    _registry: Registry
+    _keyring: Keyring
+    _connectors: Connectors
+    _states: ConnectionStates
+    _pending: PendingDeliveries
+    _hooks: Hooks
+    _clock: Clock
+    _jobs: Jobs
+
+    def __post_init__(self) -> None:
+        registry, connectors, states = self._registry, self._connectors, self._states
         self.find, self.get = registry.find_instance, registry.instance
         self.all, self.tagged, self.count = registry.instances, registry.tagged, registry.count_instances
-        self._keyring = keyring
-        self._connectors = connectors
         self.all_connectors = connectors.all
         self.qr_code, self.ingest_url = connectors.qr_code, connectors.ingest_url
-        self._states = states
         self.account, self.closing = states.account, states.closing
-        self._pending = pending
-        self._hooks = hooks
-        self._clock = clock
 
     @property
     def connectors(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,7 @@ RATE = 50
 """Downloads of one instance's files per second, with bursts of twice as many: each asks the network."""
 
 
+@dataclass(eq=False, repr=False)
 class MediaDownloads:
     """Opens links.
 
@@ -36,21 +38,14 @@ class MediaDownloads:
         on_limited: called with the name of the limit for each refused request.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        connectors: Connectors,
-        links: MediaLinks,
-        limit: Size,
-        now: Callable[[], float],
-        on_limited: Callable[[str], None],
-    ) -> None:
-        self._registry = registry
-        self._connectors = connectors
-        self._links = links
-        self._limit = limit
-        self._now = now
-        self._on_limited = on_limited
+    _registry: Registry
+    _connectors: Connectors
+    _links: MediaLinks
+    _limit: Size
+    _now: Callable[[], float]
+    _on_limited: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         # No instance has more than it leaves free, so that the next one finds some.
         self._downloads: Share[Claim] = Share(MOST, 1)
         self._buckets: WeakKeyDictionary[ConnectorSession, TokenBucket] = WeakKeyDictionary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -35,24 +36,18 @@ class Backup(NamedTuple):
     job: Job
 
 
+@dataclass(eq=False, repr=False)
 class BackupService:
     """Makes backups, one at a time."""
 
-    def __init__(
-        self,
-        store: Store,
-        jobs: Jobs,
-        audit: Audit,
-        clock: Clock,
-        settings: StorageSettings,
-        threads: Threads,
-    ) -> None:
-        self._store = store
-        self._jobs = jobs
-        self._audit = audit
-        self._clock = clock
-        self._settings = settings
-        self._threads = threads
+    _store: Store
+    _jobs: Jobs
+    _audit: Audit
+    _clock: Clock
+    _settings: StorageSettings
+    _threads: Threads
+
+    def __post_init__(self) -> None:
         self._thread = trio.CapacityLimiter(1)
 
     async def create(self, name: str | None = None) -> Backup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import structlog
 import trio
@@ -41,6 +42,7 @@ FRESH = 10.0
 """Seconds for which a fold is new enough for a reader."""
 
 
+@dataclass(eq=False, repr=False)
 class FigureService:
     """Reads figures.
 
@@ -48,21 +50,14 @@ class FigureService:
     looked up every :data:`FOLD_EVERY` seconds.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        backlog: Backlog,
-        clock: Clock,
-        limit: int,
-        is_responsible: Callable[[], bool],
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._backlog = backlog
-        self._clock = clock
-        self._limit = limit
-        self._is_responsible = is_responsible
+    _store: Store
+    _registry: Registry
+    _backlog: Backlog
+    _clock: Clock
+    _limit: int
+    _is_responsible: Callable[[], bool]
+
+    def __post_init__(self) -> None:
         self._folded_at = -math.inf
 
     async def run(self) -> None:

@@ -6,6 +6,7 @@ In a fleet, every node is asked for them, and :mod:`hookgw.operations.views` put
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -318,6 +319,7 @@ SIGNS = Question("signs", SignsAsked, SignsPart)
 SEND = Question("send", SendAsked, SendPart)
 
 
+@dataclass(eq=False, repr=False)
 class NodeReports:
     """Answers for this node.
 
@@ -325,36 +327,22 @@ class NodeReports:
         holds: returns whether this node has an instance, by its name.
     """
 
-    def __init__(
-        self,
-        instances: InstanceService,
-        registry: Registry,
-        deliveries: DeliveryService,
-        dispatcher: Dispatcher,
-        auto_disable: AutoDisable,
-        activity: Activity,
-        problems: Problems,
-        states: ConnectionStates,
-        quiet: QuietWatch,
-        send_message: SendMessage,
-        clock: Clock,
-        holds: Callable[[str], bool],
-        shards: Callable[[], Collection[int]],
-    ) -> None:
-        self._instances = instances
-        self._registry = registry
-        self._deliveries = deliveries
-        self._dispatcher = dispatcher
-        self._auto_disable = auto_disable
-        self._activity = activity
-        self._problems = problems
-        self._states = states
-        self._quiet = quiet
-        self._send_message = send_message
-        self._clock = clock
-        self._holds = holds
-        self._shards = shards
-        self._started = clock.wall()
+    _instances: InstanceService
+    _registry: Registry
+    _deliveries: DeliveryService
+    _dispatcher: Dispatcher
+    _auto_disable: AutoDisable
+    _activity: Activity
+    _problems: Problems
+    _states: ConnectionStates
+    _quiet: QuietWatch
+    _send_message: SendMessage
+    _clock: Clock
+    _holds: Callable[[str], bool]
+    _shards: Callable[[], Collection[int]]
+
+    def __post_init__(self) -> None:
+        self._started = self._clock.wall()
 
     def answers(self) -> Answers:
         """Return the function for each question."""

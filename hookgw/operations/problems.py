@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 import trio
@@ -31,6 +32,7 @@ from hookgw.webhooks.auto_disable import AutoDisable
 _AT_ONCE = 200
 
 
+@dataclass(eq=False, repr=False)
 class Problems:
     """Finds problems in the work of this process.
 
@@ -40,37 +42,20 @@ class Problems:
             by its id.
     """
 
-    def __init__(
-        self,
-        instances: InstanceService,
-        states: ConnectionStates,
-        quiet: QuietWatch,
-        registry: Registry,
-        dispatcher: Dispatcher,
-        auto_disable: AutoDisable,
-        stuck: StuckLanes,
-        restarts: PluginRestarts,
-        backlog: Backlog,
-        disk: DiskSpaceWatch,
-        metrics: Metrics,
-        held: Callable[[], Held],
-        clock: Clock,
-        holds: Callable[[str], bool],
-    ) -> None:
-        self._instances = instances
-        self._states = states
-        self._quiet = quiet
-        self._registry = registry
-        self._dispatcher = dispatcher
-        self._auto_disable = auto_disable
-        self._stuck = stuck
-        self._restarts = restarts
-        self._backlog = backlog
-        self._disk = disk
-        self._metrics = metrics
-        self._held = held
-        self._clock = clock
-        self._holds = holds
+    _instances: InstanceService
+    _states: ConnectionStates
+    _quiet: QuietWatch
+    _registry: Registry
+    _dispatcher: Dispatcher
+    _auto_disable: AutoDisable
+    _stuck: StuckLanes
+    _restarts: PluginRestarts
+    _backlog: Backlog
+    _disk: DiskSpaceWatch
+    _metrics: Metrics
+    _held: Callable[[], Held]
+    _clock: Clock
+    _holds: Callable[[str], bool]
 
     def of_system(self) -> list[Problem]:
         """Return the problems of the storage, and of plugins' background tasks."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, NoReturn
 
@@ -178,22 +179,15 @@ class Overview(NamedTuple):
     codes: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class Views:
     """The lists and pages that concern all nodes."""
 
-    def __init__(
-        self,
-        nodes: AllNodes,
-        deliveries: DeliveryService,
-        history: DeliveryHistory,
-        mutes: Mutes,
-        clock: Clock,
-    ) -> None:
-        self.nodes = nodes
-        self.mutes = mutes
-        self._deliveries = deliveries
-        self._history = history
-        self._clock = clock
+    nodes: AllNodes
+    _deliveries: DeliveryService
+    _history: DeliveryHistory
+    mutes: Mutes
+    _clock: Clock
 
     async def lanes(
         self,

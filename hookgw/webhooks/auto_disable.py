@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -48,6 +49,7 @@ class _Failing(NamedTuple):
     error: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class AutoDisable:
     """Watches how long registrations have been failing, and disables them.
 
@@ -55,19 +57,13 @@ class AutoDisable:
     works again. The registration for operational events is exempt: only the configuration disables it.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        pending: PendingDeliveries,
-        operational: OperationalEvents,
-        clock: Clock,
-        settings: DeliverySettings,
-    ) -> None:
-        self._registry = registry
-        self._pending = pending
-        self._operational = operational
-        self._clock = clock
-        self._settings = settings
+    _registry: Registry
+    _pending: PendingDeliveries
+    _operational: OperationalEvents
+    _clock: Clock
+    _settings: DeliverySettings
+
+    def __post_init__(self) -> None:
         # This decides. `failing_since` on disk only carries it over a restart: the disk may have refused its
         # last change.
         self._failing: dict[str, _Failing] = {}

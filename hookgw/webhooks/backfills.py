@@ -12,6 +12,7 @@ before any lane of the registration starts.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -72,24 +73,15 @@ class Found(msgspec.Struct, frozen=True):
     is_complete: bool = True
 
 
+@dataclass(eq=False, repr=False)
 class Backfills:
-    def __init__(
-        self,
-        registry: Registry,
-        store: Store,
-        jobs: Jobs,
-        outbox: LimitedOutbox,
-        pending: PendingDeliveries,
-        dispatcher: Dispatcher,
-        audit: Audit,
-    ) -> None:
-        self._registry = registry
-        self._store = store
-        self._jobs = jobs
-        self._outbox = outbox
-        self._pending = pending
-        self._dispatcher = dispatcher
-        self._audit = audit
+    _registry: Registry
+    _store: Store
+    _jobs: Jobs
+    _outbox: LimitedOutbox
+    _pending: PendingDeliveries
+    _dispatcher: Dispatcher
+    _audit: Audit
 
     async def find(self, registration: Registration, asked: BackfillRequest) -> Found:
         """Return what a backfill would send now, but for what plugins filter out.

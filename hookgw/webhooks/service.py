@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -77,6 +78,7 @@ class CreateInstance(Protocol):
     ) -> Awaitable[HasRegistration]: ...
 
 
+@dataclass(eq=False, repr=False)
 class RegistrationService:
     """The calls that change registrations, or show them.
 
@@ -87,35 +89,22 @@ class RegistrationService:
         by_id, of_instance, count, page: see :class:`~hookgw.core.registry.Registry`.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        create_instance: CreateInstance,
-        pending: PendingDeliveries,
-        dispatcher: Dispatcher,
-        hooks: Hooks,
-        catalog: Catalog,
-        sender: DeliverySender,
-        outbound: OutboundHttp,
-        clock: Clock,
-        settings: Settings,
-        jobs: Jobs,
-        backfills: Backfills,
-    ) -> None:
-        self._backfills = backfills
-        self._jobs = jobs
-        self._registry = registry
-        self.by_id, self.of_instance = registry.registration, registry.of_instance
-        self.count, self.page = registry.count, registry.page
-        self._create_instance = create_instance
-        self._pending = pending
-        self._dispatcher = dispatcher
-        self._hooks = hooks
-        self._catalog = catalog
-        self._sender = sender
-        self._outbound = outbound
-        self._clock = clock
-        self._settings = settings
+    _registry: Registry
+    _create_instance: CreateInstance
+    _pending: PendingDeliveries
+    _dispatcher: Dispatcher
+    _hooks: Hooks
+    _catalog: Catalog
+    _sender: DeliverySender
+    _outbound: OutboundHttp
+    _clock: Clock
+    _settings: Settings
+    _jobs: Jobs
+    _backfills: Backfills
+
+    def __post_init__(self) -> None:
+        self.by_id, self.of_instance = self._registry.registration, self._registry.of_instance
+        self.count, self.page = self._registry.count, self._registry.page
 
     def find(self, instance: str, label: str = DEFAULT_LABEL) -> Registration | None:
         return self._registry.find(instance, label)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -36,22 +37,17 @@ RESCUE_AGAIN = 60.0
 """Seconds until a copy that the disk has refused is tried again."""
 
 
+@dataclass(eq=False, repr=False)
 class FileWatch:
     """Watches the data file for as long as :meth:`run` runs."""
 
-    def __init__(
-        self,
-        file: OpenFile,
-        commits: GroupCommit[Transaction],
-        backup: OnlineBackup,
-        observer: StoreObserver,
-        threads: Threads = SYSTEM_THREADS,
-    ) -> None:
-        self._file = file
-        self._commits = commits
-        self._backup = backup
-        self._observer = observer
-        self._threads = threads
+    _file: OpenFile
+    _commits: GroupCommit[Transaction]
+    _backup: OnlineBackup
+    _observer: StoreObserver
+    _threads: Threads = SYSTEM_THREADS
+
+    def __post_init__(self) -> None:
         self._limiter = trio.CapacityLimiter(1)
         self._is_long = False
         self._is_rescued = False
