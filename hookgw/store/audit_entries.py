@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic, NamedTuple, Protocol
 
@@ -84,20 +85,14 @@ class AuditStatements(Protocol[C_contra, Tx_contra]):
     def remove_oldest_of(self, transaction: Tx_contra, instance: str, count: int) -> int: ...
 
 
+@dataclass(eq=False, repr=False)
 class SteppedAudit(Generic[C, Tx]):
     """The audit; see :class:`hookgw.store.AuditLog`."""
 
-    def __init__(
-        self,
-        commits: GroupCommit[Tx],
-        lists: ConnectionReader[C],
-        background: ConnectionReader[C],
-        statements: AuditStatements[C, Tx],
-    ) -> None:
-        self._commits = commits
-        self._lists = lists
-        self._background = background
-        self._sql = statements
+    _commits: GroupCommit[Tx]
+    _lists: ConnectionReader[C]
+    _background: ConnectionReader[C]
+    _sql: AuditStatements[C, Tx]
 
     async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
         await self._commits.call(partial(self._sql.write_audit, entries=entries))

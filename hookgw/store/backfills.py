@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, NamedTuple, Protocol
 
@@ -131,22 +132,15 @@ class BackfillStatements(Protocol[C_contra, Tx_contra]):
         """
 
 
+@dataclass(eq=False, repr=False)
 class SteppedBackfills(ABC, Generic[C, Tx]):
     """Deliveries made from the log; see :class:`hookgw.store.Backfills`."""
 
-    def __init__(
-        self,
-        commits: GroupCommit[Tx],
-        reader: ConnectionReader[C],
-        clock: Clock,
-        records: ShelvedRecords[C, Tx],
-        statements: BackfillStatements[C, Tx],
-    ) -> None:
-        self._commits = commits
-        self._reader = reader
-        self._clock = clock
-        self._records = records
-        self._sql = statements
+    _commits: GroupCommit[Tx]
+    _reader: ConnectionReader[C]
+    _clock: Clock
+    _records: ShelvedRecords[C, Tx]
+    _sql: BackfillStatements[C, Tx]
 
     @abstractmethod
     async def _reserve(self, store: Callable[[Tx, str], Job]) -> Job:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, Generic, NamedTuple, Protocol
@@ -137,20 +138,16 @@ class FigureStatements(Protocol[C_contra, Tx_contra]):
         """Return since when the oldest pending delivery of each registration is pending."""
 
 
+@dataclass(eq=False, repr=False)
 class SteppedFigures(Generic[C, Tx]):
     """Figures over time; see :class:`hookgw.store.FigureStore`."""
 
-    def __init__(
-        self,
-        commits: GroupCommit[Tx],
-        lists: ConnectionReader[C],
-        background: ConnectionReader[C],
-        statements: FigureStatements[C, Tx],
-    ) -> None:
-        self._commits = commits
-        self._lists = lists
-        self._background = background
-        self._sql = statements
+    _commits: GroupCommit[Tx]
+    _lists: ConnectionReader[C]
+    _background: ConnectionReader[C]
+    _sql: FigureStatements[C, Tx]
+
+    def __post_init__(self) -> None:
         # Bytes written since the figures were last measured.
         self._unmeasured = math.inf
 

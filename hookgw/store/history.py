@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Generic, NamedTuple, Protocol
+from typing import ClassVar, Generic, NamedTuple, Protocol
 
 import trio
 
@@ -162,27 +163,19 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
         """Remove ids that :meth:`oldest_ids` has found, as far as they are there; return their bytes."""
 
 
+@dataclass(eq=False, repr=False)
 class SteppedHistory(ABC, Generic[C, Tx]):
     """The finished deliveries; see :class:`hookgw.store.History`."""
 
-    held_rows: int
+    held_rows: ClassVar[int]
     """Deliveries that are counted at a time to learn what instances hold."""
 
-    def __init__(
-        self,
-        commits: GroupCommit[Tx],
-        lists: ConnectionReader[C],
-        background: ConnectionReader[C],
-        clock: Clock,
-        statements: HistoryStatements[C, Tx],
-        log: SteppedLog[C, Tx],
-    ) -> None:
-        self._commits = commits
-        self._lists = lists
-        self._background = background
-        self._clock = clock
-        self._sql = statements
-        self._log = log
+    _commits: GroupCommit[Tx]
+    _lists: ConnectionReader[C]
+    _background: ConnectionReader[C]
+    _clock: Clock
+    _sql: HistoryStatements[C, Tx]
+    _log: SteppedLog[C, Tx]
 
     @abstractmethod
     async def _remove_excess(self, limit: int, rest: int, now: float) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shelve
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -53,20 +54,14 @@ class RecordStatements(Protocol[C_contra, Tx_contra]):
         """Make the waiting deliveries of a registration due at once; return how many there were."""
 
 
+@dataclass(eq=False, repr=False)
 class ShelvedRecords(Generic[C, Tx]):
     """The records; see :class:`hookgw.store.Records`. Without a cipher they are in the clear."""
 
-    def __init__(
-        self,
-        commits: GroupCommit[Tx],
-        reader: ConnectionReader[C],
-        cipher: RecordCipher | None,
-        statements: RecordStatements[C, Tx],
-    ) -> None:
-        self._commits = commits
-        self._reader = reader
-        self._cipher = cipher
-        self._sql = statements
+    _commits: GroupCommit[Tx]
+    _reader: ConnectionReader[C]
+    _cipher: RecordCipher | None
+    _sql: RecordStatements[C, Tx]
 
     async def _read(self, function: Callable[[Shelves], T]) -> T:
         return await self._reader.run(lambda connection: function(self._shelves_of(connection)))

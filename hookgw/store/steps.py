@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -145,23 +146,18 @@ class PendingStatements(
         """
 
 
+@dataclass(eq=False, repr=False)
 class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
     """Bulk changes of what is pending; see :class:`hookgw.store.PendingChanges`."""
 
-    def __init__(
-        self,
-        commits: GroupCommit[Tx],
-        reader: ConnectionReader[C],
-        clock: Clock,
-        records: ShelvedRecords[C, Tx],
-        statements: PendingStatements[C, Tx, Now, Found],
-    ) -> None:
-        self._commits = commits
-        self._reader = reader
-        self._clock = clock
-        self._records = records
-        self._sql = statements
-        self._searches = DeliverySearches(reader, statements)
+    _commits: GroupCommit[Tx]
+    _reader: ConnectionReader[C]
+    _clock: Clock
+    _records: ShelvedRecords[C, Tx]
+    _sql: PendingStatements[C, Tx, Now, Found]
+
+    def __post_init__(self) -> None:
+        self._searches = DeliverySearches(self._reader, self._sql)
         # Where the next step begins, only to save time. The newest last.
         self._parked: dict[tuple[str, str], Any] = {}
         self._moved: dict[LaneRule, Any] = {}

@@ -9,28 +9,25 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from hookgw.concurrency.clock import Clock
 from hookgw.records.events import Event
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
-from hookgw.store.backfills import BackfillStatements, MissedEvent, Reserved, SteppedBackfills, newest_of
-from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.backfills import MissedEvent, Reserved, SteppedBackfills, newest_of
 from hookgw.store.history_rows import event_of
 from hookgw.store.log import Place
 from hookgw.store.new_lanes import lanes_by_rule
 from hookgw.store.records import BackfillQuery, micros
 from hookgw.store.searches import LAST, in_time
 from hookgw.store.sqlite.bulk import Bulk, as_json
-from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.requeue import REQUEUE
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, keep_number
 from hookgw.store.sqlite.settle import weight
-from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
 
 # BackfillStatements.
@@ -189,18 +186,9 @@ def make(
     return len(made)
 
 
+@dataclass(eq=False, repr=False)
 class SqliteBackfills(SteppedBackfills[sqlite3.Connection, Transaction]):
-    def __init__(
-        self,
-        commits: GroupCommit[Transaction],
-        reader: Reader,
-        clock: Clock,
-        records: SqliteRecords,
-        statements: BackfillStatements[sqlite3.Connection, Transaction],
-        numbers: SequenceNumbers,
-    ) -> None:
-        super().__init__(commits, reader, clock, records, statements)
-        self._numbers = numbers
+    _numbers: SequenceNumbers
 
     async def _reserve(self, store: Callable[[Transaction, str], Job]) -> Job:
         # Before the checkpoint: what is appended by later calls is behind it.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from hookgw.concurrency.clock import Clock
 from hookgw.records.lanes import LaneRule
-from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.records import ReplayQuery
-from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.dead_letters import cancel, cancel_one, drop_oldest, find_pending, park
 from hookgw.store.sqlite.erase import (
     find_concerned,
@@ -22,9 +20,8 @@ from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, reopen, requeue, resend
 from hookgw.store.sqlite.selection import count_by_registration, look_at_payloads
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
-from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
-from hookgw.store.steps import PendingStatements, SteppedChanges, cursor_number
+from hookgw.store.steps import SteppedChanges, cursor_number
 
 # PendingStatements, from several modules.
 __all__ = ["cancel", "cancel_one", "drop_oldest", "find_concerned", "find_deliveries", "find_finished"]
@@ -42,20 +39,14 @@ def read_now(text: str) -> int:
     return cursor_number(text.partition(".")[0])
 
 
+@dataclass(eq=False, repr=False)
 class SqlitePendingChanges(SteppedChanges[sqlite3.Connection, Transaction, int, dict[int, str]]):
     """A moment is the newest number that was given by then."""
 
-    def __init__(
-        self,
-        commits: GroupCommit[Transaction],
-        reader: Reader,
-        clock: Clock,
-        records: SqliteRecords,
-        statements: PendingStatements[sqlite3.Connection, Transaction, int, dict[int, str]],
-        numbers: SequenceNumbers,
-    ) -> None:
-        super().__init__(commits, reader, clock, records, statements)
-        self._numbers = numbers
+    _numbers: SequenceNumbers
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         # The newest last.
         self._repartitioned: dict[str, LaneRule] = {}
 

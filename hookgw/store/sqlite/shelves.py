@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 
 from hookgw.records.jobs import Job
-from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.encryption import RecordCipher
-from hookgw.store.shelves import RecordStatements, ShelvedRecords, Table
+from hookgw.store.shelves import ShelvedRecords, Table
 from hookgw.store.sqlite.audit import write_audit
-from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.figures import forget_figures
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, keep_number
@@ -32,17 +30,9 @@ def rename_instance(transaction: Transaction, old: str, new: str) -> None:
     transaction.names.rename(of_instance(old), of_instance(new))
 
 
+@dataclass(eq=False, repr=False)
 class SqliteRecords(ShelvedRecords[sqlite3.Connection, Transaction]):
-    def __init__(
-        self,
-        commits: GroupCommit[Transaction],
-        reader: Reader,
-        cipher: RecordCipher | None,
-        statements: RecordStatements[sqlite3.Connection, Transaction],
-        numbers: SequenceNumbers,
-    ) -> None:
-        super().__init__(commits, reader, cipher, statements)
-        self._numbers = numbers
+    _numbers: SequenceNumbers
 
     def write_job(self, transaction: Transaction, job: Job | None) -> None:
         super().write_job(transaction, job)
