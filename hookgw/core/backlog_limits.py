@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from hookgw.config.settings import LimitsSettings
@@ -32,6 +33,7 @@ class DropOldest(Protocol):
         """Turn the oldest pending deliveries into dead letters; return what was dropped."""
 
 
+@dataclass(eq=False, repr=False)
 class LimitedOutbox:
     """Appends events within the limits, and counts pending deliveries.
 
@@ -39,21 +41,15 @@ class LimitedOutbox:
         catch_up: reads the records that other nodes have changed, up to a version at least.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        backlog: Backlog,
-        settings: LimitsSettings,
-        drop_oldest: DropOldest,
-        disk: DiskSpaceWatch,
-        catch_up: Callable[[int], Awaitable[None]],
-    ) -> None:
-        self._catch_up = catch_up
-        self._store = store
-        self._disk = disk
-        self._backlog = backlog
-        self._drops = settings.on_full == "drop_oldest"
-        self._drop_oldest = drop_oldest
+    _store: Store
+    _backlog: Backlog
+    _settings: LimitsSettings
+    _drop_oldest: DropOldest
+    _disk: DiskSpaceWatch
+    _catch_up: Callable[[int], Awaitable[None]]
+
+    def __post_init__(self) -> None:
+        self._drops = self._settings.on_full == "drop_oldest"
         # By instance. A lock exists only while it is held or awaited.
         self._making_room = KeyedLocks()
 

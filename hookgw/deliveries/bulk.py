@@ -9,6 +9,7 @@ any more has ended, and is never begun again.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -77,6 +78,7 @@ class PartsPart(msgspec.Struct, frozen=True):
 PARTS = Question("parts", PartsAsked, PartsPart)
 
 
+@dataclass(eq=False, repr=False)
 class BulkJobs:
     """Replays and cancellations of several instances.
 
@@ -84,25 +86,18 @@ class BulkJobs:
         holds: returns whether this node has an instance, by its name.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        store: Store,
-        jobs: Jobs,
-        audit: Audit,
-        replays: Replays,
-        cancellations: Cancellations,
-        clock: Clock,
-        holds: Callable[[str], bool],
-    ) -> None:
-        self._registry = registry
-        self._store = store
-        self._jobs = jobs
-        self._audit = audit
-        self._makes = {JobKind.REPLAY: replays.job, JobKind.CANCEL: cancellations.job}
-        self._starts = {JobKind.REPLAY: replays.replay, JobKind.CANCEL: cancellations.cancel}
-        self._clock = clock
-        self._holds = holds
+    _registry: Registry
+    _store: Store
+    _jobs: Jobs
+    _audit: Audit
+    _replays: Replays
+    _cancellations: Cancellations
+    _clock: Clock
+    _holds: Callable[[str], bool]
+
+    def __post_init__(self) -> None:
+        self._makes = {JobKind.REPLAY: self._replays.job, JobKind.CANCEL: self._cancellations.job}
+        self._starts = {JobKind.REPLAY: self._replays.replay, JobKind.CANCEL: self._cancellations.cancel}
 
     async def start(self, kind: JobKind, selection: DeliverySelection) -> Job:
         """Replay or cancel in all instances that a selection has: events that were accepted before the call.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ MAX_MADE = 100
 """The most of these that one of them has made, directly or not: it must not use up the room of others."""
 
 
+@dataclass(eq=False, repr=False)
 class KeyService:
     """The calls that change keys.
 
@@ -54,20 +56,14 @@ class KeyService:
         holder_of: see :meth:`~hookgw.auth.keyring.Keyring.find`.
     """
 
-    def __init__(
-        self,
-        keyring: Keyring,
-        registry: Registry,
-        global_keys: GlobalKeys,
-        clock: Clock,
-        alone: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
-    ) -> None:
-        self._alone = alone
-        self._keyring = keyring
-        self.holder_of = keyring.find
-        self._registry = registry
-        self._global = global_keys
-        self._clock = clock
+    _keyring: Keyring
+    _registry: Registry
+    _global: GlobalKeys
+    _clock: Clock
+    _alone: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+
+    def __post_init__(self) -> None:
+        self.holder_of = self._keyring.find
 
     def has_value(self, key: Key, value: str) -> bool:
         """Return whether a value is that of a key."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from dataclasses import dataclass
 
 import structlog
 
@@ -28,25 +29,20 @@ from hookgw.webhooks.auto_disable import AutoDisable
 logger = structlog.get_logger("hookgw.delivery")
 
 
+@dataclass(eq=False, repr=False)
 class DeliveryMonitor:
     """The monitor of all lanes; see :class:`hookgw.lanes.services.LaneMonitor`."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        hooks: Hooks,
-        metrics: Metrics,
-        operational: OperationalEvents,
-        auto_disable: AutoDisable,
-        stuck: StuckLanes,
-    ) -> None:
-        self._registry = registry
-        self._hooks = hooks
-        self._metrics = metrics
-        self._operational = operational
-        self._failing_lanes = operational.failing_lanes
-        self._auto_disable = auto_disable
-        self.lane_stuck = stuck.report
+    _registry: Registry
+    _hooks: Hooks
+    _metrics: Metrics
+    _operational: OperationalEvents
+    _auto_disable: AutoDisable
+    _stuck: StuckLanes
+
+    def __post_init__(self) -> None:
+        self._failing_lanes = self._operational.failing_lanes
+        self.lane_stuck = self._stuck.report
 
     def attempted(
         self, attempt: Attempt, delivery: Delivery, registration: Registration

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -75,6 +76,7 @@ class _Running(NamedTuple):
     logged_out: Callable[[str, str], Awaitable[None]]
 
 
+@dataclass(eq=False, repr=False)
 class Connectors:
     """Runs the connectors of instances.
 
@@ -83,32 +85,20 @@ class Connectors:
         clients: the HTTP clients of each plugin with a connector; the caller closes them.
     """
 
-    def __init__(
-        self,
-        connectors: Mapping[str, ContainedConnector],
-        states: ConnectionStates,
-        restarts: PluginRestarts,
-        clock: Clock,
-        clients: Mapping[str, ConnectorClients],
-        ingest_urls: IngestUrls,
-        media: InboundMedia,
-        event_rules: EventRules,
-        event_left_out: Callable[[str, str, str], None] = lambda *_: None,
-        load_coverage: LoadCoverage = no_coverage,
-        report_gap: Callable[[str, float, float], None] = lambda *_: None,
-    ) -> None:
-        self._connectors = dict(connectors)
-        self._states = states
-        self._restarts = restarts
-        self._clock = clock
-        self._clients = clients
-        self._ingest_urls = ingest_urls
-        self._media = media
-        self._event_rules = event_rules
-        self._event_left_out = event_left_out
-        self._load_coverage = load_coverage
-        self._report_gap = report_gap
-        self._sessions = states.sessions
+    _connectors: Mapping[str, ContainedConnector]
+    _states: ConnectionStates
+    _restarts: PluginRestarts
+    _clock: Clock
+    _clients: Mapping[str, ConnectorClients]
+    _ingest_urls: IngestUrls
+    _media: InboundMedia
+    _event_rules: EventRules
+    _event_left_out: Callable[[str, str, str], None] = lambda *_: None
+    _load_coverage: LoadCoverage = no_coverage
+    _report_gap: Callable[[str, float, float], None] = lambda *_: None
+
+    def __post_init__(self) -> None:
+        self._sessions = self._states.sessions
         # Connectors that ended by themselves, until their last event is stored.
         self._closing: dict[str, ConnectorSession] = {}
         self._running: _Running | None = None
@@ -120,8 +110,7 @@ class Connectors:
         Args:
             names: of those that are left.
         """
-        for name in self._connectors.keys() - set(names):
-            del self._connectors[name]
+        self._connectors = {name: one for name, one in self._connectors.items() if name in names}
 
     async def run(
         self,
