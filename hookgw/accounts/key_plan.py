@@ -162,7 +162,6 @@ def plan_keys(
 
 
 def _read(layers: Layers, now: float) -> tuple[dict[str, Any], list[Sentence]]:
-    """Return the fields of a key, and the mistakes."""
     path = layers[0][0]
     fields = Fields(*layers)
     own = read_fields(OF_DOCUMENT, fields)

@@ -95,7 +95,6 @@ class AccountsFile:
         return f"{self.name}:{line}:{column}: " if line and column else f"{self.name}:{line or 1}: "
 
     def _path_in(self, message: str) -> str:
-        """Return the path that a message begins with."""
         words = message.split(" ", _MOST_WORDS)
         for count in range(len(words), 0, -1):  # a name may have spaces, which is a mistake
             path = " ".join(words[:count]).rstrip(":")

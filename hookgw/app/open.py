@@ -11,7 +11,6 @@ import trio
 
 from hookgw.accounts.open import open_accounts
 from hookgw.accounts.service import APPLY
-from hookgw.app.audited import AUDITED
 from hookgw.app.gateway import Gateway
 from hookgw.app.parts import Parts, gateway_of
 from hookgw.app.start_plugins import remove_switched_off, start_plugins
@@ -24,6 +23,7 @@ from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.settings import Settings
 from hookgw.core.audit import Audit
+from hookgw.core.audited_changes import AuditedFields
 from hookgw.core.metrics import Metrics
 from hookgw.core.open import open_core, open_records
 from hookgw.deliveries.open import open_deliveries
@@ -31,16 +31,22 @@ from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.events.open import open_events
 from hookgw.fleet.open import open_fleet, open_node
+from hookgw.instances import fields as instances_fields
 from hookgw.instances.connectors.inbound_media import load_media_key
 from hookgw.instances.open import open_instances
+from hookgw.keys import fields as keys_fields
 from hookgw.keys.open import open_keys
 from hookgw.messages.open import open_messages
 from hookgw.operations.open import open_operations
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.store import open_storage
+from hookgw.webhooks import fields as webhooks_fields
 from hookgw.webhooks.configured import read_global_webhooks, read_operations
 from hookgw.webhooks.open import open_webhooks
+
+AUDITED = AuditedFields(webhooks_fields.AUDITED, instances_fields.AUDITED, keys_fields.FIELDS)
+"""The fields of every slice whose changes the audit shows."""
 
 
 @asynccontextmanager

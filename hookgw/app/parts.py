@@ -21,8 +21,6 @@ from hookgw.webhooks.open import Webhooks
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parts:
-    """What a gateway consists of."""
-
     core: Core
     fleet: Fleet
     instances: Instances

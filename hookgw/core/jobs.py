@@ -83,7 +83,6 @@ class RunningJob:
 
     @property
     def is_stored(self) -> bool:
-        """Whether the store has it."""
         return self.stored.is_set()
 
     def order(self, order: JobOrder, entry: AuditEntry | None = None) -> trio.Event:
@@ -322,7 +321,6 @@ class Jobs:
         return next((job for job in found if (job.kind, job.instance) == (kind, instance)), None)
 
     def running_backfill(self, registration: str) -> RunningJob | None:
-        """Return the job that backfills a registration, if any."""
         for running in self._running.values():
             if running.job.backfill is not None and running.job.backfill.registration == registration:
                 return running

@@ -56,8 +56,6 @@ class Put(Protocol):
 
 @dataclass(eq=False, repr=False)
 class PendingDeliveries:
-    """Changes pending deliveries."""
-
     _registry: Registry
     _store: Store
     _dispatcher: Dispatcher

@@ -151,7 +151,6 @@ class Registry:
                 changed(name, new)
 
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
-        """Store an instance, and with it its first registration, if one is given."""
         self.check_owner(instance.name)
         audit = instance_changed(self._audit, self._audited, self._instances.get(instance.name), instance)
         if first is not None:
@@ -246,7 +245,6 @@ class Registry:
         return found
 
     def lanes(self, instance: str, kind: str) -> EventLanes:
-        """Return the lanes of the registrations that an event of a kind goes to."""
         lanes = self._lanes.get((instance, kind))
         if lanes is None:
             if len(self._lanes) >= MOST_LANES:

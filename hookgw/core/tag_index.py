@@ -51,7 +51,6 @@ class TagIndex:
         return found if isinstance(found, set) else {found}
 
     def values(self, name: str) -> list[str]:
-        """Return the values that a tag has, sorted."""
         return sorted(self._names.get(name, ()))
 
     def names(self) -> list[str]:

@@ -72,7 +72,6 @@ class DeliveryHistory:
             return await self._store.instances_of_event(event_id, MOST_INSTANCES)
 
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
-        """Return the kind and payload of an event."""
         async with self._turn(instance, None):  # counted apart: lists must not hold up emits
             return await self._store.find_content(instance, event_id)
 
@@ -95,7 +94,6 @@ class DeliveryHistory:
         return report
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        """Count an instance's deliveries by minute."""
         async with self._turn(instance, without_global):
             return await self._store.tally(instance, since=since, without_global=without_global)
 

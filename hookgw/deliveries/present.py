@@ -78,7 +78,6 @@ def present_report(
 def present_logged_event(
     event: Event, accepted_at: float, *, shows_data: bool
 ) -> event_responses.LoggedEvent:
-    """Return an event of the log."""
     fields = _fields_of(event, shows_data=shows_data)
     return event_responses.LoggedEvent(**fields, accepted_at=rfc3339(accepted_at))
 

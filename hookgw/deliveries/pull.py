@@ -249,7 +249,6 @@ class Pulls:
         return Acknowledged(acknowledged, refused)
 
     def _leases(self, registration: Registration, consumer: str) -> list[tuple[PulledLane, Lease]]:
-        """Return what a consumer has, with its lanes."""
         lanes = self._dispatcher.pulled(registration.id)
         found = ((lane, lane.lease) for lane in lanes)
         return [(lane, lease) for lane, lease in found if lease is not None and lease.consumer == consumer]

@@ -82,7 +82,6 @@ def with_words(filters: Mapping[str, str], name: str, words: str) -> str:
 
 
 def without(text: str, *names: str) -> str:
-    """Return the search without some filters."""
     parts = _PART.finditer(text)
     return " ".join(one[0] for one in parts if QUALIFIERS.get((one["name"] or "").casefold()) not in names)
 

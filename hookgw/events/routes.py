@@ -10,7 +10,6 @@ from quart import Blueprint, Response, request
 from hookgw.events import responses
 from hookgw.events.emit import EMIT_KIND_RULE, EMIT_NEED, EMIT_RULE, EMIT_STATUS, EmitEndpoint
 from hookgw.events.erasure_request import parse_erasure
-from hookgw.events.present import present_kind
 from hookgw.events.schemas import EMIT, EVENT_ID_SCHEMA
 from hookgw.records.api_keys import Right
 from hookgw.web.body import NDJSON
@@ -122,4 +121,17 @@ class EventRoutes:
     async def kinds(self) -> Response:
         """List the catalog of event kinds."""
         await reserve(LIST)
-        return json_response([present_kind(kind) for kind in self._gateway.catalog])
+        kinds = [
+            responses.Kind(
+                name=kind.name,
+                dotted=kind.dotted_name,
+                aliases=list(kind.aliases),
+                meaning=kind.meaning,
+                schema=kind.schema,
+                example=kind.example,
+                plugin=kind.plugin or None,
+                operational=kind.operational,
+            )
+            for kind in self._gateway.catalog
+        ]
+        return json_response(kinds)

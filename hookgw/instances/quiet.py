@@ -151,7 +151,6 @@ class QuietWatch:
         return watched.rhythm.heard_at
 
     def quiet(self) -> list[str]:
-        """Return the instances that are quiet."""
         return [name for name in self._watched if self.quiet_since(name) is not None]
 
     async def run(self) -> NoReturn:

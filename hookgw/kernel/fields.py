@@ -332,7 +332,6 @@ def read_fields(
 def request_schema(
     table: Iterable[Field], description: str, *, is_patch: bool = False, is_closed: bool = False
 ) -> Schema:
-    """Return the JSON Schema of a request."""
     required = [field.json for field in table if field.when_set is REQUIRED and not is_patch]
     return {
         "type": "object",

@@ -123,7 +123,6 @@ def create(
 
 
 def _reach(one: Mapping[str, Any]) -> str:
-    """Return the reach of a key in words."""
     tags, instances = one.get("tags"), one.get("instances")
     words = [f"{name}={value}" for name, value in (tags or {}).items()]
     if instances is not None:

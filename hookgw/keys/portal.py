@@ -36,8 +36,6 @@ REFUSED = Sentence(
 
 
 class PortalLinks:
-    """Makes links, and opens them."""
-
     def __init__(self, core: Core, keys: KeyService) -> None:
         self._keys = keys
         self._sessions: BrowserSessions = core.sessions

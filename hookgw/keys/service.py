@@ -66,7 +66,6 @@ class KeyService:
         self.holder_of = self._keyring.find
 
     def has_value(self, key: Key, value: str) -> bool:
-        """Return whether a value is that of a key."""
         return key.hash == self._keyring.hash(value, is_limited=key.is_limited)
 
     def global_holder(self, name: str) -> KeyHolder | None:

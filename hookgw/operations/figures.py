@@ -136,7 +136,6 @@ class FigureService:
         return await self.of_instances([instance], span)
 
     async def of_instances(self, instances: Collection[str], span: Span) -> FigureSeries:
-        """Return what some instances had together."""
         return await self._series(
             [Holder("instance", name) for name in instances], span, self._own(instances)
         )

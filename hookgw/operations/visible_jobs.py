@@ -22,7 +22,6 @@ _ACTIONS = {
 
 
 def orders_for(job: Job) -> list[JobOrder]:
-    """Return what a job can be asked to."""
     if not job.is_running or job.is_cancelled or job.parent is not None:
         return []
     found = []

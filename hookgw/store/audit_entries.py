@@ -56,7 +56,6 @@ class AuditPart(NamedTuple):
 
 
 def stored(entry: AuditEntry) -> str:
-    """Return the column ``entry``."""
     return msgspec.json.encode(StoredEntry(entry.actor, entry.subject, entry.changes, entry.details)).decode()
 
 

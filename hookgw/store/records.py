@@ -442,8 +442,6 @@ class StoreObserver(Protocol):
 
 
 class SilentObserver:
-    """The observer that does nothing."""
-
     def committed(self, seconds: float, rows: int) -> None: ...
 
     def disk_failed(self, error: StorageUnavailable) -> None: ...

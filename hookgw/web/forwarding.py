@@ -55,8 +55,6 @@ _UNREACHABLE = Sentence.declared("node.unreachable", "The node {name} cannot be 
 
 
 class Forwarder:
-    """Forwards requests to other nodes."""
-
     def __init__(self, gateway: Gateway, peers: Peers) -> None:
         self._gateway = gateway
         self._node = peers.node

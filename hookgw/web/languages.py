@@ -27,7 +27,6 @@ _MARKED = re.compile(rb'\bN?_\("((?:[^"\\]|\\.)*)"')
 
 
 def requested_language() -> str:
-    """Return the language for the current request."""
     chosen = request.cookies.get(COOKIE, "")
     if chosen in LANGUAGES:
         return chosen

@@ -61,7 +61,6 @@ class Routing(QuartTrio):
 
     @property
     def plugin_rules(self) -> list[Rule]:
-        """The rules of the routes that plugins added."""
         return [rule for rule in self.url_map.iter_rules() if id(rule) not in self._own_rules]
 
     def _count_checks(self) -> int:

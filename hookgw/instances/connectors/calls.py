@@ -44,7 +44,6 @@ CALLS = tuple(_NEEDS)
 
 
 def supports(connector: ContainedConnector, call: str) -> bool:
-    """Return whether a connector supports one of :data:`CALLS`."""
     need = _NEEDS[call]
     return need is None or need in connector.methods or need in connector.message_types
 

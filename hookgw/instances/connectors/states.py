@@ -256,7 +256,6 @@ class ConnectionStates:
             self.apply(ConnectionReport(instance, state, at, reason, account))
 
     def forget(self, instance: str) -> None:
-        """Forget a deleted instance."""
         self._reported.pop(instance, None)
         self._close_reasons.pop(instance, None)
         self._accounts.pop(instance, None)

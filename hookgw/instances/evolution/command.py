@@ -164,7 +164,6 @@ def _evolution_key(file: Path | None, given: str | None) -> str:
 
 
 def _existing(client: Client, found: list[SourceInstance], names: dict[str, str]) -> dict[str, Existing]:
-    """Return the instances of hookgw with the names to import."""
     present = {one["name"] for one in client.call("GET", "instance", "fetchInstances")}
     existing: dict[str, Existing] = {}
     tried: set[str] = set()

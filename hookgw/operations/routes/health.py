@@ -25,8 +25,6 @@ READY_TIMEOUT = 4.0
 
 
 class HealthRoutes:
-    """The handlers for operators."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 

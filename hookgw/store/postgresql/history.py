@@ -232,7 +232,6 @@ def instances_of_event(connection: Connection, event_id: str, most: int) -> list
 
 
 def last_attempt(connection: Connection, seq: int) -> Attempt | None:
-    """Return the newest attempt of a delivery; ``None`` if there was none."""
     row = connection.execute(_ATTEMPTS, (seq, 1)).fetchone()
     return None if row is None else attempt_of(*row)
 

@@ -101,7 +101,6 @@ def read_lane(
 
 
 def delivery_of(row: Sequence[Any], body: bytes | None = None) -> Delivery:
-    """Return a delivery from the columns of :data:`DELIVERY`."""
     seq, xid, number, registration, lane, accepted_at, queued_at, attempts, failures, next_at, *event = row
     name, kind, instance, time, data, sender, server_url = event
     return Delivery(

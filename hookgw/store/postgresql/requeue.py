@@ -87,7 +87,6 @@ def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) 
 
 
 def reopen(transaction: Transaction, seqs: Collection[int], after: int, rule: LaneRule, at: float) -> int:
-    """Make delivered deliveries behind a position pending again, at their places; return how many."""
     connection = transaction.connection
     xid, number = parts_of(after)
     given = {"seqs": list(seqs), "registration": rule.registration, "xid": xid, "position": number}

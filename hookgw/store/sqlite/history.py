@@ -235,7 +235,6 @@ def instances_of_event(connection: sqlite3.Connection, event_id: str, most: int)
 
 
 def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:
-    """Return the newest attempt of a delivery; ``None`` if there was none."""
     row = connection.execute(_ATTEMPTS, (seq, 1)).fetchone()
     return None if row is None else attempt_of(*row)
 

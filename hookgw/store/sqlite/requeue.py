@@ -81,7 +81,6 @@ def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, a
 
 
 def reopen(transaction: Transaction, seqs: Collection[int], after: int, rule: LaneRule, at: float) -> int:
-    """Make delivered deliveries behind a position pending again, at their places; return how many."""
     connection = transaction.connection
     asked = {"seqs": as_json(seqs), "after": after, "registration": rule.registration}
     found = _numbers_of(connection.execute(_DELIVERED, asked).fetchone()[0])

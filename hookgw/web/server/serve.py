@@ -146,7 +146,6 @@ class Server:
         return self._limits.count()
 
     def stop(self) -> None:
-        """Start the shutdown."""
         self._stopping.set()
 
 
