@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -63,6 +64,7 @@ UNKNOWN = -1
 """The number of a node of which nothing was heard yet."""
 
 
+@dataclass(eq=False, repr=False)
 class BacklogExchange:
     """Tells other nodes this node's changes of the backlog, and hears of theirs.
 
@@ -71,19 +73,14 @@ class BacklogExchange:
             most once in :data:`REMOVED_EVERY`; ``None`` if only the owner of a registration does that.
     """
 
-    def __init__(
-        self,
-        shared: SharedBacklog,
-        backlog: Backlog,
-        node: FleetNode,
-        removed: Callable[[str], None] | None = None,
-    ) -> None:
-        self._removed = removed
+    _shared: SharedBacklog
+    _backlog: Backlog
+    _node: FleetNode
+    _removed: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
         self._with_less: set[str] = set()
         self._removed_at = -math.inf
-        self._shared = shared
-        self._backlog = backlog
-        self._node = node
         # Of this node's own news.
         self._generation = 0
         self._number = 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from uuid import uuid4
 
 import msgspec
@@ -93,6 +94,7 @@ class _Requested:
         self.waits_for: set[str] = set()
 
 
+@dataclass(eq=False, repr=False)
 class LanePauses:
     """Pauses lanes on other nodes, and for them.
 
@@ -100,17 +102,12 @@ class LanePauses:
         flush: waits until earlier settlements are on disk.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        dispatcher: Dispatcher,
-        pending: PendingDeliveries,
-        flush: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._registry = registry
-        self._dispatcher = dispatcher
-        self._pending = pending
-        self._flush = flush
+    _registry: Registry
+    _dispatcher: Dispatcher
+    _pending: PendingDeliveries
+    _flush: Callable[[], Awaitable[None]]
+
+    def __post_init__(self) -> None:
         self._nodes: AllNodes | None = None
         self._held: dict[str, _Held] = {}
         self._requested: dict[str, _Requested] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import httpx
@@ -101,6 +102,7 @@ def recognise(connector: str, response: httpx.Response) -> tuple[bool, str | Non
     return _PRODUCTS[connector].recognise(response, answer)
 
 
+@dataclass(eq=False, repr=False)
 class ServerSearch:
     """Asks the candidates, and nobody else.
 
@@ -111,17 +113,12 @@ class ServerSearch:
         settings: of the gateway.
     """
 
-    def __init__(
-        self,
-        http: httpx.AsyncClient,
-        connectors: Collection[str],
-        listed: Callable[[str], Collection[Origin]],
-        settings: Settings,
-    ) -> None:
-        self._http = http
-        self._connectors = connectors
-        self._listed = listed
-        self._settings = settings
+    _http: httpx.AsyncClient
+    _connectors: Collection[str]
+    _listed: Callable[[str], Collection[Origin]]
+    _settings: Settings
+
+    def __post_init__(self) -> None:
         self._turn = trio.Lock()
 
     async def find(self) -> list[FoundServer]:
