@@ -27,6 +27,7 @@ class Recent(Generic[Key, Value]):
         return self._values.get(key)
 
     def put(self, key: Key, value: Value) -> None:
+        """Keep a value."""
         self._values[key] = value
         self._values.move_to_end(key)
         if len(self._values) > self._limit:
