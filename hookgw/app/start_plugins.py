@@ -51,7 +51,10 @@ def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[Pars
 
 def refusal_of(outbound: OutboundHttp, hooks: Hooks, registration: Registration) -> str | None:
     """Return why nothing can be delivered to a registration, if that is known without a lookup."""
-    return hooks.missing_plugin(registration) or outbound.known_refusal(registration)
+    if (refusal := hooks.missing_plugin(registration) or outbound.known_refusal(registration)) is not None:
+        return refusal
+    missing = hooks.absent_plugin(registration) if registration.enabled else None
+    return None if missing is None else str(missing)
 
 
 def remove_switched_off(hooks: Hooks, catalog: Catalog, connectors: Connectors) -> None:

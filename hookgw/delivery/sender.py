@@ -26,7 +26,7 @@ from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_re
 from hookgw.delivery.redaction import redact, secrets_sent, shown_head, with_added_headers
 from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
-from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel.errors import PluginFailed, PluginMissing
 from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.schemes import HTTP_PORTS
 from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
@@ -517,6 +517,8 @@ class DeliverySender:
     def unsent(self, number: int, failure: PluginFailed | DeliveryError) -> Attempt:
         """Return the record of an attempt that sent nothing: a plugin failed, or the host is unreachable."""
         outcome = Outcome.FAILED if isinstance(failure, PluginFailed) else Outcome.UNREACHABLE
+        if isinstance(failure, PluginMissing):
+            outcome = Outcome.BLOCKED
         return _attempt(number, self._clock.wall(), trio.current_time(), outcome, error=str(failure))
 
     def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt:

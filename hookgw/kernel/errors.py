@@ -248,3 +248,17 @@ class PluginFailed(HookgwError):
         self.plugin = plugin
         self.hook = hook
         self.reason = reason
+
+
+class PluginMissing(PluginFailed):
+    """A plugin that a registration has options for does not run. What it would decide is not known."""
+
+    def __init__(self, plugin: str) -> None:
+        sentence = Sentence(
+            "plugin.missing",
+            "The plugin {plugin}, which this webhook has options for, does not run. Install it, or switch it "
+            "on, and restart hookgw, or remove its options from the webhook. Deliveries wait until then.",
+            plugin=plugin,
+        )
+        super().__init__(plugin, "", sentence)
+        self.messages = (sentence,)

@@ -73,9 +73,8 @@ async def diagnose(gateway: Gateway, name: str, *, is_operator: bool) -> Diagnos
     if not registrations:
         advice = f"hookgw webhook set {shlex.quote(name)} URL"
         checks.append(_check(CheckName.WEBHOOK, CheckState.FAILED, "No URL is registered.", advice, name))
-    running = {plugin.name for plugin in gateway.hooks.plugins() if plugin.enabled}
     for registration in registrations:
-        checks.append(_webhook(registration, running))
+        checks.append(_webhook(gateway, registration))
         if registration.enabled:
             checks += _lane(gateway, registration, lanes[registration.id])
             if is_http(registration.url):
@@ -156,7 +155,7 @@ async def _last_event(gateway: Gateway, instance: Instance) -> Check:
     return _check(CheckName.EVENTS, CheckState.WARNING, found, advice, name)
 
 
-def _webhook(registration: Registration, running: set[str]) -> Check:
+def _webhook(gateway: Gateway, registration: Registration) -> Check:
     advice: str | None
     if not registration.enabled:
         state, found = CheckState.FAILED, f"Disabled. {registration.disabled_reason or ''}".rstrip()
@@ -164,10 +163,8 @@ def _webhook(registration: Registration, running: set[str]) -> Check:
     elif registration.is_paused:
         state, found = CheckState.WARNING, "Paused: deliveries wait, in order."
         advice = _command("resume", registration)
-    elif absent := ", ".join(sorted(registration.plugins.keys() - running)):
-        state = CheckState.WARNING
-        found = f"It has options for plugins that do not run: {absent}. Events are sent without them."
-        advice = "Switch them on in the configuration and restart hookgw, or remove their options."
+    elif missing := gateway.hooks.absent_plugin(registration) or gateway.hooks.missing_plugin(registration):
+        state, found, advice = CheckState.FAILED, str(missing), None
     else:
         kinds = len(registration.events)
         which = f"{kinds} kinds" if kinds > 3 else ", ".join(registration.events) or "every kind"

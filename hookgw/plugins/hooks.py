@@ -87,6 +87,8 @@ class Hooks(StartupHooks):
             for hook in DELIVERY_HOOKS
             if any(found.plugin not in indifferent for found in self._implementations[hook])
         )
+        if self.absent_plugin(registration) is not None:
+            needed |= {"hookgw_filter", "hookgw_prepare"}  # where the deliveries are held
         # The same object each time: thousands of lanes keep it, and there are few different ones.
         return self._needed.setdefault(needed, needed)
 
@@ -94,8 +96,11 @@ class Hooks(StartupHooks):
         """Return whether the event goes to the registration: ``False`` if any plugin says ``False``.
 
         Raises:
-            PluginFailed: a plugin raised, took too long, or returned neither a bool nor ``None``.
+            PluginFailed: a plugin raised, took too long, or returned neither a bool nor ``None``; or
+                :class:`PluginMissing`.
         """
+        if (missing := self.absent_plugin(registration)) is not None:
+            raise missing
         for implementation in self._implementations["hookgw_filter"]:
             goes = await self.boundary.run(
                 implementation, event, registration, timeout=self._hook_timeout, check=check_verdict
@@ -158,8 +163,10 @@ class Hooks(StartupHooks):
 
         Raises:
             PluginFailed: a plugin raised, took too long, changed the URL or the body, or set a header
-                that is invalid or reserved for hookgw.
+                that is invalid or reserved for hookgw; or :class:`PluginMissing`.
         """
+        if (missing := self.absent_plugin(registration)) is not None:
+            raise missing
         for implementation in self._implementations["hookgw_prepare"]:
             await self.boundary.run(
                 implementation,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 import msgspec
 
-from hookgw.kernel.errors import ConfigError, Invalid, PluginFailed, StartError
+from hookgw.kernel.errors import ConfigError, Invalid, PluginFailed, PluginMissing, StartError
 from hookgw.kernel.json_fields import kind_of, show_name
 from hookgw.kernel.masking import HoldsSecrets, mask_secrets
 from hookgw.kernel.schemes import HTTP_PORTS, no_plugin, scheme_of
@@ -453,6 +453,13 @@ class StartupHooks:
         if not registration.enabled or registration.is_pulled or scheme in {*HTTP_PORTS, *self.schemes}:
             return None
         return no_plugin(scheme)
+
+    def absent_plugin(self, registration: Registration) -> PluginMissing | None:
+        """Return the error of attempts, if a plugin that the registration has options for does not run."""
+        for name in registration.plugins:
+            if (info := self._infos.get(name)) is None or not info.enabled:
+                return PluginMissing(show_name(name))
+        return None
 
     @property
     def schemes(self) -> Collection[str]:

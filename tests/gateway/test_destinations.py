@@ -12,7 +12,7 @@ import hookgw
 from hookgw import Attempt, DeliveryState, Outcome, OutgoingDelivery, OutgoingStream, Response
 from hookgw.kernel import ConfigError, Invalid, StartError
 from hookgw.store import DeliveryReport
-from hookgw.testing import GatewayKit, open_kit
+from hookgw.testing import GatewayKit, Receiver, open_kit
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -324,6 +324,41 @@ async def test_without_its_plugin_the_lane_waits_and_says_so(tmp_path: Path) -> 
     async with open_kit(tmp_path, plugins={"lines": plugin}) as kit:
         await kit.advance(3600)
         assert plugin.ids == [event.id]
+
+
+class Mine:
+    """A plugin with options for each registration, which drops every second event."""
+
+    @hookgw.hookimpl
+    def hookgw_check_registration(self, options: dict[str, Any]) -> None: ...
+
+    @hookgw.hookimpl
+    def hookgw_filter(self, event: hookgw.Event, registration: hookgw.Registration) -> bool:
+        return bool(event.data["n"] % 2 == 0)
+
+
+async def test_without_a_plugin_that_it_has_options_for_a_webhook_waits_and_says_so(
+    tmp_path: Path, hookgw_receiver: Receiver
+) -> None:
+    async with open_kit(tmp_path, plugins={"mine": Mine()}) as kit:
+        await kit.register(hookgw_receiver.url, plugins={"mine": {}})
+    reason = "The plugin mine, which this webhook has options for, does not run."
+    with capture_logs() as logs:
+        async with open_kit(tmp_path) as kit:
+            events = [await kit.emit(KIND, {"n": n}) for n in range(2)]
+            await kit.advance(2)
+            (waiting,) = kit.gateway.dispatcher.lanes()
+            assert (waiting.last_outcome, waiting.backlog) == (Outcome.BLOCKED, 2)
+            assert (waiting.last_error or "").startswith(reason)
+            attempt = await kit.gateway.registrations.test("shop")
+            assert (attempt.outcome, (attempt.error or "").startswith(reason)) == (Outcome.BLOCKED, True)
+    (warning,) = [log for log in logs if log["event"] == "the settings refuse a webhook's address"]
+    assert warning["reason"].startswith(reason)
+    assert hookgw_receiver.ids == []
+    async with open_kit(tmp_path, plugins={"mine": Mine()}) as kit:
+        await kit.advance(3600)
+        assert hookgw_receiver.ids == [events[0].id]
+        assert (await report(kit, events[1])).summary.state is DeliveryState.DROPPED
 
 
 async def test_a_delivery_that_is_cancelled_ends_its_attempt(
