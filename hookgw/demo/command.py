@@ -49,7 +49,8 @@ def demo(once: bool) -> None:
         temporary = tempfile.TemporaryDirectory(prefix="hookgw-demo-")
     except OSError as error:
         raise Failed(
-            f"The demo has no folder for its data: {error.strerror}. Set TMPDIR to one that it can write to."
+            f"The demo has no folder for its data: {error.strerror}. Set TMPDIR to a folder that hookgw can "
+            "write to."
         ) from error
     with temporary as folder:
         settings = demo_settings(Path(folder))

@@ -237,7 +237,7 @@ async def test_names_and_tokens_that_hookgw_cannot_have(world: World) -> None:
 
 
 async def test_one_refusal_does_not_stop_the_others(world: World) -> None:
-    headers = {f"x-{number}": "v" for number in range(33)}  # one more than hookgw allows
+    headers = {"x-a": "********"}  # a mask, of no stored value
     world.evolution.add("loja1", token=TOKEN, webhook={"headers": headers})
     world.evolution.add("loja2", token="another-token-of-16")
     result = await world.run("--apply", code=1)
@@ -373,6 +373,16 @@ HOOK = {"url": "https://crm.example/hook", "enabled": True, "events": ["MESSAGES
         ({"headers": {"x-n": None, "x-f": False, "x-t": True}}, {"headers": {"x-t": "true"}}, "1 headers"),
         ({"headers": {"X-N": "a", "x-n": "b"}}, {"headers": {"x-n": "b"}}, "1 headers"),
         ({"headers": None}, {"headers": {}}, "0 headers"),
+        (
+            {"headers": {f"x-{n}": "v" for n in range(33)}},
+            {"headers": {f"x-{n}": "v" for n in range(32)}},
+            "header x-32 left out: headers has 33 headers; at most 32 are allowed",
+        ),
+        (
+            {"headers": {"x-a": "v" * 4000, "x-b": "v" * 100, "x-c": "v"}},
+            {"headers": {"x-a": "v" * 4000, "x-c": "v"}},
+            "at most 4,096 are allowed",
+        ),
     ],
 )
 def test_webhooks_that_hookgw_cannot_have_as_they_are(
@@ -381,6 +391,14 @@ def test_webhooks_that_hookgw_cannot_have_as_they_are(
     one = planned(HOOK | change)
     assert {name: one.webhook[name] for name in expected} == expected
     assert note in " ".join(one.notes)
+
+
+def test_a_url_that_hookgw_cannot_keep_is_left_out() -> None:
+    url = "https://crm.example/".ljust(2048, "a")
+    assert planned(HOOK | {"url": url}).webhook["url"] == url
+    one = planned(HOOK | {"url": f"{url}a"})
+    assert one.webhook is None
+    assert "webhook: its URL has more than 2,048 characters; left out." in one.notes
 
 
 def test_without_the_envelope_the_signing_key_is_left_out() -> None:
@@ -473,3 +491,13 @@ def test_settings_of_other_types_and_unknown_ones() -> None:
     assert (one.settings["rejectCall"], one.settings["msgCall"]) == (False, "")
     assert "settings: rejectCall is left out: bool is expected." in one.notes
     assert "settings: colour left out: hookgw has no such setting." in one.notes
+
+
+@pytest.mark.parametrize(("length", "kept"), [(4096, 4096), (4097, 0)])
+def test_a_text_that_is_too_long_for_hookgw_is_left_out(length: int, kept: int) -> None:
+    found = SourceInstance({"name": "loja1"}, None, {"rejectCall": True, "msgCall": "n" * length})
+    (one,) = plan_import([found], {}, KINDS, names={})
+    assert one.settings is not None
+    assert (one.settings["rejectCall"], len(one.settings["msgCall"])) == (True, kept)
+    said = "settings: msgCall is left out: it has more than 4,096 characters."
+    assert (said in one.notes) is (kept == 0)

@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 from hookgw.instances.evolution.source import SourceInstance
-from hookgw.instances.fields import SETTINGS
+from hookgw.instances.fields import MAX_SETTING, SETTINGS
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.json_fields import show_name
 from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.rules import check_custom_headers
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.target_url import MAX_URL, parse_target
 from hookgw.records.api_keys import WEAK
 from hookgw.records.events import fold_kind
 from hookgw.records.instances import FOREIGN, INSTANCE_NAME, InstanceSettings
@@ -209,6 +210,9 @@ def _settings(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
         if value is not None and type(value) is not type(default):
             notes.append(f"settings: {name} is left out: {type(default).__name__} is expected.")
             value = None
+        if isinstance(value, str) and len(value) > MAX_SETTING:
+            notes.append(f"settings: {name} is left out: it has more than {MAX_SETTING:,} characters.")
+            value = None
         settings[name] = default if value is None else value
     kept = [f"{name} {_shown_setting(name, value)}" for name, value in settings.items()]
     notes.append(f"settings: {', '.join(kept)}. A connector applies them.")
@@ -231,6 +235,9 @@ def _webhook(
     url = (found or {}).get("url")
     if found is None or not isinstance(url, str) or not url:
         notes.append("webhook: none is set.")
+        return None
+    if len(url) > MAX_URL:
+        notes.append(f"webhook: its URL has more than {MAX_URL:,} characters; left out.")
         return None
     headers = found.get("headers")
     if any(name.lower() == _PROOF for name in (headers if isinstance(headers, dict) else ())):
@@ -284,7 +291,7 @@ def _canonical(kind: str) -> str:
 
 
 def _headers(found: Any, *, envelope: bool, notes: list[str]) -> dict[str, str]:
-    headers = {}
+    headers: dict[str, str] = {}
     # Of names that differ in capitals only, axios sends the last one, and nothing for null and false.
     sent = {name.lower(): (name, value) for name, value in (found if isinstance(found, dict) else {}).items()}
     for name, value in sent.values():
@@ -295,9 +302,9 @@ def _headers(found: Any, *, envelope: bool, notes: list[str]) -> dict[str, str]:
             continue
         text = value if isinstance(value, str) else str(value).lower()
         try:
-            check_custom_headers({name: text}, "headers")
+            check_custom_headers({**headers, name: text}, "headers")
         except Invalid as error:
-            notes.append(f"webhook: a header left out: {' '.join(error.messages)}")
+            notes.append(f"webhook: header {show_name(name)} left out: {' '.join(error.messages)}")
             continue
         headers[name] = text
         if name == _JWT_KEY:
