@@ -113,7 +113,7 @@ class Problems:
             outcome, error = self._auto_disable.last_failure(registration.id)
             if lane is not None:
                 outcome, error = lane.last_outcome, lane.last_error
-            why = f"{error or 'Attempts fail.'} {advice}".rstrip()
+            why = f"{error or ''} {advice}".strip()
             failing_one = _of_webhook(ProblemKind.WEBHOOK_FAILING, registration, why, since + wall)
             found.append(
                 msgspec.structs.replace(

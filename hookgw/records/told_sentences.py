@@ -78,7 +78,7 @@ TEMPLATES = (
     N_("The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."),
     N_("This key does not have the right 'payloads'."),
     # Why a webhook fails, and what holds its lane up.
-    N_("Attempts fail."),
+    N_("The last attempts failed; none was made since hookgw started."),
     N_("Disabled."),
     N_("It failed for {seconds} s without one success."),
     N_("{count} deliveries wait."),

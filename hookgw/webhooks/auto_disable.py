@@ -46,7 +46,7 @@ class _Failing(NamedTuple):
     since: float
     counts_from: float
     outcome: Outcome | None = None
-    error: str | None = None
+    error: str | None = "The last attempts failed; none was made since hookgw started."
 
 
 @dataclass(eq=False, repr=False)

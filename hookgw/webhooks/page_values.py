@@ -103,7 +103,7 @@ def row_of(gateway: Gateway, registration: Registration) -> Row:
     elif since is not None:
         errors = [lane.last_error for lane in gateway.dispatcher.lanes(registration.id)]
         _, error = gateway.auto_disable.last_failure(registration.id)
-        state, reason = "failing", next(filter(None, [*errors, error]), "Attempts fail.")
+        state, reason = "failing", next(filter(None, [*errors, error]), None)
     return Row(
         registration.label,
         with_masked_user(registration.url),

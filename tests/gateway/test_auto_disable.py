@@ -191,6 +191,21 @@ async def test_the_overview_says_why_a_webhook_fails_also_after_a_restart(
     assert len(hookgw_receiver.requests) == 2
 
 
+async def test_without_an_attempt_since_the_start_the_overview_says_so(
+    tmp_path: Path, hookgw_receiver: Receiver
+) -> None:
+    hookgw_receiver.default = answer(400)
+    async with open_kit(tmp_path) as kit:
+        await kit.register(hookgw_receiver.url)
+        for _ in range(2):
+            await kit.emit(KIND, {})
+            await kit.settled()
+            await kit.advance(61)
+    async with open_kit(tmp_path) as kit:
+        (problem,) = (await kit.gateway.views.overview(None, 10)).problems
+        assert problem.why == "The last attempts failed; none was made since hookgw started."
+
+
 async def test_one_success_ends_a_row_of_failures(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
