@@ -132,6 +132,8 @@ def _connection(gateway: Gateway, instance: Instance) -> Check:
         found = f"Connected as {who}." if who else "Connected."
         return _check(CheckName.CONNECTION, CheckState.OK, found, instance=name)
     advice = f"hookgw instance connect {shlex.quote(name)}"
+    if gateway.connectors.missing(instance):
+        advice = "Install the plugin of this connector, or switch it on, and restart hookgw."
     if state is ConnectionState.CONNECTING:
         found = f"Connecting. {reason or 'The network may wait for a code to be scanned.'}"
         return _check(CheckName.CONNECTION, CheckState.WARNING, found, advice, name)

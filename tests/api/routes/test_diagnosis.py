@@ -155,6 +155,17 @@ async def test_a_webhook_whose_plugin_does_not_run_says_so(
     assert "it does not run" in found["found"]
 
 
+async def test_an_instance_whose_connector_is_missing_is_not_to_be_connected(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.post("/instance/create", json={"instanceName": "gone", "integration": "simulator"})
+    before = (await checks_of(client, "/diagnosis/gone"))["connection"]
+    assert before["advice"] == "hookgw instance connect gone"
+    monkeypatch.setattr(gateway.connectors, "missing", lambda _: "It is not available.")
+    found = (await checks_of(client, "/diagnosis/gone"))["connection"]
+    assert found["advice"] == "Install the plugin of this connector, or switch it on, and restart hookgw."
+
+
 async def test_a_tenant_sees_what_concerns_its_instance_alone(
     app: Application, nursery: trio.Nursery, gateway: Gateway
 ) -> None:
