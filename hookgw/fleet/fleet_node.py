@@ -347,7 +347,7 @@ class FleetNode(ThisNode):
     async def _rejoin(self, work: Work) -> None:
         """Stop everything, then join as a new member: others hold this node's shards by now."""
         self._suspend(work)
-        logger.error("other nodes took over", node=self.name, shards=len(self._held))
+        logger.error("this node has lost its place", node=self.name, shards=len(self._held))
         await work.release(self._held | self._giving)
         self._held.clear()
         self.is_whole = False

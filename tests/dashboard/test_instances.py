@@ -17,6 +17,7 @@ from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
 from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import Browser, emit, set_webhook
+from tests.dashboard.test_streams import watching
 from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of
 
@@ -119,6 +120,23 @@ async def test_the_code_is_a_picture(browser: Browser, gateway: Gateway, loja1: 
     assert '<img alt="QR code" src="data:image/svg+xml' in page
     await browser.submit(PAGE, f"{PAGE}/end")
     assert 'alt="QR code"' not in (await browser.get(PAGE)).text
+
+
+async def test_the_button_to_connect_follows_the_state(
+    browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.instances.create("loja1", integration="simulator", options={"connect_delay": "0s"})
+    button = '<button form="connect" class="primary">Connect</button>'
+    async with watching(browser, "/dashboard/live/instance/loja1") as events:
+        assert button in (await events.next())["data"]
+        await browser.submit(PAGE, f"{PAGE}/connect")
+        while button in (await events.next())["data"]:
+            pass
+        await browser.submit(PAGE, f"{PAGE}/end")
+        while button not in (await events.next())["data"]:
+            pass
+    monkeypatch.setattr(gateway.connectors, "missing", lambda _: "It is not available.")
+    assert ">Connect</button>" not in (await browser.get(PAGE)).text
 
 
 async def test_from_the_form_to_the_code_is_one_button(

@@ -122,7 +122,7 @@ class InstancePage:
             "tab": tab,
             "tabs": TABS,
             "is_open": instances.connection_state(instance) is ConnectionState.OPEN,
-            "has_calls": bool(found.integration),
+            "has_calls": self._gateway.connectors.missing(found) is None,
             "form": form,
             "at": at,
         }
@@ -191,11 +191,13 @@ class InstancePage:
         may_enable: bool,
         **_: object,
     ) -> str:
+        found = self._gateway.instances.get(instance)
         return await self._site.fragment(
             "instance_now.html",
             webhooks=self._webhooks.rows(instance),
             sparks=await self._webhooks.sparks(instance),
             may_enable=may_enable,
+            may_connect=may_connect and self._gateway.connectors.missing(found) is None,
             **self._connection(instance, may_connect, may_set),
             **await self._newest(instance, NEWEST, without_global),
         )
