@@ -8,6 +8,7 @@ from hookgw.kernel.target_url import parse_target
 from hookgw.records.deliveries import Outcome
 
 _ANSWERED = re.compile(r"answered (\d{3})")
+_MISSING = re.compile(r"The plugin (.+), which this webhook has options for, does not run\.")
 
 
 def host_of(url: str) -> str:
@@ -29,6 +30,8 @@ def cause_of_failure(url: str, outcome: Outcome | None, error: str | None) -> st
         return f"{host} fails"
     if answered is not None:
         return f"{host} answers {answered[1]}"
+    if missing := _MISSING.match(text):
+        return f"The plugin {missing[1]} does not run"
     if outcome is Outcome.BLOCKED:
         return f"{host} is blocked"
     if outcome is Outcome.UNANSWERED:

@@ -92,6 +92,7 @@ TEMPLATES = (
     N_("{host} fails"),
     N_("{host} answers {status}"),
     N_("{host} is blocked"),
+    N_("The plugin {plugin} does not run"),
     N_("{host} does not answer in time"),
     N_("{host} refuses connections"),
     N_("{host} has a certificate that is refused"),

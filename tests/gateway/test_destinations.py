@@ -350,6 +350,9 @@ async def test_without_a_plugin_that_it_has_options_for_a_webhook_waits_and_says
             (waiting,) = kit.gateway.dispatcher.lanes()
             assert (waiting.last_outcome, waiting.backlog) == (Outcome.BLOCKED, 2)
             assert (waiting.last_error or "").startswith(reason)
+            await kit.advance(60)
+            (problem,) = (await kit.gateway.views.overview(None, 10)).problems
+            assert problem.cause == "The plugin mine does not run"
             attempt = await kit.gateway.registrations.test("shop")
             assert (attempt.outcome, (attempt.error or "").startswith(reason)) == (Outcome.BLOCKED, True)
     (warning,) = [log for log in logs if log["event"] == "the settings refuse a webhook's address"]
