@@ -23,7 +23,8 @@ class DashboardPage(msgspec.Struct, frozen=True, kw_only=True):
             the page of the instance, and ``query["instance"]`` is the instance's name, whatever the URL says.
         submit: ``async submit(gateway, form)`` makes the page a form: it gets the fields of the HTML that
             ``render`` returned, with ``form["instance"]`` as for ``render``. It returns a sentence that the
-            page shows, or ``None``. It may raise :class:`~hookgw.Invalid`; the page shows its sentences.
+            page shows, or ``None``. It may raise :class:`~hookgw.Invalid`; the page shows its sentences, and
+            ``query`` has the refused fields, so that nobody types them again.
         needs: the right that a key needs for the page and its form: by default ``operate``, and ``connect``
             if each instance has such a page.
     """

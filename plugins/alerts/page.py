@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
@@ -24,7 +25,7 @@ class Page:
     def __init__(self, alerts: Callable[[], Alerts]) -> None:
         self._alerts = alerts
 
-    async def render(self, gateway: PluginGateway, query: Mapping[str, str]) -> str:  # noqa: ARG002
+    async def render(self, gateway: PluginGateway, query: Mapping[str, str]) -> str:
         alerts, records = self._alerts(), await gateway.records.load()
         state, options = state_of(records), alerts.options
         open_alerts = _table(
@@ -59,17 +60,21 @@ class Page:
             ),
             _("There are no rules: nobody is told of anything."),
         )
-        kinds = Markup("").join(Markup("<option>{}</option>").format(kind) for kind in get_args(On))
-        names = Markup("").join(Markup("<option>{}</option>").format(name) for name in options.channels)
+        # After a refusal, the query has what was entered.
+        old = defaultdict(str, {"for": "5m", **query})
+        kinds, names = _choices(get_args(On), old["on"]), _choices(options.channels, old["to"])
         form = Markup(
             "<h3>{title}</h3><p><label>{on} <select name='on'>{kinds}</select></label> "
-            "<label>{wait} <input name='for' value='5m' size='6'></label> "
-            "<label>{instances} <input name='instances' placeholder='{all_instances}'></label> "
-            "<label>{tags} <input name='tags' placeholder='{any_tag}'></label> "
+            "<label>{wait} <input name='for' value='{old[for]}' size='6'></label> "
+            "<label>{instances} "
+            "<input name='instances' value='{old[instances]}' placeholder='{all_instances}'></label> "
+            "<label>{tags} <input name='tags' value='{old[tags]}' placeholder='{any_tag}'></label> "
             "<label>{tell} <select name='to'>{names}</select></label> "
-            "<label>{quiet} <input name='quiet' placeholder='22:00-07:00' size='12'></label> "
-            "<label>{remind} <input name='remind' placeholder='4h' size='6'></label> {button}</p>"
+            "<label>{quiet} <input name='quiet' value='{old[quiet]}' placeholder='22:00-07:00' size='12'>"
+            "</label> <label>{remind} <input name='remind' value='{old[remind]}' placeholder='4h' size='6'>"
+            "</label> {button}</p>"
         ).format(
+            old=old,
             title=_("Add a rule"),
             on=_("On"),
             kinds=kinds,
@@ -140,6 +145,11 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: st
         return Markup("<p>{}</p>").format(empty)
     head = Markup("").join(Markup("<th>{}</th>").format(name) for name in heads)
     return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, shown)
+
+
+def _choices(names: Iterable[str], chosen: str) -> Markup:
+    option = Markup("<option{}>{}</option>").format
+    return Markup("").join(option(Markup(" selected") if name == chosen else "", name) for name in names)
 
 
 def _button(does: str, text: str) -> Markup:

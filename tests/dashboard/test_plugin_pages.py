@@ -164,7 +164,10 @@ async def test_a_form_reaches_its_plugin(browser: Browser) -> None:
     assert 'role="status">' not in (await browser.submit(page, page, {"name": ""})).text
     refused = await browser.submit(page, page, {"name": "refused"})
     assert refused.status_code == 400
-    assert "This &lt;name&gt; is taken." in refused.text.partition('role="alert"')[2]
+    shown = refused.text.partition('role="alert"')[2]
+    assert "This &lt;name&gt; is taken." in shown
+    assert "&lt;b&gt;refused&lt;/b&gt;" in shown  # its query has what was entered
+    assert "&lt;b&gt;None&lt;/b&gt;" in (await browser.get(page)).text
     failed = await browser.submit(page, page, {"name": "fails"})
     assert failed.status_code == 500
     assert "secret" not in failed.text

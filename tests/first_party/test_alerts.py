@@ -291,6 +291,10 @@ async def test_a_rule_of_the_dashboard_lasts(
         shown = str(await page.render(gateway, {}, 10))
         assert "webhook_failing" in shown
         assert "No alert is open." in shown
+        shown = str(await page.render(gateway, {"on": "dead_letters", "quiet": "22:00'>", "for": "1x"}, 10))
+        assert "<option selected>dead_letters</option>" in shown
+        assert "name='quiet' value='22:00&#39;&gt;'" in shown
+        assert "name='for' value='1x'" in shown
         await kit.register(hookgw_receiver.url)
         await kit.emit("CALL", {})
         await until(kit, lambda: bool(phone.requests))

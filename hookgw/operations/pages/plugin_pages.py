@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -63,7 +64,7 @@ class PluginPages:
                 self._gateway.for_plugin(page.plugin), _with_instance(fields, instance), timeout
             )
         except Invalid as error:
-            return await self._render(page, instance, error=error)
+            return await self._render(page, instance, fields, error=error)
         except PluginFailed:
             return await self._failed(page)
         return await self._render(page, instance, said=said)
@@ -72,12 +73,13 @@ class PluginPages:
         self,
         page: ContainedPage,
         instance: str | None,
+        refused: Mapping[str, str] = MappingProxyType({}),
         *,
         said: str | None = None,
         error: Invalid | None = None,
     ) -> Response:
         timeout = self._gateway.settings.plugins.hook_timeout
-        query = _with_instance(request.args.to_dict(), instance)
+        query = _with_instance({**request.args.to_dict(), **refused}, instance)
         try:
             content = await page.render(self._gateway.for_plugin(page.plugin), query, timeout)
         except PluginFailed:
