@@ -5,7 +5,7 @@ import re
 import pytest
 import trio
 
-from hookgw import Event, Gateway
+from hookgw import Event, EventKind, Gateway
 from hookgw.kernel import Parts
 from hookgw.records import Key, LaneState, Reach
 from hookgw.store import DeliveryQuery
@@ -59,6 +59,30 @@ async def test_who_may_only_read_finds_nothing_to_press(
         texts = {text for text in re.findall(r"<button[^>]*>([^<]*)</button>", page) if text.strip()}
         assert texts <= {"Live", "Show"}
     assert "disabled>" in (await visitor.get(f"{PAGE}?tab=settings")).text
+
+
+async def test_the_kinds_of_plugins_that_are_gone_stay(
+    browser: Browser, gateway: Gateway, webhook: None
+) -> None:
+    settings = f"{PAGE}?tab=settings"
+    stored = gateway.registrations.get("loja1")
+    gateway.catalog.add(EventKind(name="MINE_DONE", meaning="Something of mine."))
+    change, _ = parse_registration({"url": stored.url, "events": ["MINE_DONE"]}, gateway.catalog)
+    await gateway.registrations.set("loja1", "default", change)
+    kind = gateway.catalog.get("MINE_DONE")
+    assert kind is not None
+    gateway.catalog.remove(kind)
+    page = (await browser.get(settings)).text
+    kinds = re.findall(r'name="kind" type="checkbox" value="(\w+)" checked', page)
+    assert kinds == ["MINE_DONE"]
+    assert "No plugin adds this kind now." in page
+    for more in [], ["MESSAGES_UPSERT"]:
+        fields = {**FORM, "url": stored.url, "kind": [*kinds, *more]}
+        done = await browser.submit(settings, f"{INSTANCE}/webhooks", fields)
+        assert done.status_code == 303, done.text
+        assert set(gateway.registrations.get("loja1").events) == {"MINE_DONE", *more}
+    refused = await browser.submit(settings, f"{INSTANCE}/webhooks", {**fields, "kind": ["OTHER_DONE"]})
+    assert refused.status_code == 400
 
 
 async def test_the_receiver_may_fetch_instead(browser: Browser, gateway: Gateway, webhook: None) -> None:
