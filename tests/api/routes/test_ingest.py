@@ -428,6 +428,14 @@ async def test_a_connector_that_does_not_run(world: World) -> None:
     assert (await world.emits()).status_code == 200
 
 
+async def test_a_connector_whose_plugin_is_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = world.url
+    await world.gateway.instances.logout("shop")
+    monkeypatch.setattr(world.gateway.connectors, "find", lambda _: None)
+    assert repeatable(await world.http.post(url)) == NOT_READY
+    assert (await world.http.post(f"{url}x")).status_code == 404
+
+
 async def test_a_connector_that_has_not_begun(world: World, connector: FakeConnector) -> None:
     """Its first report says that it can be called; the connection may still need the network's check."""
     await world.gateway.instances.logout("shop")
