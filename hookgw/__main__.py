@@ -8,7 +8,26 @@ from hookgw.command.garbage import tune_garbage_collector
 # takes a seventh of the start.
 tune_garbage_collector()
 
-from hookgw.command.group import main  # noqa: E402
+import threading  # noqa: E402
+from typing import Any  # noqa: E402
+
+from hookgw.command import group  # noqa: E402
+
+
+def main(**options: Any) -> None:
+    """Run the command of the arguments; raise ``SystemExit`` at its end."""
+    code = 1
+    try:
+        group.main(**options)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+    finally:
+        if threading.active_count() > 1:
+            from hookgw.command.process import end_without_threads  # `hookgw --version` does without trio
+
+            end_without_threads(code)
+
 
 if __name__ == "__main__":
     main(prog_name="hookgw")

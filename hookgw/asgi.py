@@ -19,7 +19,7 @@ import trio
 from hookgw.app.serve import prepare_process, show_global_key
 from hookgw.app.server import Api, open_api
 from hookgw.command.configuration import read_settings
-from hookgw.command.process import exempt_started_objects, messages_of
+from hookgw.command.process import end_without_threads, exempt_started_objects, messages_of
 from hookgw.config.service_manager import READY, STOPPING, notify
 from hookgw.core.background_output import background_output
 from hookgw.kernel.errors import StartError
@@ -70,6 +70,7 @@ class App:
             if expected is None:
                 logger.critical("crashed", exc_info=error)
             messages = ["hookgw crashed; see its log."] if expected is None else expected
+        end_without_threads(int(end != "shutdown.complete"))
         await send({"type": f"lifespan.{end}", "message": " ".join(messages)})
 
     @asynccontextmanager

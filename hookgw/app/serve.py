@@ -30,7 +30,6 @@ from hookgw.command.output import say
 from hookgw.command.process import (
     RECOMMENDED_OPEN_FILES,
     STOP_SIGNALS,
-    end_without_threads,
     exempt_started_objects,
     raise_file_limit,
     run_to_end,
@@ -96,10 +95,7 @@ def serve(config: Path | None, host: str | None, port: int | None, new: bool) ->
         prepare_process(settings, config)
         if new and (aside := set_remains_aside(settings.storage)) is not None:
             logger.warning("tables of a former gateway were set aside", schema=aside)
-        try:
-            run_to_end(run, settings, base, read_again)
-        finally:
-            end_without_threads()
+        run_to_end(run, settings, base, read_again)
 
 
 def prepare_process(settings: Settings, config: Path | None) -> None:

@@ -98,24 +98,28 @@ async def cancel_on_signal(
     scope.cancel()
 
 
-def end_without_threads() -> None:
-    """Let the process end with its exit code within some seconds, although threads of plugins go on.
+def end_without_threads(code: int) -> None:
+    """Let the process end with this exit code soon after its program, although threads of plugins go on.
 
-    Call this in the ``finally`` of the program. Python waits for such threads without end and says nothing:
-    systemd would kill the process half a minute later, and never restart it after a crash.
+    Call this last. Python waits for such threads without end and says nothing: systemd would kill the process
+    half a minute later, and never restart it after a crash.
     """
-    ends = time.monotonic() + THREADS_WITHIN
     left = {thread for thread in threading.enumerate() if not thread.daemon} - {threading.main_thread()}
-    for thread in left:
-        thread.join(max(0.0, ends - time.monotonic()))
-    if names := [thread.name for thread in left if thread.is_alive()]:
-        logger.warning("threads of plugins did not end", threads=names)
-        error = sys.exception()
-        code = error.code if isinstance(error, SystemExit) else int(error is not None)
-        # Until then, the message of the error is shown.
-        last = threading.Timer(1.0, os._exit, (code,))
-        last.daemon = True
-        last.start()
+
+    def end() -> None:
+        threading.main_thread().join()  # it ends before Python waits for the others
+        ends = time.monotonic() + THREADS_WITHIN
+        for thread in left:
+            thread.join(max(0.0, ends - time.monotonic()))
+        if names := [thread.name for thread in left if thread.is_alive()]:
+            logger.warning("threads of plugins did not end", threads=names)
+            with suppress(AttributeError, OSError, ValueError):  # closed, or a reader that has gone
+                sys.stdout.flush()
+            time.sleep(1.0)  # the log may be written by a thread
+            os._exit(code)
+
+    if left:
+        threading.Thread(target=end, daemon=True).start()
 
 
 def raise_file_limit() -> int:

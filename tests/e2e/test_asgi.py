@@ -356,6 +356,18 @@ def refused(folder: Path, *arguments: str, env: Mapping[str, str] = {}) -> str:
         return "".join(process.errors)
 
 
+def test_a_stop_does_not_wait_for_threads_of_plugins(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "polls.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), name='worker').start()\n"
+    )
+    config = write_config(tmp_path)
+    with hypercorn(tmp_path, env={"HOOKGW_CONFIG": str(config)}) as process:
+        wait_for_line(process, "Running on")
+        assert process.stop() == 0
+        assert "worker" in wait_for_line(process, "threads of plugins did not end")
+
+
 def test_a_mistake_in_the_configuration_stops_the_start(tmp_path: Path) -> None:
     write_config(tmp_path, delivery={"time_out": "5s"})
     errors = refused(tmp_path)

@@ -1,6 +1,8 @@
 """A system that has few threads to give, and tenants whose names never resolve."""
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -38,6 +40,17 @@ def work():
     while True:
         time.sleep(60)
 threading.Thread(target=work, name="worker").start()
+"""
+COMMANDS = """
+import sys, click, hookgw
+@hookgw.hookimpl
+def hookgw_commands(group):
+    @group.command()
+    def works():
+        print("the result")
+    @group.command()
+    def refuses():
+        sys.exit("a reason")
 """
 
 
@@ -84,6 +97,35 @@ def test_a_thread_of_a_plugin_does_not_keep_the_process_alive(tmp_path: Path, is
     assert "threads of plugins did not end" in log
     assert "worker" in log
     assert ("Error: " in log) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "result"),
+    [
+        (["check-config"], 0, "is valid"),
+        (["--help"], 0, "Start with"),
+        (["works"], 0, "the result"),
+        (["refuses"], 1, ""),
+        (["unknown"], 2, ""),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_a_thread_of_a_plugin_does_not_keep_a_command_alive(
+    tmp_path: Path, arguments: list[str], code: int, result: str
+) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "polls.py").write_text(WORKER + COMMANDS)
+    done = subprocess.run(
+        [sys.executable, "-m", "hookgw", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert result in done.stdout
+    assert "worker" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("limit", [20, 40])
