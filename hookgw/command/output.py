@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import json
 import os
 import re
@@ -60,6 +61,8 @@ def show_drawing(text: str) -> None:
 
 def _write(text: str, *, err: bool = False) -> None:
     try:
+        if sys.stdout is None and not err:  # closed, of which click says nothing
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         click.echo(text, err=err)
     except OSError as error:
         if err:
@@ -67,7 +70,7 @@ def _write(text: str, *, err: bool = False) -> None:
         if isinstance(error, BrokenPipeError):
             raise ReaderGone(*error.args) from error
         # What is left in the buffer would fail once more, and louder, when the process ends.
-        with suppress(OSError), Path(os.devnull).open("w") as nowhere:
+        with suppress(OSError, AttributeError), Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         reason = error.strerror or error
         raise Failed(_("Standard output cannot be written: {reason}.", reason=reason)) from error

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,10 +98,11 @@ main(["apply", "--schema"])
     assert done.stderr == b"Error: Standard output cannot be written: File too large.\n"
 
 
-def test_a_table_needs_no_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_standard_output_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", None)  # as Python has it if it is closed
-    show_table(["name"], [["loja1"]])
-    show_json({"é": 1})
+    for show in (partial(show_table, ["name"], [["loja1"]]), partial(show_json, {"é": 1})):
+        with pytest.raises(Failed, match="Standard output cannot be written: Bad file descriptor"):
+            show()
 
 
 COLUMNS = (
