@@ -158,6 +158,7 @@ class Server:
             prepare(
                 connection,
                 self.schema,
+                within=READ_PATIENCE,
                 statement=patience,
                 transaction=FROZEN_WRITER if is_writer else FROZEN_READER,
                 # The server keeps the plan of a prepared statement until it has new statistics. A plan that

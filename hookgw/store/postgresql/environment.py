@@ -7,7 +7,11 @@ connection sets them. What only a superuser may set stops the start if it would 
 
 from __future__ import annotations
 
+import select
+
 from psycopg import Connection, OperationalError
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
 
 from hookgw.kernel.errors import StartError
 
@@ -17,7 +21,7 @@ OLDEST_SERVER = 130000
 _SET = """SELECT current_setting('transaction_read_only'), set_config(name, value, false)
     FROM unnest(%s::text[], %s::text[]) AS preset (name, value)"""
 # "on", "local", "remote_write" and "remote_apply" all mean that a commit is on the server's disk.
-_WAIT_FOR_DISK = """SELECT set_config('synchronous_commit', 'on', false)
+_WAIT_FOR_DISK = b"""SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'"""
 
 READ_ONLY = "session is read-only"
@@ -63,17 +67,32 @@ _ONLY_SUPERUSERS = {
 }
 
 
-def prepare(connection: Connection, schema: str, *, statement: float, transaction: float, plans: str) -> None:
+def prepare(
+    connection: Connection, schema: str, *, within: float, statement: float, transaction: float, plans: str
+) -> None:
     """Give a new connection the settings that hookgw needs.
 
     Args:
+        within: seconds in which the server must answer.
         statement: seconds after which the server gives a statement up; 0 for never.
         transaction: seconds after which it ends a transaction that does nothing.
         plans: whether statements are planned each time (``plan_cache_mode``).
 
     Raises:
-        OperationalError: the server accepts no writes.
+        OperationalError: the server does not answer in time, or accepts no writes.
     """
+    # A pooler answers the log-in by itself, and lets the first statement wait for minutes.
+    connection.pgconn.send_query(_WAIT_FOR_DISK)
+    answer = select.poll()
+    answer.register(connection.fileno(), select.POLLIN)
+    if not answer.poll(within * 1000):
+        raise OperationalError(
+            f"no answer within {within:g} s: a pooler in between may have no free connection to the server"
+        )
+    while (result := connection.pgconn.get_result()) is not None:
+        if result.status == ExecStatus.FATAL_ERROR:
+            error = error_from_result(result)
+            raise error if error.sqlstate else OperationalError(str(error))  # libpq's: the connection is lost
     quoted = schema.replace('"', '""')
     chosen = {
         **ALWAYS,
@@ -89,7 +108,6 @@ def prepare(connection: Connection, schema: str, *, statement: float, transactio
     row = connection.execute(_SET, (list(chosen), list(chosen.values()))).fetchone()
     if row is not None and row[0] == "on":
         raise OperationalError(READ_ONLY)
-    connection.execute(_WAIT_FOR_DISK)
 
 
 def check_server(connection: Connection, place: str) -> None:

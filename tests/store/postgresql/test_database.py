@@ -348,6 +348,22 @@ async def test_a_pooler_without_a_free_connection_is_not_waited_for(postgres: Po
                 nursery.cancel_scope.cancel()
 
 
+@needs_pgbouncer
+@pytest.mark.process
+async def test_a_start_behind_a_pooler_without_a_free_connection_says_so(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.store.postgresql.database.READ_PATIENCE", 0.1)
+    with (
+        run_pgbouncer(postgres, "session", size=1) as port,
+        closing(psycopg.connect(pooled_url(port))) as one,
+    ):
+        one.execute("SELECT 1")
+        with pytest.raises(StartError, match=r"no answer within 0.1 s: a pooler in between may have no free"):
+            async with open_store(Server(pooled_url(port)), clock=Clock()):
+                pass
+
+
 async def test_all_connections_are_opened(postgres: PostgresServer) -> None:
     sessions = [DatabaseSession(Server(postgres.url())) for _ in range(3)]
     try:
