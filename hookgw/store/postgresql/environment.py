@@ -7,7 +7,7 @@ connection sets them. What only a superuser may set stops the start if it would 
 
 from __future__ import annotations
 
-import select
+import selectors
 
 from psycopg import Connection, OperationalError
 from psycopg.errors import error_from_result
@@ -83,9 +83,10 @@ def prepare(
     """
     # A pooler answers the log-in by itself, and lets the first statement wait for minutes.
     connection.pgconn.send_query(_WAIT_FOR_DISK)
-    answer = select.poll()
-    answer.register(connection.fileno(), select.POLLIN)
-    if not answer.poll(within * 1000):
+    with selectors.DefaultSelector() as answer:
+        answer.register(connection.fileno(), selectors.EVENT_READ)
+        is_answered = bool(answer.select(within))
+    if not is_answered:
         raise OperationalError(
             f"no answer within {within:g} s: a pooler in between may have no free connection to the server"
         )
