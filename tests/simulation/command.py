@@ -67,9 +67,11 @@ def run_seed(seed: int, *, hub: bool = True) -> Outcome:
     try:
         simulate(seed, folder, history, hub=hub)
         violations = broken_promises(history)
-    except Exception as error:  # noqa: BLE001 -- a fault of the gateway that ended its run
+    except (Exception, Endless, BaseExceptionGroup) as error:  # a fault of the gateway that ended its run
         if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C in the middle of Trio's own code
             raise error.__cause__ from None
+        if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt) is not None:
+            raise
         violations = [Violation("fault", _innermost(error))]
     finally:
         shutil.rmtree(folder)
@@ -130,8 +132,12 @@ class Summary:
         )
 
 
+class Endless(BaseException):
+    """A run does not end. It is no ``Exception``: the gateway would go on after it, as after a plugin's."""
+
+
 def _end_endless(_number: int, _frame: object) -> NoReturn:
-    raise TimeoutError(f"the run takes {LONGEST:g} s of CPU, or {LONGEST_REST:g} s in all: does it end?")
+    raise Endless(f"the run takes {LONGEST:g} s of CPU, or {LONGEST_REST:g} s in all: does it end?")
 
 
 def _innermost(error: BaseException) -> str:
