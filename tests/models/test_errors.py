@@ -31,6 +31,7 @@ STATUS = {
     "StartError": 500,
     "ConfigError": 500,
     "PluginFailed": 500,
+    "PluginMissing": 500,
 }
 
 
@@ -44,7 +45,11 @@ def test_every_error_has_its_status() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(STATUS.keys() - {"PluginFailed", "TooManyRequests", "NetworkRefused", "LaneElsewhere"})
+    "name",
+    sorted(
+        STATUS.keys()
+        - {"PluginFailed", "PluginMissing", "TooManyRequests", "NetworkRefused", "LaneElsewhere"}
+    ),
 )
 def test_an_error_keeps_its_sentences_apart_and_reads_as_one_text(name: str) -> None:
     error = getattr(errors, name)("First.", "Second.")
