@@ -45,7 +45,7 @@ def finding_tests(patch: Path) -> str | None:
 def find_by_tests(patch: Path, tests: str) -> tuple[int | None, str]:
     """Return 1 if a file of tests fails with a bug, and its name; else ``None``."""
     with tempfile.TemporaryDirectory(prefix="hookgw-planted-") as folder:
-        for part in ("hookgw", "tests"):
+        for part in ("hookgw", "plugins", "tests"):
             shutil.copytree(ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", folder)
         subprocess.run(["git", "apply", str(patch)], cwd=folder, check=True)
