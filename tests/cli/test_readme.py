@@ -54,6 +54,9 @@ def cases() -> dict[str, tuple[dict[str, str], bytes, bool]]:
         "another id": (signed(webhook_id="msg_2"), BODY, False),
         "no signature of ours": (signed(webhook_signature="v1,AAAA v2,x"), BODY, False),
         "too old": (too_old, BODY, False),
+        "no headers": ({}, BODY, False),
+        "a timestamp that is no number": (signed(webhook_timestamp="\xb2"), BODY, False),
+        "a signature beyond ASCII": (signed(webhook_signature="v1,\xe9"), BODY, False),
     }
 
 
