@@ -28,7 +28,7 @@ def check(index: Index) -> Iterator[Violation]:
     answered = {event: one.wanted for one in index.history.of(Accepted) for event in one.events}
     for number in range(1, last):
         event, wanted = f"n{number}", answered.get(f"n{number - 1}")
-        following = next((found for n in range(number, last) if (found := answered.get(f"n{n}"))), None)
+        following = next((answered[one] for n in range(number, last) if (one := f"n{n}") in answered), None)
         if event in answered or event in seen or not wanted or wanted != following or index.erasures:
             continue
         if not any(index.changes[name][1:] for name in wanted):

@@ -20,3 +20,10 @@ def test_a_state_that_is_ahead_of_its_events_is_found() -> None:
     assert troubles(state.check, *history, final(("n2", "delivered"), *stored)) == []
     found = troubles(state.check, *history, final(*stored))
     assert found == ["the state says that n2 is stored, and it is nowhere"]
+
+
+def test_an_event_that_a_webhook_may_have_been_disabled_before_is_nowhere() -> None:
+    before, unwanted = accepted(1, "n1", instance="phone"), accepted(3, "n3", instance="phone", wanted=())
+    after = accepted(9, "n4", instance="phone")
+    history = (rules(), changed(0), before, unwanted, killed(4), resumed(4), after, resumed(5))
+    assert troubles(state.check, *history, final(("n1", "delivered"), ("n4", "delivered"))) == []
